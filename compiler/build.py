@@ -43,7 +43,7 @@ from compiler.ir import dataflow, taskflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import stored_as
-from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels import KernelCache, build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.hip_toolchain import (
     hip_generator,
     hip_version,
@@ -237,6 +237,7 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
     name_kernels(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
+    kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
     if dump is not None:
         dump_kernels(module, settings.target, dump / "kernels")
@@ -339,6 +340,7 @@ def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp
     Runner(verified=False).run(module, graph_passes[names.index(SUBSTITUTE) + 1 :])
     name_kernels(module, graph_passes)
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
+    kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, parse_target(settings.target).device)
     decision = _decide(module, kernels, weights, replace(settings, budget=0.0, pipeline=None))
     graph = scheduled(module, decision.pipeline)

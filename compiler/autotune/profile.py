@@ -7,7 +7,7 @@ import numpy as np
 from compiler.autotune.kernel_times import KernelTimeDatabase, KernelTimeRecord, key_of
 from compiler.autotune.timing import WARM_UP, Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
-from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.schedule import KernelSpec, Schedule, Task, View

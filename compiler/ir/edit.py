@@ -23,10 +23,10 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
 
     Raises PipelineError if it has none.
     """
-    graphs = [op for op in module.walk(reverse=True) if isinstance(op, GraphOp)]
+    graphs = [op for op in module.walk() if isinstance(op, GraphOp)]
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
-    return graphs
+    return graphs[::-1]
 
 
 def replace_graph(graph: GraphOp, text: str) -> None:

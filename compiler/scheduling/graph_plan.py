@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.dag import Adjacency, finish_times, reverse, upward_ranks
 from compiler.schedule import KernelSpec, Schedule, Task
-from compiler.scheduling.kernel_time import estimated_time
+from compiler.scheduling.kernel_time import estimated_time, task_time
 from compiler.scheduling.subflows import predecessors
 from compiler.target.devices import DeviceModel
 
@@ -68,7 +68,7 @@ def durations(
     def of(name: str) -> float:
         return measured[name] if name in measured else estimated_time(kernels[name], device)
 
-    return [max(1.0, of(task.kernel)) for task in schedule.tasks]
+    return [max(1.0, task_time(task, of)) for task in schedule.tasks]
 
 
 def critical_first(ranks: Sequence[float]) -> list[int]:

@@ -1,9 +1,10 @@
 """How long a kernel takes alone on a GPU by its work and launches, where none was measured."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule import ControlForm, KernelSpec, Launch, Task
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, DeviceModel
 
@@ -22,6 +23,10 @@ class Rates:
     flops: float
     bytes: float
 
+
+DECISION_NS, ITERATION_NS = 4800.0, 3000.0
+"""The time of an If or a Loop without its bodies, and of an iteration without its kernels, on an
+H200 (driver API 13.0, 2026-11-22)."""
 
 CONTRACTION_RATES = Rates(2278.9, 438.0, 119.9, 459.6, 99.4)
 OTHER_RATES = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
@@ -58,6 +63,25 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceM
     nbytes *= scale * device.bandwidth / H200.bandwidth
     work = kernel.flops / blocks / flops + kernel.traffic_bytes / blocks / nbytes
     return waves * (rates.wave + work)
+
+
+def task_time(task: Task, kernel_time: Callable[[str], float]) -> float:
+    """Nanoseconds of a task by those of kernels, on a GPU."""
+    if task.control is None:
+        return kernel_time(task.kernel)
+    bodies = [[task_time(t, kernel_time) for t in body.tasks] for body in task.control.bodies]
+    return control_time(task.control.form, bodies)
+
+
+def control_time(form: ControlForm, bodies: Sequence[Sequence[float]]) -> float:
+    """Nanoseconds of an If or a Loop by those of its bodies' tasks, which follow each other.
+
+    Of two branches the longer counts; a loop whose length only a run knows counts once.
+    """
+    longest = max(map(sum, bodies))
+    if form.kind == "if":
+        return DECISION_NS + longest
+    return DECISION_NS + (1 if form.length is None else form.length) * (ITERATION_NS + longest)
 
 
 def task_demand(kernel: KernelSpec, time: float, device: DeviceModel) -> TaskDemand:

@@ -214,6 +214,7 @@ class CudaTarget(GpuTarget):
     """An NVIDIA architecture such as `sm_90`."""
 
     kind: ClassVar[str] = "cuda"
+    runs_control_flow: ClassVar[bool] = True
     blocked_layouts: ClassVar[bool] = True
     fuses_attention: ClassVar[bool] = True
     fuses_siblings: ClassVar[bool] = True

@@ -43,10 +43,10 @@ def measured_times(module: Module) -> tuple[list[tuple[float, float]] | None, st
         return None, "not measured: the CPU's tasks are not timed one by one"
     try:
         executable = module.executable
+        assert isinstance(executable, GpuExecutable | HipExecutable)
+        spans = [(span.start, span.end) for span in executable.timeline()]
     except DeviceError as error:
         return None, f"not measured: {error}"
-    assert isinstance(executable, GpuExecutable | HipExecutable)
-    spans = [(span.start, span.end) for span in executable.timeline()]
     return spans, "measured in mode streams with timing events, which lengthen the run"
 
 

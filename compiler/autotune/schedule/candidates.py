@@ -10,6 +10,7 @@ from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
 from compiler.pipeline import Runner, default_pipeline, parse, split_phases, taskflow_graph
 from compiler.schedule import MODES, KernelSpec, Mode, Schedule
+from compiler.scheduling.kernel_time import control_time
 from compiler.verify.happens_before import check_schedule
 
 ONE_STREAM = "/1/none"
@@ -100,13 +101,19 @@ def mode_candidates(
 ) -> list[ScheduleCandidate]:
     """A schedule in every mode, or only as a graph unless `selective`.
 
-    With `pdl`, its whole graph competes in both ways.
+    With `pdl`, its whole graph competes in both ways. One with an If or a Loop is a graph alone.
     """
-    modes = MODES if selective else MODES[:1]
+    controlled = any(task.control is not None for task in spec.schedule.tasks)
+    modes = MODES if selective and not controlled else MODES[:1]
     found = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes]
     if pdl:
         found.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
     return found
+
+
+def controls(module: ModuleOp) -> bool:
+    """Whether a module has an If or a Loop."""
+    return any(isinstance(op, dataflow.ControlOp) for op in module.walk())
 
 
 def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
@@ -118,7 +125,15 @@ def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
 
 
 def set_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:
-    """Put the kernels' nanoseconds on the groups that launch them."""
+    """Put the kernels' nanoseconds on the groups that launch them, and on those with bodies."""
     for op in module.walk():
-        if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
-            op.cost = int64(max(1, round(costs[op.kernel.data])))
+        if isinstance(op, dataflow.GroupOp) and (op.kernel is not None or op.control is not None):
+            op.cost = int64(max(1, round(_group_time(op, costs))))
+
+
+def _group_time(group: dataflow.GroupOp, costs: Mapping[str, float]) -> float:
+    if group.control is None:
+        assert group.kernel is not None
+        return costs[group.kernel.data]
+    bodies = [[_group_time(g, costs) for g in body.groups] for body in group.control.graphs]
+    return control_time(group.control.form, bodies)

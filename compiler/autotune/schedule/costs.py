@@ -10,7 +10,7 @@ from compiler.autotune.profile import measure_kernels
 from compiler.backends.gpu.driver import DeviceInfo, Driver
 from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.kernel_time import estimated_time, task_demand
+from compiler.scheduling.kernel_time import estimated_time, task_demand, task_time
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import DeviceModel, typical_device
 
@@ -38,9 +38,14 @@ class Costs:
 
     def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[TaskDemand]:
         """The demand of each task of a schedule."""
-        used = {task.kernel for task in schedule.tasks}
+        used = {task.kernel for task in schedule.tasks if task.control is None}
         by_name = {n: task_demand(kernels[n], max(1.0, self.of[n]), self.device) for n in used}
-        return [by_name[task.kernel] for task in schedule.tasks]
+        return [
+            by_name[task.kernel]
+            if task.control is None
+            else TaskDemand(task_time(task, self.of.__getitem__))
+            for task in schedule.tasks
+        ]
 
 
 def open_database(path: str | os.PathLike[str] | None, *, required: bool) -> KernelTimeDatabase:
@@ -68,7 +73,8 @@ def measure_missing(
 ) -> None:
     """Time the kernels that the database has not for this device until time is over."""
     known = database.costs(kernels.values(), driver.device)
-    tasks = {task.kernel: task for task in schedule.tasks if task.kernel not in known}
+    launching = (task for task in schedule.all_tasks if task.control is None)
+    tasks = {task.kernel: task for task in launching if task.kernel not in known}
     if tasks:
         wanted = replace(schedule, tasks=tuple(tasks.values()))
         database.merge(measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, expired=expired))

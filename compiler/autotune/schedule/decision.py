@@ -17,6 +17,7 @@ from compiler.autotune.schedule.candidates import (
     ScheduleCandidate,
     ScheduleSpec,
     competing_pipelines,
+    controls,
     mode_candidates,
     outlined_specs,
     scheduled,
@@ -151,14 +152,19 @@ def _competing(
 ) -> tuple[list[ScheduleSpec], SearchRecord | None]:
     """The schedules that compete, and what a search for the last of them records.
 
-    A user's pipeline competes alone. Without measuring, only the winner is made, and that later.
+    A user's pipeline competes alone. Without measuring, only the winner is made, and that later,
+    unless there is an If or a Loop: outlines have no bodies.
     """
     set_costs(request.module, costs.of)
     if request.pipeline is not None:
         return list(scheduled_specs(request.module, {"": request.pipeline})), None
     found = search_module(request.module, request.kernels, costs, request.searching)
+    pipelines = competing_pipelines(found.pipeline)
     if measured:
-        competing = scheduled_specs(request.module, competing_pipelines(found.pipeline))
+        competing = scheduled_specs(request.module, pipelines)
+    elif controls(request.module):
+        few = {name: pipelines[name] for name in found.outlines}
+        competing = scheduled_specs(request.module, few)
     else:
         competing = outlined_specs(found.pipeline, found.outlines)
     return list(competing), found.record

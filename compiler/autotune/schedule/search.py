@@ -12,6 +12,8 @@ from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, starts_early
 from compiler.autotune.schedule.costs import Costs
 from compiler.dag import DAG
 from compiler.errors import PipelineError
+from compiler.graph.cost import cost_of
+from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import LOWERING, default_pipeline, parse
 from compiler.schedule import KernelSpec, Schedule, SearchRecord
@@ -22,7 +24,7 @@ from compiler.scheduling.outline import outline
 from compiler.scheduling.placement import Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SearchResult, search
-from compiler.scheduling.simulator import Simulator
+from compiler.scheduling.simulator import Simulator, TaskDemand
 from compiler.target.target import parse_target
 
 
@@ -71,10 +73,10 @@ def search_module(
     module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: SearchOptions
 ) -> SearchedPipeline:
     """Search for a module whose groups have their costs; all on plain data."""
-    (graph,) = graphs_of(module)
+    graph = graphs_of(module)[-1]
     groups = read_groups(graph)
-    names = [group.kernel.data for group in graph.groups if group.kernel is not None]
-    asked = [task_demand(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
+    names = [name_of(group) for group in graph.groups]
+    asked = [_demand(group, kernels, costs) for group in graph.groups]
     early = starts_early(kernels)
     simulator = Simulator(asked, costs.device, early=early)
     best = search(groups, simulator, how.steps, how.seed)
@@ -85,6 +87,21 @@ def search_module(
     }
     record = _record(best, how.seed, asdict(bound))
     return SearchedPipeline(placed_pipeline(groups.dag, best.placement), record, outlines)
+
+
+def name_of(group: GroupOp) -> str:
+    """The kernel of a group, or its kind of control."""
+    if group.control is not None:
+        return group.control.form.kind
+    assert group.kernel is not None
+    return group.kernel.data
+
+
+def _demand(group: GroupOp, kernels: Mapping[str, KernelSpec], costs: Costs) -> TaskDemand:
+    if group.control is not None:
+        return TaskDemand(float(cost_of(group)))
+    name = name_of(group)
+    return task_demand(kernels[name], max(1.0, costs.of[name]), costs.device)
 
 
 PLACING = ("partition-graph", "assign-streams", "order-launches")

@@ -50,7 +50,7 @@ class KernelCosts:
     def marked(self, module: ModuleOp, node: str) -> TaskDemand:
         """The demand of the kernels that compute the operators of an ONNX node, one by one."""
         self.run(module)
-        (graph,) = graphs_of(module)
+        graph = graphs_of(module)[-1]
         demands = [
             self.demand(group)
             for group in graph.groups

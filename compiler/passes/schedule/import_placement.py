@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.dag import DAG
+from compiler.ir.dataflow import ControlOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.adapter import read_dag, write_placement
+from compiler.scheduling.placement import Placement
 from compiler.scheduling.placement_text import placement_from_text
 
 
@@ -30,9 +33,21 @@ class ImportPlacement(SchedulePass):
     name = "import-placement"
 
     placement: str
-    """The text that the search recorded."""
+    """The text that the search recorded; bodies of an If or a Loop have one stream."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Place the groups of every `dataflow.graph` of the module; raises PipelineError."""
         for graph in graphs_of(op):
-            write_placement(graph, placement_from_text(read_dag(graph), self.placement))
+            dag = read_dag(graph)
+            body = isinstance(graph.parent_op(), ControlOp)
+            write_placement(graph, _in_order(dag) if body else self._placed(dag))
+
+    def _placed(self, dag: DAG) -> Placement:
+        return placement_from_text(dag, self.placement)
+
+
+def _in_order(dag: DAG) -> Placement:
+    """The placement of a body: one stream, in block order."""
+    count = len(dag.costs)
+    none, first = [None] * count, [0] * count
+    return Placement(range(count), partitions=none, streams=first, stages=none)
