@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from compiler.pipeline import DEFAULT_PIPELINE
 
 __version__ = "0.1.0"
+
+_LOG = getLogger(__name__)
 
 __all__ = [
     "DEFAULT_PIPELINE",
@@ -154,9 +157,11 @@ def compile(
         options |= policy.executor_options
         try:
             return Module.of(build(model, input_shapes, settings), options)
-        except (OpenShapeError, UnsupportedOperatorError):
+        except (OpenShapeError, UnsupportedOperatorError) as error:
             if not dynamic or (schedule is not None and searching is None):
                 raise
+            static = parse_target(chosen).runs_control_flow
+            _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)
         from compiler.program.model import open_model
 
         return open_model(model, input_shapes or {}, settings, options, buckets or {})

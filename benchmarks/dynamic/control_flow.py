@@ -1,7 +1,9 @@
-"""The time of one iteration of small loops: Flowloom's schedule against onnxruntime, one thread.
+"""The time of one iteration of small loops: Flowloom's schedule, its program with the loop on the
+host, and onnxruntime on one thread of the CPU.
 
-`python benchmarks/dynamic/control_flow.py [--runs N]`. A loop runs for two trip counts; the
-difference of the medians over that of the counts is the time of an iteration, without a run's.
+`python benchmarks/dynamic/control_flow.py [--target cuda] [--runs N]`. A loop runs for two trip
+counts; the difference of the medians over that of the counts is the time of an iteration, without
+a run's.
 """
 
 import argparse
@@ -10,15 +12,20 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 from onnx import helper, parser
 
 import compiler
+from compiler.target.target import parse_target
 
 FEW, MANY = 1_000, 51_000
-"""The trip counts whose times are compared."""
+"""The trip counts whose times are compared, on the emulator a hundredth, as on the host."""
+
+SLOWER = 100
+"""The part of the trip counts that loops on the host run."""
 
 COUNTER = """g (int64 trips, int64 x) => (int64 y) {
     yes = Constant<value = bool {1}>()
@@ -93,33 +100,47 @@ def feeds_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return feeds
 
 
-def microseconds_an_iteration(run: Run, feeds: Mapping[str, Any], runs: int) -> float:
-    """The slope between few and many iterations."""
+def microseconds_an_iteration(
+    run: Run, feeds: Mapping[str, Any], runs: int, part: int = 1
+) -> float:
+    """The slope between few and many iterations, of which a part is run."""
     medians: list[float] = []
-    for trips in (FEW, MANY):
+    for trips in (FEW // part, MANY // part):
         given = {**feeds, "trips": np.array(trips)}
+        run(given)
         times: list[float] = []
         for _ in range(runs):
             start = time.perf_counter()
             run(given)
             times.append(time.perf_counter() - start)
         medians.append(statistics.median(times))
-    return 1e6 * (medians[1] - medians[0]) / (MANY - FEW)
+    return 1e6 * (medians[1] - medians[0]) / (MANY // part - FEW // part)
+
+
+def on_the_host(model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> Run:
+    """The model as a program, for a target whose schedules have no loops."""
+    with patch.object(type(parse_target(target)), "runs_control_flow", False):
+        return compiler.compile(model, target=target, **options).run
 
 
 def main() -> None:
     """Print a table."""
-    options = argparse.ArgumentParser(description="the time of one iteration of small loops")
-    options.add_argument("--runs", type=int, default=9)
-    runs = options.parse_args().runs
-    print("| body | Flowloom, us | onnxruntime, us | times |\n|---|---|---|---|")
+    parser = argparse.ArgumentParser(description="the time of one iteration of small loops")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--target", default="cpu")
+    given = parser.parse_args()
+    runs, target = given.runs, given.target
+    options: dict[str, Any] = {"threads": 1} if target == "cpu" else {}
+    part = SLOWER if target.startswith("emu") else 1
+    print("| body | schedule, us | on the host, us | onnxruntime, us |\n|---|---|---|---|")
     for name, text in LOOPS.items():
         model = model_of(text)
         feeds = feeds_of(model)
-        module = compiler.compile(model, threads=1, dynamic=False)
-        ours = microseconds_an_iteration(module.run, feeds, runs)
+        module = compiler.compile(model, target=target, dynamic=False, **options)
+        ours = microseconds_an_iteration(module.run, feeds, runs, part)
+        host = microseconds_an_iteration(on_the_host(model, target, options), feeds, runs, SLOWER)
         other = microseconds_an_iteration(peer(model), feeds, runs)
-        print(f"| {name} | {ours:.4f} | {other:.2f} | {other / ours:.0f} |")
+        print(f"| {name} | {ours:.4f} | {host:.2f} | {other:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ def refuse_control(schedule: Schedule, place: str, remedy: str) -> None:
     for index, task in enumerate(schedule.tasks):
         if task.control is not None:
             nodes = ", ".join(task.nodes) or "no node"
+            kind = {"if": "an if", "loop": "a loop"}[task.control.form.kind]
             raise DeviceError(
-                f"task {index} is a {task.control.form.kind} ({nodes}), which {place} cannot run:"
-                f" {remedy}"
+                f"task {index} is {kind} ({nodes}), which {place} cannot run: {remedy}"
             )
 
 

@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 import compiler
-from compiler.errors import InputDataError, UnsupportedOperatorError
+from compiler.backends.cuda.device import device
+from compiler.errors import DeviceError, InputDataError, UnsupportedOperatorError
 from compiler.module import Module
 from compiler.program.model import DynamicModule
 from tests.frontend.control.checks import check, kinds, model_of, reference, static
@@ -15,10 +16,15 @@ from tests.frontend.control.checks import check, kinds, model_of, reference, sta
 RANDOM = np.random.default_rng(3)
 
 
-@pytest.fixture(scope="module", params=["cpu", "emu"])
+@pytest.fixture(scope="module", params=["cpu", "emu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def target(request: pytest.FixtureRequest) -> str:
-    """The targets whose schedules have control tasks and that run here."""
-    return request.param
+    """The targets whose schedules have control tasks, as far as they run here."""
+    if request.param == "cuda":
+        try:
+            device()
+        except DeviceError as error:
+            pytest.skip(str(error))
+    return "cpu" if request.param == "cpu" else f"{request.param}::fp32"
 
 
 def floats(*shape: int) -> np.ndarray:
