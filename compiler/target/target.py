@@ -1,5 +1,6 @@
 """Targets: a CPU, or architectures of GPUs. The only parser of their text."""
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -32,6 +33,10 @@ PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
 BACKENDS = ("cpu", "cuda", "hip", "emu")
 """The first words of targets' texts: the backends that run the kernels."""
 
+CONDITIONAL_NODES = "FLOWLOOM_CONDITIONAL_NODES"
+"""The environment variable that is 1 if CUDA's graphs may have conditional nodes, which ran on the
+emulator, but on no device yet."""
+
 MFMA_ARCHITECTURES = ("gfx90a", "gfx942")
 """AMD's architectures whose matrix cores are used."""
 
@@ -59,8 +64,6 @@ class Target(ABC):
     """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
     gains_by_substitution: ClassVar[bool] = False
     """Whether substitutions are searched for by default."""
-    runs_control_flow: ClassVar[bool] = False
-    """Whether its schedules may have If and Loop tasks."""
     multiplies_bytes: ClassVar[bool] = False
     """Whether there are kernels for contractions of bytes."""
 
@@ -85,6 +88,11 @@ class Target(ABC):
         return False
 
     @property
+    def runs_control_flow(self) -> bool:
+        """Whether its schedules may have If and Loop tasks."""
+        return False
+
+    @property
     def idle_matrix_cores(self) -> tuple[str, ...]:
         """The architectures whose matrix cores kernels leave idle, as another has none."""
         return ()
@@ -95,7 +103,6 @@ class CpuTarget(Target):
     """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
-    runs_control_flow: ClassVar[bool] = True
     multiplies_bytes: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
@@ -117,6 +124,11 @@ class CpuTarget(Target):
     def device(self) -> DeviceModel:
         """A core for each stream."""
         return CORES
+
+    @property
+    def runs_control_flow(self) -> bool:
+        """Whether its schedules may have If and Loop tasks."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +226,6 @@ class CudaTarget(GpuTarget):
     """An NVIDIA architecture such as `sm_90`."""
 
     kind: ClassVar[str] = "cuda"
-    runs_control_flow: ClassVar[bool] = True
     blocked_layouts: ClassVar[bool] = True
     fuses_attention: ClassVar[bool] = True
     fuses_siblings: ClassVar[bool] = True
@@ -235,6 +246,11 @@ class CudaTarget(GpuTarget):
     def searches_schedules(self) -> bool:
         """Whether schedules are searched for by a simulator of the device."""
         return not self.emulated
+
+    @property
+    def runs_control_flow(self) -> bool:
+        """Whether its schedules may have If and Loop tasks: on a device only if asked for."""
+        return self.emulated or os.environ.get(CONDITIONAL_NODES) == "1"
 
     @property
     def cuda_architecture(self) -> str:

@@ -14,6 +14,7 @@ from compiler.backends.emu.device import device
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.model import DynamicModule
 from compiler.program.resident import BlockPool, ResidentTensor
+from compiler.target.target import CudaTarget
 from tests.program.checks import assert_equal, check, compiled, model_of
 from tests.program.test_exports import cases, loaded
 
@@ -81,7 +82,8 @@ def test_an_export_has_the_same_bits_on_both_paths(name: str):
             assert np.asarray(found[output]).tobytes() == np.asarray(array).tobytes()
 
 
-def test_a_loop_carries_tensors_on_the_device():
+def test_a_loop_on_the_host_carries_tensors_on_the_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(CudaTarget, "runs_control_flow", False)
     text = """g (int64 trips, float[n] x) => (float[n] y) <bool true = {1}> {
      y = Loop(trips, true, x) <body = body (int64 i, bool c, float[n] s) => (bool c, float[n] t) {
       u = Mul(s, x) t = Sub(u, s) }> }"""

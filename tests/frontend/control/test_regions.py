@@ -1,5 +1,6 @@
 """If, Loop and Scan that stay control flow in one schedule, against onnxruntime."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,23 @@ from compiler.backends.cuda.device import device
 from compiler.errors import DeviceError, InputDataError, UnsupportedOperatorError
 from compiler.module import Module
 from compiler.program.model import DynamicModule
+from compiler.target.target import CONDITIONAL_NODES
 from tests.frontend.control.checks import check, kinds, model_of, reference, static
 
 RANDOM = np.random.default_rng(3)
 
 
 @pytest.fixture(scope="module", params=["cpu", "emu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def target(request: pytest.FixtureRequest) -> str:
+def target(request: pytest.FixtureRequest) -> Iterator[str]:
     """The targets whose schedules have control tasks, as far as they run here."""
     if request.param == "cuda":
         try:
             device()
         except DeviceError as error:
             pytest.skip(str(error))
-    return "cpu" if request.param == "cpu" else f"{request.param}::fp32"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CONDITIONAL_NODES, "1")
+        yield "cpu" if request.param == "cpu" else f"{request.param}::fp32"
 
 
 def floats(*shape: int) -> np.ndarray:
