@@ -117,10 +117,16 @@ class SegmentCompiler:
 
         Raises DeviceError if the device is missing.
         """
+        return self._opened() if self._has_residents else None
+
+    @property
+    def _has_residents(self) -> bool:
         backend_name = parse_target(self.settings.target).backend
-        if not self.settings.graphs.resident or backend_name not in RESIDENT_BACKENDS:
-            return None
+        return self.settings.graphs.resident and backend_name in RESIDENT_BACKENDS
+
+    def _opened(self) -> ResidentMemory:
         if self._resident is None:
+            backend_name = parse_target(self.settings.target).backend
             self._resident = open_memory(backend_name, self.options)
         return self._resident
 
@@ -149,10 +155,10 @@ class SegmentCompiler:
 
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
-        module, memory = self._module(request, graph), self.resident
-        return (
-            module if memory is None else ResidentModule.of(module, memory, request.source.reread)
-        )
+        module = self._module(request, graph)
+        if not self._has_residents:
+            return module
+        return ResidentModule.of(module, self._opened, request.source.reread)
 
     def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
         """The graph of a segment without the outputs that need no operator."""

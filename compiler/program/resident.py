@@ -5,7 +5,7 @@ be given to the next one at once: whatever reads the old tensor was queued befor
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -235,15 +235,16 @@ class ResidentMemory:
 class ResidentModule:
     """A module of which large outputs stay on the device, if other segments read them.
 
-    All outputs stay once a run of the program asked for device arrays.
+    All outputs stay once a run of the program asked for device arrays. `memory` gives the device's
+    memory, which is there from the first run on.
     """
 
     module: Module
-    memory: ResidentMemory
+    memory: Callable[[], ResidentMemory]
     staying: frozenset[str]
 
     @classmethod
-    def of(cls, module: Module, memory: ResidentMemory, reread: Set[str]) -> Self:
+    def of(cls, module: Module, memory: Callable[[], ResidentMemory], reread: Set[str]) -> Self:
         """A module of whose outputs other segments read some."""
         large = {a.name for a in module.outputs if a.nbytes >= LEAST_BYTES}
         return cls(module, memory, frozenset(large & reread))
@@ -252,9 +253,10 @@ class ResidentModule:
         """Queue a run on arrays of either kind; the outputs by name."""
         executable = self.module.executable
         assert isinstance(executable, GpuExecutable)
-        keeps_all = self.memory.keeps_all
-        names = {output.name for output in self.module.outputs} if keeps_all else self.staying
-        return self.memory.run(executable, inputs, names)
+        memory = self.memory()
+        every = memory.keeps_all
+        names = {output.name for output in self.module.outputs} if every else self.staying
+        return memory.run(executable, inputs, names)
 
 
 def open_memory(backend: str, options: Mapping[str, Any]) -> ResidentMemory:
