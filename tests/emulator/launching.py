@@ -13,7 +13,7 @@ from compiler.emulator.compile import compile_kernels
 
 Array = NDArray[Any]
 
-HEADERS = "".join(f'#include "{n}.cuh"\n' for n in ("prelude", "instructions", "half"))
+HEADERS = "".join(f'#include "{n}.cuh"\n' for n in ("prelude", "instructions", "half", "bytes"))
 
 
 @cache
