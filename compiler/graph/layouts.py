@@ -29,6 +29,9 @@ LAYOUT_MISMATCH_COST = 0.1
 Inner = dict[SSAValue, SSAValue]
 """From the arguments of a group's body to the group's operands."""
 
+CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
+"""Operators that read channel blocks of images faster."""
+
 _MOVING = ("Concat", "Slice", "Split")
 
 
@@ -216,7 +219,7 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     Weights must be constant; groups must consist of whole channel blocks, or blocks of whole
     groups.
     """
-    if op.type_name not in ("Conv", "ConvTranspose"):
+    if op.type_name not in CONVOLUTIONS:
         return 0.0
     weight = inner.get(moved_from(op.inputs[1]))
     if weight is None or not isinstance(weight.owner, WeightOp):
@@ -239,6 +242,6 @@ def blocked_convolutions(groups: Iterable[GroupOp]) -> Iterator[tuple[OperatorOp
     for group in groups:
         inner = _arguments(group)
         for op in group.operators:
-            if op.type_name in ("Conv", "ConvTranspose"):
+            if op.type_name in CONVOLUTIONS:
                 images = list(_sources(op.inputs[0], inner))
                 yield op, bool(images) and all(block_of(v.type) for v in images)

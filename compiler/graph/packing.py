@@ -4,7 +4,8 @@ A packing is a sequence of steps separated by `|`, each applied to the result of
 `pad:0,0,13,0` appends zeros to each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
 numpy's. `take:1,0,2,2` selects indices 0, 2 and 2 along axis 1. `diagonal:32,4` makes the weights
 of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten bits of each
-float32's mantissa (TF32), rounding to nearest, ties to even. `sums` puts a row in front of the
+float32's mantissa (TF32), rounding to nearest, ties to even. `row-sums` puts the
+int32 sums of the rows of a matrix of bytes after it. `sums` puts a row in front of the
 rows of each [rows, columns, 4] int8: the int32 sums of each column. The empty text leaves the
 weight unchanged.
 """
@@ -21,7 +22,16 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
     """The steps of a packing; raises ValueError if it is malformed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
-        if name not in ("pad", "reshape", "transpose", "take", "diagonal", "round", "sums"):
+        if name not in (
+            "pad",
+            "reshape",
+            "transpose",
+            "take",
+            "diagonal",
+            "round",
+            "row-sums",
+            "sums",
+        ):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
 
@@ -47,6 +57,8 @@ def _step_shape(
         return shape
     if name == "sums" and len(shape) > 2 and shape[-1] == 4:
         return (*shape[:-3], shape[-3] + 1, *shape[-2:])
+    if name == "row-sums" and len(shape) == 2:
+        return (prod(shape) + 4 * shape[0],)
     if name == "take" and numbers and numbers[0] < len(shape):
         axis, *indices = numbers
         if axis >= 0 and all(0 <= index < shape[axis] for index in indices):
@@ -72,6 +84,8 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = _on_diagonal(array, *numbers)
         elif name == "sums":
             array = _with_sums(array)
+        elif name == "row-sums":
+            array = _before_row_sums(array)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
         elif name == "take":
@@ -88,6 +102,14 @@ def _with_sums(array: numpy.ndarray) -> numpy.ndarray:
     sums = array.sum(axis=(-3, -1), dtype=numpy.int32)
     head = sums.astype("<i4")[..., numpy.newaxis].view(numpy.int8)
     return numpy.concatenate([head[..., numpy.newaxis, :, :], array], axis=-3)
+
+
+def _before_row_sums(array: numpy.ndarray) -> numpy.ndarray:
+    """The rows of a matrix of bytes, then the bytes of their sums."""
+    if array.dtype.itemsize != 1:
+        raise ValueError(f"only bytes have sums of rows, not {array.dtype}")
+    sums = array.sum(axis=1, dtype=numpy.int32).astype("<i4").view(array.dtype)
+    return numpy.concatenate([array.reshape(-1), sums])
 
 
 def _on_diagonal(array: numpy.ndarray, groups: int, merged: int) -> numpy.ndarray:

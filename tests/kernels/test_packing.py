@@ -30,6 +30,19 @@ def test_places_are_taken_again_and_in_any_order():
     assert apply_packing(weight, "take:1,2,0,2,2").tolist() == [[2, 0, 2, 2], [5, 3, 5, 5]]
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_sums_of_rows_follow_a_matrix_of_bytes(kind: str):
+    weight = numpy.random.default_rng(1).integers(0, 256, (7, 64)).astype("uint8").view(kind)
+    packed = apply_packing(weight, "row-sums")
+    assert packed.shape == packed_shape(weight.shape, "row-sums") == (7 * 64 + 7 * 4,)
+    assert (packed[: 7 * 64] == weight.reshape(-1)).all()
+    assert packed[7 * 64 :].view("<i4").tolist() == weight.astype(int).sum(axis=1).tolist()
+    with pytest.raises(ValueError, match="only bytes have sums of rows"):
+        apply_packing(weight.astype("int32"), "row-sums")
+    with pytest.raises(ValueError, match="does not fit"):
+        packed_shape((2, 3, 4), "row-sums")
+
+
 @given(st.permutations(range(4)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
 def test_no_element_is_lost(order: list[int], pads: list[int]):
     weight = numpy.arange(1, 121).reshape(2, 3, 4, 5)

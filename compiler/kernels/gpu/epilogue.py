@@ -24,7 +24,7 @@ from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.kernels.tir.matmul import MATMULS, Matmul, read_matmul
 from compiler.target.target import GpuTarget
 
 _PASSES = [
@@ -111,8 +111,8 @@ def _store_function(
     if not context.elementwise:
         raise KernelError(f"{group.describe()}: results need several elements of {anchor.type}")
     place = [variable(name) for name in ("outer", "row", "column")]
-    value = Var("value", PrimType("float32"))
-    matmul = read_matmul(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
+    value = Var("value", PrimType(context.dtype))
+    matmul = read_matmul(group, anchor) if anchor.type in MATMULS else None
     if matmul is not None:
         extents = prod(matmul.batch), matmul.rows, matmul.columns
         statement = _store_matmul(context, matmul, place, value)
@@ -128,7 +128,7 @@ def _store_function(
 
 def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
     outer, channel, pixel = place
-    bias = context.bias([channel])
+    bias = context.bias([channel]) if context.dtype == "float32" else None
     total = value if bias is None else value + bias
     if context.spatial in (1, 2) and context.flat:
         return context.store_flat(total, [outer, channel], pixel)
@@ -154,7 +154,7 @@ def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], valu
 
 def _addend(context: FusionContext, at: list[Any]) -> Any:
     """Gemm's operand C, which broadcasts to the result."""
-    if len(context.operands) < 3 or context.operands[2] is None:
+    if context.dtype != "float32" or len(context.operands) < 3 or context.operands[2] is None:
         return None
     shape = static_shape(context.operands[2])
     own = at[len(at) - len(shape) :]

@@ -6,7 +6,10 @@ import numpy
 
 from compiler.kernels.group import Group, Operator
 
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+BYTE_TYPES = ("int8", "uint8")
+"""The element types of integer contractions."""
+
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, **dict.fromkeys(BYTE_TYPES, 1)}
 """Bytes of the element types that contractions read."""
 
 CHUNK_BYTES = 16
@@ -60,7 +63,8 @@ def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
     """An operand seen through one more view operator; None where elements would have to move."""
     result, argument = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
     if maker.type == "Cast":
-        return source if argument.dtype in ELEMENT_BYTES and result.dtype == "float32" else None
+        floats = argument.dtype in ELEMENT_BYTES and argument.dtype not in BYTE_TYPES
+        return source if floats and result.dtype == "float32" else None
     if maker.type == "Transpose":
         order = maker.attributes.get("perm")
         view = source.view.transpose(order)

@@ -1,9 +1,12 @@
-"""The matmul that a MatMul or Gemm of a group computes."""
+"""The matmul that a MatMul, MatMulInteger or Gemm of a group computes."""
 
 from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.group import Group, Operator
+
+MATMULS = ("Gemm", "MatMul", "MatMulInteger")
+"""The operators that multiply matrices."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,14 @@ class Matmul:
 
 
 def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
-    """The matmul of an operator, if the template can take it."""
+    """The matmul of an operator on floats or bytes; None if there is nothing to multiply."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
-    if {v.dtype for v in values} != {"float32"} or any(v.elements == 0 for v in values):
+    exact = anchor.type == "MatMulInteger"
+    if any(v.elements == 0 or (v.dtype != "float32" and not exact) for v in values):
         return None
     left, right = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
-    if anchor.type == "MatMul":
+    if anchor.type in ("MatMul", "MatMulInteger"):
         return Matmul(left, right, output)
     get = anchor.attributes.get
     transposed = (bool(get("transA", 0)), bool(get("transB", 0)))

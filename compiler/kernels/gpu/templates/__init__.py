@@ -4,6 +4,7 @@ from typing import Any
 
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
+from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.template import Gemv
@@ -19,6 +20,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     StemConv(),
     Gemv(),
     Gemm(),
+    ByteGemm(),
     RowNorm(),
     Pointwise(),
 )

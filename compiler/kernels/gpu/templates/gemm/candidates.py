@@ -64,7 +64,7 @@ def is_modelled(tile: Tile) -> bool:
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     """The tiles that fit the device and leave each split-K slice at least one step."""
     for shape in SHAPES:
-        for split_k in SPLITS:
+        for split_k in SPLITS if problem.element_bytes > 1 else SPLITS[:1]:
             tile = Tile(*shape, split_k)
             whole = fills_splits(problem, tile)
             if whole and _has_room(problem, tile, target):

@@ -177,7 +177,7 @@ def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     plain = not gather.transposed and gather.strides == (1, 1, 1)
     alike = gather.source == gather.result != (1, 1, 1) and tile.stages - 1 <= gather.taps > 1
     whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
-    exact = mma_precision(problem, target) == "fp32"
+    exact = mma_precision(problem, target) in ("fp32", "int8")
     return plain and alike and whole and not (exact or tile.wgmma or tile.prefetch)
 
 
@@ -263,4 +263,4 @@ def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
 
 def mma_precision(problem: Problem, target: GpuTarget) -> str:
     """The precision of a problem's MMAs."""
-    return target.precision if problem.element_bytes == 4 else "fp16"
+    return {1: "int8", 2: "fp16"}.get(problem.element_bytes, target.precision)

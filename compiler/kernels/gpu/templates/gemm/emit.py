@@ -26,6 +26,9 @@ from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
+MMA_PRECISIONS = (*PRECISIONS, "int8")
+"""The precisions of MMAs as headers number them."""
+
 GEMV_WARPS = 16
 """Warps of a block of a GEMV."""
 
@@ -211,7 +214,7 @@ class Emitter:
     @property
     def _precision(self) -> str:
         """The precision of the MMAs: two-byte elements are not converted."""
-        short = {"float16": "fp16", "bfloat16": "bf16"}
+        short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
         return short.get(self.problem.dtype, self.target.precision)
 
     def _store_object(self) -> str:
@@ -266,7 +269,7 @@ class Emitter:
 
     def _constants(self, tile: Tile) -> str:
         scalars = self._sizes() | self._layout() | self._tile(tile)
-        element = "float" if self.problem.element_bytes == 4 else "uint16_t"
+        element = {1: "uint8_t", 2: "uint16_t", 4: "float"}[self.problem.element_bytes]
         lines = [f"  using Element = {element};"]
         lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [*_triples(self.problem.gather), *_offsets(self.problem)]
@@ -310,7 +313,7 @@ class Emitter:
 
     def _tile(self, tile: Tile) -> dict[str, int]:
         return {
-            "PRECISION": PRECISIONS.index(self._precision),
+            "PRECISION": MMA_PRECISIONS.index(self._precision),
             "BM": tile.rows,
             "BN": tile.columns,
             "BK": self.problem.step,

@@ -77,8 +77,8 @@ CLUSTER_US, MEMBER_US = 0.89, 0.43
 STEP_US, WARP_US = 0.086, 0.0047
 """The least time of a k-step, and its part for each warp at the barrier."""
 
-RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.2e6, "bf16": 1.2e6}
-"""Multiply-adds per microsecond and SM when operands are in shared memory."""
+RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.2e6, "bf16": 1.2e6, "int8": 2.4e6}
+"""Multiply-adds per microsecond and SM when operands are in shared memory; of bytes assumed."""
 
 FRAGMENT_BYTES, LINE_ELEMENTS = 0.16e6, 0.33e6
 """Bytes of fragments per microsecond that the warps of an SM load from shared memory, and elements

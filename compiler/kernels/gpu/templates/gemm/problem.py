@@ -103,6 +103,10 @@ class Problem:
         """How many results a thread stores as one vector; 0 where it stores single ones."""
         return self.block or self.vector
 
+    def total(self, value: str) -> str:
+        """A sum as the epilogue takes it, a C expression: sums of bytes are bits of an int32."""
+        return f"__float_as_int({value})" if self.element_bytes == 1 else value
+
     @property
     def contiguous(self) -> bool:
         """Whether a row of B along n is copied 16 bytes at a time."""

@@ -12,6 +12,9 @@ from compiler.target.target import GpuTarget
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
+VECTORS = {1: (16, 8, 4), 2: (8, 4)}
+"""How many results of one or two bytes a thread may store as a vector; of others four."""
+
 
 def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | None:
     """The problem of a contraction whose operands are reads of one type; None for any other.
@@ -29,14 +32,14 @@ def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | N
         problem = matmul_problem(group, anchor, first, second)
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
         problem = image_problem(group, anchor, second, first, merged)
-    return problem and replace(problem, vector=_result_vector(group, problem))
+    return problem and replace(problem, vector=result_vector(group, problem))
 
 
-def _result_vector(group: Group, problem: Problem) -> int:
-    """How many columns of the first result are stored as a vector, of 16 or 8 bytes; 0 if none."""
+def result_vector(group: Group, problem: Problem) -> int:
+    """How many columns of the first result are stored as a vector; 0 if none."""
     result, pixels = group.writes[0], problem.gather.pixels
     in_order = problem.result_index[2] in ("n", f"n % {pixels}")
-    widths = (8, 4) if ELEMENT_BYTES.get(result.dtype) == 2 else (4,)
+    widths = VECTORS.get(ELEMENT_BYTES.get(result.dtype, 4), (4,))
     fits = [width for width in widths if pixels % width == 0]
     return fits[0] if fits and in_order and not result.block else 0
 

@@ -117,7 +117,8 @@ def _store(
         value = "" if i in written else f" = *(const {kind}*)({copied.get(i, direct)})"
         lines.append(f"    {kind} block{i}{value};")
     element = (f"{row} + r", column) if problem.block else (row, f"{column} + r")
-    call = f"{store.name}({passed_buffers(store)}, {outer}, {', '.join(element)}, values[r]);"
+    passed = (passed_buffers(store), outer, *element, problem.total("values[r]"))
+    call = f"{store.name}({', '.join(passed)});"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
     lines += [
         f"    (({block_type(store, i, width)}*)buffer{i})[vector] = block{i};" for i in written
@@ -135,7 +136,8 @@ def element_methods(store: StoreFunction, problem: Problem) -> list[str]:
     }
     passed = [f"buffer{i}{index.get(part, '')}" for i, part in enumerate(store.parts)]
     head = f"{DEVICE} void operator()(int slice, int m, int n, float value) const {{"
-    call = f"    {store.name}({', '.join(passed)}, {outer}, {row}, {column}, value);"
+    passed += [outer, row, column, problem.total("value")]
+    call = f"    {store.name}({', '.join(passed)});"
     lines = [head, PROBLEM_NUMBER, call, "  }"]
     if not problem.vector:
         return lines

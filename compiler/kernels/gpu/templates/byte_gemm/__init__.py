@@ -1,0 +1,1 @@
+"""GEMMs and convolutions of bytes on tensor cores, with exact integer sums."""

@@ -1,0 +1,67 @@
+"""Convolutions and matmuls of bytes as tiled GEMMs on tensor cores."""
+
+from collections.abc import Sequence
+
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import is_fusible
+from compiler.kernels.gpu.template import Key
+from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
+from compiler.kernels.gpu.templates.byte_gemm.read import integer_contraction_of, read_byte_problem
+from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile
+from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Mainloop, tiled_kernel
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.template import Gemm
+from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
+
+
+class ByteGemm(Gemm):
+    """A group around one contraction of bytes by constant weights; sums are exact."""
+
+    name = "byte_gemm"
+    headers = ("bytes", "instructions", "operands", "results", "gemm", "byte_gemm")
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The problem of the only integer contraction."""
+        anchor = integer_contraction_of(group)
+        problem = read_byte_problem(group, anchor) if anchor and target.has_mma else None
+        if anchor is None or problem is None or not is_fusible(group, anchor):
+            return []
+        return [problem]
+
+    def related_key(self, problem: Problem, target: GpuTarget) -> Key:
+        """None: other types are not copied alike."""
+        return {}
+
+    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        check_tile(problem, config, target)
+        anchor = integer_contraction_of(group)
+        assert anchor is not None
+        assert isinstance(problem, ByteProblem)
+        return tiled_kernel(group, anchor, problem, config, target, byte_mainloop(problem))
+
+
+def byte_mainloop(problem: ByteProblem) -> Mainloop:
+    """The device function of a tile of bytes."""
+    pointers = (f"const uint8_t* __restrict__ {name}" for name in ("a", "b"))
+    return Mainloop(
+        headers=("bytes", *TILE_HEADERS, "byte_gemm"),
+        function="byte_gemm<Problem>",
+        reads=(problem.left, problem.right),
+        parameters=", ".join(pointers),
+        text=_traits(problem),
+    )
+
+
+def _traits(problem: ByteProblem) -> str:
+    """The specialisation with the signs and the zero point of a problem."""
+    constants = {
+        "A_SIGNED": int(problem.signed[0]),
+        "B_SIGNED": int(problem.signed[1]),
+        "WEIGHTS": problem.weights,
+        "ZERO_POINT": problem.zero_point,
+        "SUMS": problem.weight_bytes,
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    return "\n".join(["template <>", "struct Bytes<Problem> {", *lines, "};", ""])
