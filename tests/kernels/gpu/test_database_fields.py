@@ -48,13 +48,15 @@ VALUES = {
     "gemm": (64, 64, 16, 64, 1, 5, 32, True, False, True, False),
     "row_norm": (32, 8),
 }
+NEWER = {"byte_gemm"}
+"""Templates that format 2 did not have."""
+
 MEASURED = [name for name in GROUPS if BY_NAME[name].headers]
 
 
 def test_every_measured_template_is_here():
-    assert (
-        {template.name for template in TEMPLATES if template.headers} == set(MEASURED) == set(KEYS)
-    )
+    named = {template.name for template in TEMPLATES if template.headers}
+    assert named - NEWER == set(MEASURED) == set(KEYS)
 
 
 @pytest.mark.parametrize("name", MEASURED)
