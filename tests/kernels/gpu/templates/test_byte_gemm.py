@@ -224,6 +224,16 @@ def test_tensor_cores_without_local_memory(target: str):
     assert [need.stack_bytes for need in read_resources(cubin).values()] == [0]
 
 
+@pytest.mark.parametrize("depth", [128, 256])
+def test_few_steps_keep_fragments_in_registers(depth: int):
+    group = group_of(Case((32, depth), (depth, 64), result="uint8"), (32, 64))
+    problem = problem_of(group)
+    assert problem is not None
+    kernel = ByteGemm().emit(group, problem, SMALL, TARGET)
+    cubin = compile_cubin(complete_text(kernel.text), TARGET)
+    assert [need.stack_bytes for need in read_resources(cubin).values()] == [0]
+
+
 def test_weights_are_prefetched():
     check(Case((40, 256), (256, 64)), replace(SMALL, prefetch=True, release=True), twice=True)
 

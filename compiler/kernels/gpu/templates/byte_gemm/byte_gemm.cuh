@@ -36,8 +36,9 @@ __device__ __forceinline__ void byte_mainloop(ByteSums<P>& c, int4* tiles, const
   pipeline.advance();
   Fragments<P> fragments[2];
   fragments[0].load(pipeline.a_tile() + place, b_fragments<P>(pipeline.b_tile(), column), 0);
+  int rest = STEPS;
 #pragma unroll 1
-  for (int step = 0; step < STEPS; step++) {
+  do {
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
       if (k == COUNT - 1) pipeline.advance();
@@ -45,7 +46,7 @@ __device__ __forceinline__ void byte_mainloop(ByteSums<P>& c, int4* tiles, const
       if (k == 0) pipeline.fill();
       multiply_bytes<P>(c, fragments[k % 2]);
     }
-  }
+  } while (STEPS > 1 && --rest > 0);
   cp_async_wait<0>();
   __syncthreads();
 }
