@@ -1,0 +1,1 @@
+"""Quantised models and kernels against the same in 16 bits."""
