@@ -18,7 +18,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, cast
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 import onnx
