@@ -30,6 +30,7 @@ import compiler
 from benchmarks.peers.timing import Spread, take_turns
 from compiler.module import Module
 from compiler.program.model import DynamicModule
+from compiler.target.target import parse_target
 from examples import zoo
 
 EXPORTS = Path(__file__).parents[1] / "examples" / "exports"
@@ -85,7 +86,7 @@ def runs_of(module: Module | DynamicModule, inputs: Sequence[Arrays], target: st
     if isinstance(module, DynamicModule):
         return lambda: module.run(next(given))
     executor: Any = module.executor()
-    if target.startswith("emu"):
+    if parse_target(target).backend == "emu":
         return lambda: executor.run(next(given))
     return device_run(module, executor, inputs)
 

@@ -133,7 +133,7 @@ def main() -> None:
     os.environ.setdefault(CONDITIONAL_NODES, "1")
     runs, target = given.runs, given.target
     options: dict[str, Any] = {"threads": 1} if target == "cpu" else {}
-    part = SLOWER if target.startswith("emu") else 1
+    part = SLOWER if parse_target(target).backend == "emu" else 1
     print("| body | schedule, us | on the host, us | onnxruntime, us |\n|---|---|---|---|")
     for name, text in LOOPS.items():
         model = model_of(text)

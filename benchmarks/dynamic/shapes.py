@@ -26,6 +26,7 @@ import onnxruntime
 
 import compiler
 from compiler.program.model import DynamicModule
+from compiler.target.target import parse_target
 from examples.zoo import load_file
 
 MODEL = Path(__file__).parents[2] / "examples" / "exports" / "bert_base.light.onnx"
@@ -48,7 +49,7 @@ def seconds(run: Any, inputs: Arrays) -> float:
 
 def one_thread(target: str) -> dict[str, Any]:
     """The option of one thread, which GPUs do not have."""
-    return {"threads": 1} if target.startswith("cpu") else {}
+    return {"threads": 1} if parse_target(target).backend == "cpu" else {}
 
 
 def compare(

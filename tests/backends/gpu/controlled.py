@@ -71,7 +71,7 @@ def kernels_of(schedule: Schedule, target: str, compile_text: Compile) -> dict[s
     for task in schedule.all_tasks:
         if task.control is None and task.kernel not in found:
             text, count = text_of(task, task.kernel), len(task.reads) + 1
-            language = target.partition(":")[0]
+            language = parse_gpu(target).backend
             found[task.kernel] = _kernel(compile_text, language, task.kernel, text, count)
     return found
 
