@@ -196,9 +196,16 @@ class Oracle:
         return values
 
     def perturbed(
-        self, model: onnx.ModelProto, feeds: Mapping[str, Array], noise: "Noise"
+        self,
+        model: onnx.ModelProto,
+        feeds: Mapping[str, Array],
+        noise: "Noise",
+        defined: Mapping[str, Value] | None = None,
     ) -> dict[str, Value]:
-        """Every tensor of a model whose inexact nodes err by a few units in the last place."""
+        """Every tensor of a model whose inexact nodes err by a few units in the last place.
+
+        Where an error leaves an operator's domain, its result is that of `defined`, if given.
+        """
         values: dict[str, Value] = {**constants_of(model), **feeds}
         for node in model.graph.node:
             if is_exact(node):
@@ -211,8 +218,25 @@ class Oracle:
             outputs = self.step(node, near)
             scale = largest(values[name] for name in free_names(node))
             grown = absolute_error(node.op_type, scale)
-            values.update({name: noise.on(v, grown) for name, v in outputs.items()})
+            erring = {name: noise.on(v, grown) for name, v in outputs.items()}
+            values.update(_kept_defined(erring, defined) if defined else erring)
         return values
+
+
+def _kept_defined(erring: dict[str, Value], defined: Mapping[str, Value]) -> dict[str, Value]:
+    """The values, those of `defined` where only an error made NaN of a number."""
+
+    def kept(near: Array, exact: Array) -> Array:
+        chosen: Array = np.where((near != near) & (exact == exact), exact, near)
+        return chosen
+
+    def alike(near: Value, exact: Value) -> bool:
+        return not isinstance(near, list) and near.shape == np.shape(exact)
+
+    return {
+        name: kept(value, defined[name]) if alike(value, defined[name]) else value
+        for name, value in erring.items()
+    }
 
 
 def is_exact(node: onnx.NodeProto) -> bool:
