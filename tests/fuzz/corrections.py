@@ -208,3 +208,18 @@ def folded(call: Call) -> list[Array]:
         raise Incomparable(f"{call.op} of large integers")
     keep = bool(call.attributes.get("keepdims", 1))
     return [_FOLDS[call.op](x, tuple(axes) if axes else None, keep)]
+
+
+def large_contractions(call: Call) -> bool:
+    """Whether an Einsum of integers, or a part of it, may be above what floating point holds."""
+    operands: list[Array] = call.inputs
+    if any(x.dtype.kind not in "iu" for x in operands):
+        return False
+    sizes = [float(np.abs(x.astype(np.float64)).sum()) for x in operands]
+    return float(np.prod(sizes)) >= 2.0 ** (31 if operands[0].dtype.itemsize < 8 else 53)
+
+
+def contracted(call: Call) -> list[Array]:
+    """An Einsum of integers, modulo 2 to the power of their bits."""
+    equation = call.attributes["equation"].decode()
+    return [np.asarray(np.einsum(equation, *call.inputs))]

@@ -32,10 +32,14 @@ from tests.fuzz.oracle import (
     free_names,
     is_float,
     largest,
+    limits_of,
     value_info,
 )
 
 Array = NDArray[Any]
+
+_POWERS = frozenset({"LpPool", "GlobalLpPool", "LpNormalization", "ReduceL2"})
+"""Operators that may be finite where the powers of elements that they sum are not."""
 
 _ROUNDING = frozenset({"Cast", "CastLike", "Range"})
 """Operators of `EXACT` whose results the types of the model round, unlike float64."""
@@ -64,6 +68,7 @@ class Precise:
         """The outputs where inexact operators err by a few units in the last place."""
 
         def evaluate(op: dataflow.OperatorOp, operands: Arrays, precise: bool) -> Arrays:
+            _check_powers(op, operands)
             results = evaluated(op, _near(op, operands, noise), precise)
             pairs = zip(op.outputs, results, strict=True)
             return [_erring(op, value, result, operands, noise) for value, result in pairs]
@@ -141,6 +146,20 @@ def _rounded(module: Any) -> set[SSAValue]:
 
 def _operators(module: Any) -> Iterator[dataflow.OperatorOp]:
     return (op for op in operators(graph_of(module)) if isinstance(op, dataflow.OperatorOp))
+
+
+def _check_powers(op: dataflow.OperatorOp, operands: Arrays) -> None:
+    """Refuse elements whose powers are infinite or zero in the type of the model."""
+    array = operands[0] if operands else None
+    if op.type_name not in _POWERS or array is None or not is_float(_dtype(op.inputs[0])):
+        return
+    size = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))
+    with np.errstate(all="ignore"):
+        powers = size ** attributes_of(op).get("p", 2)
+    limits = limits_of(_dtype(op.inputs[0]))
+    outside = (powers * array.size > float(limits.max)) | (powers < float(limits.smallest_normal))
+    if outside.any():
+        raise Refused(f"{op.type_name}: a power of an element is out of range")
 
 
 def _near(op: dataflow.OperatorOp, operands: Arrays, noise: Noise | None) -> Arrays:
