@@ -7,6 +7,7 @@ from typing import Any
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.cpu.generic import schedule_cpu
+from compiler.kernels.cpu.requantise import requantised
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
@@ -71,6 +72,7 @@ def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
     """Schedule a group by a template or the generic schedule, and compile it."""
     if all(info.elements == 0 for info in group.writes):
         return empty_kernel(group, target)
+    group = requantised(group)
     scheduled = apply_template(group, target)
     if scheduled is not None:
         with suppress(StackError):  # no tile of the template is small enough

@@ -125,6 +125,34 @@ def test_any_convolution(
     check("ConvInteger", [x, w, zero_point(dtype, filters)], attributes, target)
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    st.data(),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.sampled_from([1, 3, 8, 70, 130]),
+    st.sampled_from([1, 5, 33, 64]),
+    bytes_of,
+    targets,
+)
+def test_any_convolution_of_one_tap(
+    data: st.DataObject,
+    batch: int,
+    groups: int,
+    channels: int,
+    filters: int,
+    dtype: str,
+    target: str,
+) -> None:
+    spatial = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=2))
+    strides = [data.draw(st.integers(1, 2))] * 2
+    pads = [data.draw(st.integers(0, 1))] * 4
+    x = random_bytes(1, (batch, groups * channels, *spatial), dtype, False)
+    w = random_bytes(2, (groups * filters, channels, 1, 1), "int8", False)
+    attributes = {"group": groups, "strides": strides, "pads": pads}
+    check("ConvInteger", [x, w, zero_point(dtype, filters)], attributes, target)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("ends", [(0, 0), (1, 0), (0, 1), (1, 1)])
 def test_the_largest_sums_do_not_saturate(dtype: str, ends: tuple[int, int]) -> None:

@@ -54,9 +54,16 @@ class _Walk:
         """The value of the new graph for one of the old."""
         return self.instead.get(value, value)
 
+    def _recoded(self, old: Value) -> Value:
+        """The value of the new graph, the integers that it stands for those of the new graph."""
+        value = self.replaced(old)
+        if isinstance(value.code, Dequantised):
+            value.code = replace(value.code, integers=self.replaced(value.code.integers))
+        return value
+
     def visit(self, old: Operator) -> None:
         """Write an operator, or what takes its place."""
-        inputs = [None if value is None else self.replaced(value) for value in old.inputs]
+        inputs = [None if value is None else self._recoded(value) for value in old.inputs]
         operator = replace(old, inputs=inputs)
         self.builder.node = operator.node
         make = _CONTRACTIONS.get(operator.op_type)

@@ -45,9 +45,6 @@ CROSSING_SLOTS = 1.5
 MOST_ROWS = 14
 """Most rows of A in a register tile: their lines may fall in one set of the first-level cache."""
 
-STORE_SLOTS = 4
-"""Slots that one vector of results costs after the reduction, besides its epilogue."""
-
 
 @dataclass(frozen=True, slots=True)
 class Registers:
@@ -55,6 +52,22 @@ class Registers:
 
     count: int
     lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Slots that results cost after the reduction: each vector, each row of a register tile, and
+    each lane where lanes are channels, whose results are apart."""
+
+    vector: int
+    row: int
+    lane: int
+
+
+FLOAT_STORES = Stores(vector=4, row=0, lane=1)
+
+BYTE_STORES = Stores(vector=8, row=6, lane=2)
+"""The stores of sums that are scaled, rounded and clipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +127,23 @@ def reduction_slots(
     return conv.channels * (taps * step_slots(rows, vectors, vector_slots) + jumps)
 
 
-def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
-    """The tile of a pointwise convolution over positions of the image, and its slots a group."""
+def flat_tile(
+    conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES, panels: bool = False
+) -> tuple[Tile, float]:
+    """The tile of a pointwise convolution over positions of the image, and its slots a group.
+
+    With `panels` a tile's positions of all channels are together in memory.
+    """
     positions = conv.output[0] * conv.output[1]
 
     def tile_cost(rows: int, vectors: int) -> float:
-        load = max(CROSSING_SLOTS, streamed_slots(conv.channels * vectors * registers.lanes * 4))
-        steps = reduction_slots(conv, rows, vectors, load, vectors * registers.lanes)
-        return steps + rows * vectors * STORE_SLOTS
+        run = vectors * registers.lanes
+        load = streamed_slots(conv.channels * run * 4)
+        if panels:
+            steps = conv.channels * step_slots(rows, vectors, load)
+        else:
+            steps = reduction_slots(conv, rows, vectors, max(CROSSING_SLOTS, load), run)
+        return steps + rows * (vectors * stores.vector + stores.row)
 
     def cost(rows: int, vectors: int) -> float:
         whole, rest = divmod(positions, vectors * registers.lanes)
@@ -134,13 +156,15 @@ def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
     return Tile(*best), cost(*best)
 
 
-def image_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
+def image_tile(
+    conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES
+) -> tuple[Tile, float]:
     """The tile of a convolution with lanes along the rows of its planes, and its slots a group."""
 
     def cost(tile: Tile) -> float:
         run = tile.vectors * registers.lanes
         step = reduction_slots(conv, tile.rows, tile.vectors, CROSSING_SLOTS, run)
-        store = tile.rows * tile.vectors * STORE_SLOTS
+        store = tile.rows * (tile.vectors * stores.vector + stores.row)
         parts = ceil_div(conv.output[1], tile.steps * run) if tile.span == 1 else 1
         chunks = ceil_div(conv.output[0], tile.span) * parts
         tiles = chunks * tile.steps * ceil_div(conv.filters, tile.rows)
@@ -166,7 +190,9 @@ def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]
             yield Tile(rows, vectors, ceil_div(steps, parts), span)
 
 
-def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tuple[Tile, float]:
+def channel_tile(
+    conv: Convolution, registers: Registers, positions: int, stores: Stores = FLOAT_STORES
+) -> tuple[Tile, float]:
     """The tile with lanes along output channels, and its slots a group; lines have `positions`."""
     depth = conv.channels * conv.kernel[0] * conv.kernel[1]
     lines = conv.output[0] * conv.output[1] // positions
@@ -178,7 +204,7 @@ def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tup
         slots = whole * reduction_slots(conv, rows, vectors, load, LONG_RUN)
         if rest:
             slots += reduction_slots(conv, rest, vectors, load, LONG_RUN)
-        store = positions * vectors * (STORE_SLOTS + lanes)
+        store = positions * vectors * (stores.vector + stores.lane * lanes)
         return lines * ceil_div(conv.filters, vectors * lanes) * (slots + store)
 
     tiles = register_tiles(registers, kept_rows=conv.kernel[1] > 1)
@@ -200,7 +226,7 @@ def matmul_tile(
         slots = whole * depth * step_slots(height, vectors, load)
         if rest:
             slots += depth * step_slots(rest, vectors, load)
-        return panels * (slots + rows * vectors * STORE_SLOTS)
+        return panels * (slots + rows * vectors * FLOAT_STORES.vector)
 
     candidates = [t for t in register_tiles(registers) if t[0] <= min(rows, MOST_ROWS)]
     best = min(candidates, key=lambda t: cost(*t))

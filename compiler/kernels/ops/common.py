@@ -43,6 +43,15 @@ def cast(x: Scalar, dtype: str) -> Scalar:
     return wrapping.convert(x, dtype)
 
 
+def nearest(x: Scalar) -> Scalar:
+    """A float32 of at most 22 bits as the nearest int32, the even one of two.
+
+    The sum with 1.5 * 2^23 is rounded to a whole number, which its low bits then are.
+    """
+    sum = x + tirx.const(1.5 * 2**23, "float32")
+    return tirx.reinterpret("int32", sum) - tirx.const(0x4B400000, "int32")
+
+
 def wide(dtype: str) -> str:
     """The dtype in which values of a dtype are computed."""
     return "float32" if dtype in NARROW else dtype

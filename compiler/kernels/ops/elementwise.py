@@ -24,6 +24,7 @@ from compiler.kernels.ops.common import (
     maximum,
     minimum,
     multiply,
+    nearest,
 )
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
@@ -183,13 +184,17 @@ def lower_bit_shift(context: Context) -> te.Tensor:
 
 @lowering("Cast", "Expand", "Identity")
 def lower_convert(context: Context) -> te.Tensor:
-    """The first input, broadcast and converted to the result's type."""
+    """The first input, broadcast and converted to the result's type.
+
+    A cast that `rounds` is to int32, of float32 numbers below 2^22.
+    """
     dtype = context.output.dtype
-    return te.compute(
-        context.output.shape,
-        lambda *indices: cast(context.element(0, indices), dtype),
-        name=context.operator.type,
-    )
+
+    def body(*indices: Any) -> Scalar:
+        x = context.element(0, indices)
+        return nearest(x) if context.attribute("rounds") else cast(x, dtype)
+
+    return te.compute(context.output.shape, body, name=context.operator.type)
 
 
 def _finite_limit(dtype: str, largest: bool) -> Scalar:

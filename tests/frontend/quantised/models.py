@@ -99,16 +99,19 @@ class QuantisedModel:
 
 START = (2, 3, 6, 5)
 
+STEPS = (0.0317, 0.1003)
+"""Scales of the input and of results; no byte times their ratio is halfway between integers."""
+
 
 @st.composite
 def quantised_models(draw: st.DrawFn) -> onnx.ModelProto:
     """Models of one to four layers, whose tensors are quantised between layers."""
     model = QuantisedModel(draw, np.random.default_rng(draw(st.integers(0, 999))), START)
     steps = [model.convolution, model.moved, model.matmul, model.residual]
-    model.requantised(0.03)
+    model.requantised(STEPS[0])
     for step in draw(st.lists(st.sampled_from(steps), min_size=1, max_size=4)):
         step()
-        model.requantised(0.1)
+        model.requantised(STEPS[1])
     graph = helper.make_graph(
         model.nodes,
         "quantised",

@@ -48,6 +48,16 @@ def test_integers_are_moved_and_not_quantised_again():
     assert operators(model) == {"Reshape": 1}
 
 
+def test_a_contraction_reads_the_bytes_that_were_quantised_alike():
+    text = """g (uint8[1,3,6,6] x) => (float[1,2,5,5] y) {
+        a = DequantizeLinear(x, s, z)  p = MaxPool<kernel_shape=[2,2], strides=[1,1]>(a)
+        q = QuantizeLinear(p, s, z)  d = DequantizeLinear(q, s, z)  w = DequantizeLinear(v, s)
+        y = Conv(d, w) }"""
+    weights = np.random.default_rng(0).integers(-127, 128, (2, 3, 1, 1)).astype("i1")
+    found = operators(parse(text, 21, v=weights, **CODE))
+    assert found == {"MaxPool": 1, "ConvInteger": 1, "Cast": 1, "Mul": 1}
+
+
 def test_another_scale_is_a_quantisation():
     text = """g (uint8[4] x) => (uint8[4] y) {
         a = DequantizeLinear(x, s, z)  y = QuantizeLinear(a, t, z) }"""
@@ -80,5 +90,5 @@ def agrees(model: onnx.ModelProto, inputs: dict[str, np.ndarray], tolerance: flo
 def test_any_quantised_model(model: onnx.ModelProto):
     layers = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)
     x = np.random.default_rng(1).standard_normal(START, "f4")
-    # A tie may be rounded the other way, and a layer may multiply that by its weights.
-    agrees(model, {"x": x}, 0.1 if layers < 3 else 1.0)
+    # A number close to a tie may be rounded the other way, which a layer multiplies by its weights.
+    agrees(model, {"x": x}, 0.11 if layers < 3 else 1.0)

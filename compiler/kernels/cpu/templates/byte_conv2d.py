@@ -35,7 +35,7 @@ from compiler.kernels.cpu.templates.words import (
     words_at,
     words_of,
 )
-from compiler.kernels.cpu.tiling import registers_of
+from compiler.kernels.cpu.tiling import BYTE_STORES, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.tir.fusion import FusionContext
@@ -100,6 +100,8 @@ class ByteOperands:
     dtype = "int32"
     head_rows = 1
     reads_image = False
+    panels = True
+    stores = BYTE_STORES
 
     @property
     def padding(self) -> Any:

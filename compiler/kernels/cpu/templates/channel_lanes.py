@@ -53,7 +53,7 @@ class ChannelLanes(Nest):
 
         def tap(channel: Any, row: Any, column: Column) -> Stmt:
             start = first if self.flat else line * self.planes.pitch + first
-            base = self._channel(place, channel) + start + self._shift(row, column)
+            base = self.channel_start(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
             return tile.step(
                 lambda i: tirx.BufferLoad(source, [base + i]),

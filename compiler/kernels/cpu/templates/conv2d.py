@@ -29,8 +29,9 @@ from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import Nest, Taps
+from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
 from compiler.kernels.cpu.templates.operands import ConvOperands, FloatOperands
+from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.tiling import Registers, channel_tile, flat_tile, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
@@ -124,17 +125,42 @@ def choose_nest(
     conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
 ) -> Nest:
     """Lanes along the image or along channels: the one whose cost is less."""
-    positions = prod(conv.output)
     flat = conv.pointwise and around.flat
-    line = positions if flat else conv.output[1]
+    line = prod(conv.output) if flat else conv.output[1]
+    channels, channel_slots = channel_tile(conv, registers, line, operands.stores)
+    image = image_nest(conv, around, registers, operands)
+    if image is not None and image.slots <= channel_slots:
+        return image
+    return ChannelLanes(
+        conv,
+        around,
+        channels,
+        registers.lanes,
+        flat,
+        channel_slots,
+        conv.planes,
+        Taps(conv.kernel),
+        operands,
+    )
+
+
+def image_nest(
+    conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
+) -> Nest | None:
+    """Lanes along the image; None if it is smaller than a vector."""
+    few = conv.batch * conv.groups < LOCAL_UNITS
+    panels = operands.panels and conv.kernel == (1, 1) and around.flat and few
+    flat = panels or (conv.pointwise and around.flat)
+    if flat and not panels and prod(conv.output) < registers.lanes:
+        return None
+    tile, slots = (
+        flat_tile(conv, registers, operands.stores, panels)
+        if flat
+        else image_tile(conv, registers, operands.stores)
+    )
+    nest = PanelLanes if panels else ImageLanes
     rest = (conv.planes, Taps(conv.kernel), operands)
-    channels, channel_cost = channel_tile(conv, registers, line)
-    wide = not flat or positions >= registers.lanes
-    if wide:
-        image, image_cost = (flat_tile if flat else image_tile)(conv, registers)
-        if image_cost <= channel_cost:
-            return ImageLanes(conv, around, image, registers.lanes, flat, image_cost, *rest)
-    return ChannelLanes(conv, around, channels, registers.lanes, flat, channel_cost, *rest)
+    return nest(conv, around, tile, registers.lanes, flat, slots, *rest)
 
 
 def weight_packing(nest: Nest) -> str:

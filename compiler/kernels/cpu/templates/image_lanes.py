@@ -21,57 +21,62 @@ class ImageLanes(Nest):
         return self.tile.rows
 
     @property
-    def _chunk(self) -> int:
+    def chunk_positions(self) -> int:
         """Positions that the vectors of a chunk cover."""
         return self.tile.steps * self.tile.vectors * self.lanes
 
     @property
     def _advance(self) -> int:
         """Positions from one chunk to the next."""
-        return self._chunk if self.flat else self.tile.span * self.planes.pitch
+        return self.chunk_positions if self.flat else self.tile.span * self.planes.pitch
 
     @property
     def _parts(self) -> int:
         """Chunks of a row; of rows that a chunk covers whole there is one."""
         whole = self.flat or self.tile.span > 1
-        return 1 if whole else ceil_div(self.conv.output[1], self._chunk)
+        return 1 if whole else ceil_div(self.conv.output[1], self.chunk_positions)
 
     @property
     def chunks(self) -> int:
         if self.flat:
-            return ceil_div(prod(self.conv.output), self._chunk)
+            return ceil_div(prod(self.conv.output), self.chunk_positions)
         return ceil_div(self.conv.output[0], self.tile.span) * self._parts
 
     @property
     def reach(self) -> int:
         last_shift = 0 if self.flat else self.last_shift
         rows, part = divmod(self.chunks - 1, self._parts)
-        return rows * self._advance + (part + 1) * self._chunk + last_shift
+        return rows * self._advance + (part + 1) * self.chunk_positions + last_shift
 
-    def _start(self, chunk: Any) -> Any:
+    @property
+    def ends_exactly(self) -> bool:
+        """Whether the last vector of an image must not read past its end."""
+        return self.flat
+
+    def first_position(self, chunk: Any) -> Any:
         """The position in the planes at which a chunk begins."""
         parts = self._parts
         if parts == 1:
             return chunk * self._advance
-        return chunk // parts * self._advance + chunk % parts * self._chunk
+        return chunk // parts * self._advance + chunk % parts * self.chunk_positions
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
-        whole = self._tile(place, weights, source, self.tile.vectors, self._chunk)
-        rest = prod(self.conv.output) % self._chunk if self.flat else 0
+        whole = self.summed(place, weights, source, self.tile.vectors, self.chunk_positions)
+        rest = prod(self.conv.output) % self.chunk_positions if self.flat else 0
         if not rest:
             return whole
-        tail = self._tile(place, weights, source, ceil_div(rest, self.lanes), rest)
+        tail = self.summed(place, weights, source, ceil_div(rest, self.lanes), rest)
         if self.chunks == 1:
             return tail
         return tirx.IfThenElse(place.chunk < self.chunks - 1, whole, tail)
 
-    def _tile(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
+    def summed(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
         """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
         starts = [j * self.lanes for j in range(vectors)]
-        if self.flat:
+        if self.ends_exactly:
             starts[-1] = min(starts[-1], positions - self.lanes)
         before = max(0, -starts[-1])
-        pitch = self._chunk + before
+        pitch = self.chunk_positions + before
         sums, allocate = scratch("sums", self.width * pitch, self.operands.dtype)
 
         def step(number: Any) -> Stmt:
@@ -80,8 +85,8 @@ class ImageLanes(Nest):
 
             def tap(channel: Any, row: Any, column: Column) -> Stmt:
                 weight = self._weight(place, channel, row, column)
-                position = self._start(place.chunk) + first + self._shift(row, column)
-                base = self._channel(place, channel) + position
+                position = self.first_position(place.chunk) + first + self._shift(row, column)
+                base = self.channel_start(place, channel) + position
                 return tile.step(
                     lambda i: self.operands.weight(weights, weight + i),
                     lambda j: vector_at(source, base + starts[j], self.lanes),
@@ -101,7 +106,7 @@ class ImageLanes(Nest):
     ) -> Stmt:
         (height, width), span, pitch = self.conv.output, self.tile.span, self.planes.pitch
         parts = self._parts
-        last = width - (parts - 1) * self._chunk
+        last = width - (parts - 1) * self.chunk_positions
 
         def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
             def one(x: Any) -> Stmt:
@@ -109,7 +114,7 @@ class ImageLanes(Nest):
                 before = place.chunk if self.flat else place.chunk % parts if parts > 1 else 0
                 row = place.chunk // parts * span + y
                 value = value if bias is None else value + bias
-                return self._store(place, number, row, before * self._chunk + x, value)
+                return self._store(place, number, row, before * self.chunk_positions + x, value)
 
             return vector_loop(extent, self.lanes, one)
 
@@ -120,7 +125,7 @@ class ImageLanes(Nest):
             def row(y: Any) -> Stmt:
                 statement = line(i, number, bias, y, last)
                 if parts > 1:
-                    full = line(i, number, bias, y, self._chunk)
+                    full = line(i, number, bias, y, self.chunk_positions)
                     statement = tirx.IfThenElse(place.chunk % parts < parts - 1, full, statement)
                 guard = place.chunk * span + y < height
                 return tirx.IfThenElse(guard, statement, None) if height % span else statement

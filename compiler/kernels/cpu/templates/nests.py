@@ -123,6 +123,11 @@ class Nest(ABC):
         return prod(self.conv.image) if self.direct else self.planes.phases * self.planes.plane
 
     @property
+    def unit_elements(self) -> int:
+        """Elements of the planes of one group of one image."""
+        return self.conv.channels * self.stride
+
+    @property
     def tiles(self) -> int:
         """Tiles of output channels in a group."""
         return ceil_div(self.conv.filters, self.width)
@@ -135,7 +140,7 @@ class Nest(ABC):
     @property
     def local(self) -> bool:
         """Whether every block fills the planes of its groups, one group after another."""
-        room = self.conv.channels * self.stride * 4 <= LOCAL_PLANES_BYTES
+        room = self.unit_elements * 4 <= LOCAL_PLANES_BYTES
         return not self.direct and self.units >= LOCAL_UNITS and room
 
     def launches(self, weights: Var) -> Stmt:
@@ -152,7 +157,7 @@ class Nest(ABC):
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
-        elements = self.units * conv.channels * self.stride
+        elements = self.units * self.unit_elements
         reached = elements + max(0, reach - self.stride)
         workspace = buffer("planes", reached, self.operands.dtype)
         fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes)
@@ -162,12 +167,13 @@ class Nest(ABC):
         """The launch that convolves planes that are there."""
         extents = (self.units, self.chunks, self.tiles)
         blocks = split_blocks(self.slots * self.units, *extents)
-        group = self.conv.channels * self.stride
 
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
             def unit(i: Any) -> Stmt:
                 number = firsts[0] + i
-                return self._unit(number, number * group, firsts, lengths, weights, source)
+                return self._unit(
+                    number, number * self.unit_elements, firsts, lengths, weights, source
+                )
 
             return loop_over("unit", lengths[0], unit)
 
@@ -176,7 +182,7 @@ class Nest(ABC):
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch that fills planes and convolves them while they are in the cache."""
         blocks = split_blocks(self.slots * self.units, self.units)
-        own = self.conv.channels * self.stride + max(0, self.reach - self.stride)
+        own = self.unit_elements + max(0, self.reach - self.stride)
         own = ceil_div(own, LINE) * LINE
         workspace = buffer("planes", blocks[0] * own, self.operands.dtype)
         run = ceil_div(self.units, blocks[0])
@@ -295,7 +301,7 @@ class Nest(ABC):
     def _new_tile(self, rows: int, vectors: int) -> RegisterTile:
         return RegisterTile(rows, vectors, self.lanes, self.operands.arithmetic)
 
-    def _channel(self, place: Place, channel: Any) -> Any:
+    def channel_start(self, place: Place, channel: Any) -> Any:
         """Where the planes of a channel begin."""
         return place.planes + channel * self.stride
 

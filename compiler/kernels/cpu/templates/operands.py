@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.ir import Var
 
 from compiler.kernels.cpu.templates.planes import PlaneSource
+from compiler.kernels.cpu.tiling import FLOAT_STORES, Stores
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import FLOAT32, Arithmetic, vector_at
 
@@ -39,6 +40,16 @@ class ConvOperands(PlaneSource, Protocol):
         """Whether the image is in memory as planes are: no launch need fill them."""
         ...
 
+    @property
+    def panels(self) -> bool:
+        """Whether a convolution of one tap reads its image as panels."""
+        ...
+
+    @property
+    def stores(self) -> Stores:
+        """The slots that results cost after they are summed."""
+        ...
+
     def weight(self, weights: Var, position: Any) -> Any:
         """One weight."""
         ...
@@ -61,6 +72,8 @@ class FloatOperands:
     dtype = "float32"
     arithmetic = FLOAT32
     head_rows = 0
+    panels = False
+    stores = FLOAT_STORES
 
     @property
     def reads_image(self) -> bool:

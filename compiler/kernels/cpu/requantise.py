@@ -1,0 +1,144 @@
+"""Rounding within a kernel in fewer steps: numbers that are quantised, and perhaps widened again.
+
+    Cast(Clip(Round(x) + z, 0, 255))  ->  Cast(Cast(Clip(x, -z, 255 - z), rounds) + z)
+    Cast(Cast(Cast(...)) - z)         ->  Clip(Round(x), -z, 255 - z)
+
+Both are exact: rounding, and clipping to whole numbers, may change places.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.kernels.group import Group, Operator, TensorInfo
+
+_LARGEST_ZERO = 1 << 16
+"""The largest zero point: float32 holds its sum with any number that is not clipped."""
+
+_INTEGERS = ("int8", "uint8", "int16", "uint16")
+
+
+@dataclass(frozen=True)
+class _Quantised:
+    """The number `value` that is rounded, and the zero point that is added to it."""
+
+    value: int
+    zero: int
+    dtype: str
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest rounded number."""
+        info = np.iinfo(self.dtype)
+        return int(info.min) - self.zero, int(info.max) - self.zero
+
+
+def requantised(group: Group) -> Group:
+    """The group with roundings written shorter; the group itself if it has none."""
+    rewriting = _Rewriting(group)
+    operators = [new for op in group.operators for new in rewriting.replaced(op)]
+    if not rewriting.quantised:
+        return group
+    values = tuple(rewriting.values)
+    kept = _needed(operators, group.outputs)
+    return replace(group, values=values, constants=rewriting.constants, operators=kept)
+
+
+class _Rewriting:
+    """The values of a group as they grow, and the quantised ones."""
+
+    def __init__(self, group: Group) -> None:
+        self.values, self.constants = list(group.values), dict(group.constants)
+        self.quantised: dict[int, _Quantised] = {}
+        self._makers = {value: op for op in group.operators for value in op.outputs}
+
+    def replaced(self, op: Operator) -> list[Operator]:
+        """The operators instead of one."""
+        if op.type != "Cast":
+            return [op]
+        result = op.outputs[0]
+        found = self._quantised(op)
+        if found is not None:
+            self.quantised[result] = found
+            return self._rounded(found, op)
+        found = self._widened(op)
+        if found is None:
+            return [op]
+        rounded = self._value(self.values[result])
+        return [
+            Operator("Round", {}, (found.value,), (rounded,), op.node),
+            Operator("Clip", {}, (rounded, *self._limits(found)), (result,), op.node),
+        ]
+
+    def _rounded(self, found: _Quantised, cast: Operator) -> list[Operator]:
+        """Clip, round to int32, add the zero point, drop the high bits."""
+        info = self.values[found.value]
+        clipped, whole = self._value(info), self._value(replace(info, dtype="int32"))
+        clip = Operator("Clip", {}, (found.value, *self._limits(found)), (clipped,), cast.node)
+        operators = [clip, Operator("Cast", {"rounds": True}, (clipped,), (whole,), cast.node)]
+        if found.zero:
+            zero = self._constant(np.array(found.zero, np.int32))
+            sum = self._value(self.values[whole])
+            operators.append(Operator("Add", {}, (whole, zero), (sum,), cast.node))
+            whole = sum
+        return [*operators, replace(cast, inputs=(whole,))]
+
+    def _limits(self, found: _Quantised) -> list[int]:
+        return [self._constant(np.array(limit, np.float32)) for limit in found.limits]
+
+    def _quantised(self, cast: Operator) -> _Quantised | None:
+        """The number that a cast quantises; None if it was not rounded and clipped to the type."""
+        dtype, clip = self.values[cast.outputs[0]].dtype, self._maker(cast, "Clip")
+        if dtype not in _INTEGERS or clip is None or len(clip.inputs) < 3:
+            return None
+        limits = np.iinfo(dtype)
+        if [self._number(clip.inputs[i]) for i in (1, 2)] != [limits.min, limits.max]:
+            return None
+        add = self._maker(clip, "Add")
+        zero = 0.0 if add is None else self._number(add.inputs[1])
+        rounding = self._maker(clip if add is None else add, "Round")
+        if zero is None or zero % 1 or abs(zero) > _LARGEST_ZERO or rounding is None:
+            return None
+        value = rounding.operand(0)
+        known = self.values[value].dtype == "float32"
+        return _Quantised(value, int(zero), dtype) if known else None
+
+    def _widened(self, cast: Operator) -> _Quantised | None:
+        """The number that a cast to float32 widens again, less the zero point that was added."""
+        if self.values[cast.outputs[0]].dtype != "float32":
+            return None
+        minus = self._maker(cast, "Sub")
+        zero = 0 if minus is None else self._number(minus.inputs[1])
+        inner = cast if minus is None else self._maker(minus, "Cast")
+        found = None if inner is None else self.quantised.get(inner.operand(0))
+        wide = inner is not None and self.values[inner.outputs[0]].dtype in ("int32", "float32")
+        return found if found is not None and wide and found.zero == zero else None
+
+    def _maker(self, op: Operator, type: str) -> Operator | None:
+        """The operator of a type that makes the first operand of another."""
+        maker = self._makers.get(op.operand(0))
+        return maker if maker is not None and maker.type == type else None
+
+    def _number(self, value: int | None) -> float | None:
+        array = None if value is None else self.constants.get(value)
+        return None if array is None or array.size != 1 else float(array.reshape(-1)[0])
+
+    def _value(self, info: TensorInfo) -> int:
+        self.values.append(info)
+        return len(self.values) - 1
+
+    def _constant(self, array: NDArray[np.generic]) -> int:
+        number = self._value(TensorInfo(array.dtype.name, array.shape))
+        self.constants[number] = array
+        return number
+
+
+def _needed(operators: list[Operator], outputs: tuple[int, ...]) -> tuple[Operator, ...]:
+    """The operators that results depend on, in order."""
+    wanted, kept = set(outputs), list[Operator]()
+    for op in reversed(operators):
+        if wanted.intersection(op.outputs):
+            wanted.update(i for i in op.inputs if i is not None)
+            kept.append(op)
+    return tuple(reversed(kept))
