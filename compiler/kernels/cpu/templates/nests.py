@@ -21,6 +21,7 @@ from compiler.kernels.tir.loops import (
     block_loops,
     buffer,
     loop_over,
+    scratch,
     sequence,
 )
 
@@ -316,7 +317,7 @@ class Nest(ABC):
             own = place.tile * self.width + i
             number = place.group * filters + own
             added = self.operands.bias(number, weights, self._head(place) + i)
-            statement = body(i, number, added)
+            statement = self._with_added(added, lambda once: body(i, number, once))
             return (
                 tirx.IfThenElse(own < filters, statement, None)
                 if filters % self.width
@@ -324,6 +325,14 @@ class Nest(ABC):
             )
 
         return loop_over("filter", self.width, one)
+
+    def _with_added(self, added: Any, body: Callable[[Any], Stmt]) -> Stmt:
+        """A channel's statement; a summand of the weights' head is computed before its loops."""
+        if not self.operands.head_rows:
+            return body(added)
+        once, allocate = scratch("added", 1, self.operands.dtype)
+        kept = tirx.BufferStore(once, added, [0])
+        return sequence([allocate, kept, body(tirx.BufferLoad(once, [0]))])
 
     def _store(self, place: Place, number: Any, row: Any, column: Any, value: Any) -> Stmt:
         if self.flat:
