@@ -54,6 +54,10 @@ def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
     return copies > 1 and array.nbytes * copies > _LARGEST_COPY
 
 
+LONGEST_VECTOR = 1 << 24
+"""Most integers of a constant that a rule writes, such as the indices of an axis."""
+
+
 class Builder:
     """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`."""
 
@@ -69,7 +73,9 @@ class Builder:
         )
 
     def integers(self, values: Sequence[int]) -> Value:
-        """A known vector of int64."""
+        """A known vector of int64; raises Unsupported if it is too long to be written down."""
+        if len(values) > LONGEST_VECTOR:
+            raise Unsupported(f"it needs {len(values):,} indices", "shorten its axis")
         return self.constant(list(values), "int64")
 
     def emit(

@@ -158,8 +158,8 @@ DIFFERENCES = [
     ),
     Difference(
         "Elu Selu Celu",
-        "an element is negative",
-        lambda call: call.inputs[0].dtype.kind == "f" and bool((call.inputs[0] < 0).any()),
+        "an element is negative, or 0 and `alpha` is infinite",
+        lambda call: call.inputs[0].dtype.kind == "f" and bool((call.inputs[0] <= 0).any()),
         "subtracts 1 from the exponential, which leaves few digits close to 0",
         "computes expm1, which keeps them",
         "the text's formula without its rounding errors",

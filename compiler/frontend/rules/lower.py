@@ -203,9 +203,10 @@ def _resize_by_scale(call: Call) -> Value:
     """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
     given = call.attributes.pop("scales", None)
     scales = np.asarray(call.content(1) if given is None else given, np.float32)
-    mode = {"linear": "linear", "bilinear": "linear"}.get(
-        call.attributes.get("mode", "nearest"), "nearest"
-    )
+    asked = call.attributes.get("mode", "nearest")
+    mode = {"linear": "linear", "bilinear": "linear", "nearest": "nearest"}.get(asked)
+    if mode is None:
+        raise Unsupported(f"its mode is {asked!r}", "use nearest or linear, or opset 11 or newer")
     up, down = np.maximum(scales, 1), np.minimum(scales, 1)
     result = call.data
     parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]

@@ -71,16 +71,21 @@ def elementwise(context: Context, function: Function) -> te.Tensor:
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     """The larger of two scalars; NaN when one is NaN."""
-    if not is_float(dtype_of(a)):
-        return tirx.max(a, b)
-    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
+    return _extreme("llvm.maximum", a, b) if is_float(dtype_of(a)) else tirx.max(a, b)
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """The smaller of two scalars; NaN when one is NaN."""
-    if not is_float(dtype_of(a)):
-        return tirx.min(a, b)
-    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
+    return _extreme("llvm.minimum", a, b) if is_float(dtype_of(a)) else tirx.min(a, b)
+
+
+def _extreme(name: str, a: Scalar, b: Scalar) -> Scalar:
+    """One of two floats; bfloat16, whose calls TVM leaves as they are, by way of float32."""
+    dtype = dtype_of(a)
+    if dtype != "bfloat16":
+        return tirx.call_llvm_pure_intrin(dtype, name, a, b)
+    wide = [x.astype("float32") for x in (a, b)]
+    return tirx.call_llvm_pure_intrin("float32", name, *wide).astype(dtype)
 
 
 def multiply(a: Scalar, b: Scalar) -> Scalar:

@@ -212,7 +212,7 @@ def lower_einsum(context: Context) -> te.Tensor:
     extents: dict[str, int] = {}
     for i, term in enumerate(terms):
         for label, extent in zip(term, context.info(i).shape, strict=True):
-            extents[label] = max(extents.get(label, 1), extent)
+            extents[label] = extents.get(label, 1) if extent == 1 else extent
     summed = {x: te.reduce_axis((0, n), f"sum{i}") for i, (x, n) in enumerate(extents.items())
               if x not in result}  # fmt: skip
     accumulator = wide(context.output.dtype)

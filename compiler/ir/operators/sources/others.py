@@ -109,8 +109,8 @@ def _tensor_scatter(source: Source) -> None:
     axis = axis_in(source.attributes.get("axis", -2), len(cache))
     circular = source.attributes.get("mode", "linear") == "circular"
     places = np.asarray(first.array)
-    last = places + (0 if circular or axis >= len(update) else update[axis])
-    if (places < 0).any() or (last > cache[axis]).any():
+    written = 0 if circular or axis >= len(update) else update[axis]
+    if (places < 0).any() or (places > cache[axis] - written).any():
         raise Mismatch(f"it writes at {places.tolist()}, the cache has {cache[axis]} positions")
 
 
