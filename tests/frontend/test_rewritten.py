@@ -81,6 +81,16 @@ def test_short_time_transforms(onesided: int):
         close(y, np.stack([wanted.real, wanted.imag], -1))
 
 
+def test_short_time_transforms_of_complex_signals_may_leave_out_half():
+    text = """g (float[1,13,2] x) => (float[1,5,3,2] y) { y = STFT(x, step, , length) }"""
+    x, known = numbers(1, 13, 2), {"step": np.array(2), "length": np.array(5)}
+    signal = x[..., 0] + 1j * x[..., 1]
+    frames = np.lib.stride_tricks.sliding_window_view(signal, 5, axis=1)[:, ::2]
+    wanted = np.fft.fft(frames)[..., :3]
+    (y,) = results(text, 17, {"x": x}, **known)
+    close(y, np.stack([wanted.real, wanted.imag], -1))
+
+
 def scanned(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     """A running multiplication."""
     x = np.flip(x, axis) if reverse else x

@@ -202,7 +202,7 @@ def rewrite_short_time_transform(call: Call) -> list[Value]:
     parts = fourier.reshaped(parts, -1, length)
     if window is not None:
         parts = fourier.each(parts, "Mul", in_type(call, window, signal.dtype))
-    onesided = bool(call.attributes.get("onesided", 1)) and parts.imaginary is None
+    onesided = bool(call.attributes.get("onesided", 1))
     rows = transform(call, parts, length, False, onesided)
     result = _stacked(call, rows, [batch, frames, rows.shape[1]])
     return [in_type(call, result, call.data.dtype)]

@@ -22,11 +22,11 @@ def fourier_transform(g: Grower, op: str) -> None:
 
 @generates("STFT")
 def short_time_transform(g: Grower, op: str) -> None:
-    """Of real signals, without a window."""
+    """Of real and complex signals, without a window."""
     g.require(g.opset >= 17)
-    x = g.new(g.draw.array((1, g.draw.randint(8, 20), 1), "float32"))
+    x = g.new(g.draw.array((1, g.draw.randint(8, 20), g.draw.randint(1, 2)), "float32"))
     step, length = (g.constant(np.array(g.draw.randint(2, 6), np.int64)) for _ in range(2))
-    g.emit(op, [x, step, "", length])
+    g.emit(op, [x, step, "", length], onesided=g.draw.randint(0, 1))
 
 
 @generates("CumProd")
