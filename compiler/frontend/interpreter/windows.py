@@ -111,13 +111,13 @@ def evaluate_max_pool(node: Node) -> list[Array]:
 
 
 def _positions(x: Array, window: PoolWindow, content: Array, column_major: bool) -> Array:
-    """The position in the input of each window's largest element, the lowest of equals."""
+    """The position in the input of each window's largest element, or NaN, the lowest of equals."""
     spatial, rank = x.shape[2:], len(window.kernel)
     pixels = np.arange(prod(spatial)).reshape(spatial, order="F" if column_major else "C")
     flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
     indices = windows(padded_array(pixels, window, -1), window)
-    largest = np.max(np.where(nan_mask(content), -np.inf, content), _spatial(window), keepdims=True)
-    fits = (content == largest) & (indices >= 0)
+    largest = np.max(content, _spatial(window), keepdims=True)
+    fits = ((content == largest) | nan_mask(content)) & (indices >= 0)
     chosen = np.where(fits, indices, pixels.size).min(_spatial(window))
     inside = np.where(indices >= 0, indices, pixels.size).min(_spatial(window))
     chosen: Array = np.where(chosen < pixels.size, chosen, inside)

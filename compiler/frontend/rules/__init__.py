@@ -1,11 +1,15 @@
 """The rewriting rules, by operator; importing the modules below registers them."""
 
 from compiler.frontend.rules import (
+    columns,
+    deformable,
     forms,
     fourier,
     lower,
     quantised,
     recurrent,
+    regions,
+    sampling,
     scans,
     sequences,
     types,
@@ -15,11 +19,15 @@ from compiler.frontend.rules.call import RULES, Call
 __all__ = [
     "RULES",
     "Call",
+    "columns",
+    "deformable",
     "forms",
     "fourier",
     "lower",
     "quantised",
     "recurrent",
+    "regions",
+    "sampling",
     "scans",
     "sequences",
     "types",

@@ -9,7 +9,15 @@ from tvm import te, tirx
 from tvm.ir import Expr
 
 from compiler.kernels.ops import wrapping
-from compiler.kernels.ops.common import Scalar, absolute, cast, converted, is_float, wide
+from compiler.kernels.ops.common import (
+    Scalar,
+    absolute,
+    cast,
+    converted,
+    is_float,
+    is_nan,
+    wide,
+)
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import (
@@ -65,8 +73,12 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
 
     def combine(a: Any, b: Any) -> Any:
-        first = tirx.all(wrapping.equal(b[1], a[1]), tirx.any(b[0] < a[0], a[0] < 0))
-        take = tirx.all(b[0] >= 0, tirx.any(a[0] < 0, wrapping.greater(b[1], a[1]), first))
+        equal, better = wrapping.equal(b[1], a[1]), wrapping.greater(b[1], a[1])
+        if is_float(dtype):  # NaN is the largest, as in the first result
+            equal = tirx.any(equal, tirx.all(is_nan(a[1]), is_nan(b[1])))
+            better = tirx.any(better, tirx.all(tirx.Not(is_nan(a[1])), is_nan(b[1])))
+        first = tirx.all(equal, tirx.any(b[0] < a[0], a[0] < 0))
+        take = tirx.all(b[0] >= 0, tirx.any(a[0] < 0, better, first))
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
     reducer = te.comm_reducer(combine, lambda *_: (minus, worst), name="position")

@@ -10,6 +10,7 @@ from tests.fuzz.catalogue import (
     recurrent,
     reductions,
     resizing,
+    sampling,
     transforms,
     windows,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "recurrent",
     "reductions",
     "resizing",
+    "sampling",
     "transforms",
     "windows",
 ]

@@ -20,11 +20,12 @@ from compiler.ir.operators.sources.forms import newest_form
 from compiler.ir.operators.sources.others import OTHERS
 from compiler.ir.operators.sources.quantised import QUANTISED
 from compiler.ir.operators.sources.recurrent import RECURRENT
+from compiler.ir.operators.sources.sampling import SAMPLING
 from compiler.ir.operators.sources.source import Check, Source
 
 __all__ = ["SOURCES", "Source", "check_source", "check_source_attributes"]
 
-SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
+SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **SAMPLING, **OTHERS}
 """The checks of operators that are not in the table, or whose old forms are not."""
 
 

@@ -46,6 +46,20 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "mode": one_of("linear", "bilinear", "cubic", "bicubic", "nearest"),
         "padding_mode": one_of("zeros", "border", "reflection"),
     },
+    "Col2Im": WINDOW_ATTRIBUTES,
+    "DeformConv": {
+        **WINDOW_ATTRIBUTES,
+        "group": integer(1, least=1),
+        "offset_group": integer(1, least=1),
+    },
+    "MaxUnpool": WINDOW_ATTRIBUTES,
+    "RoiAlign": {
+        "coordinate_transformation_mode": one_of("half_pixel", "output_half_pixel"),
+        "mode": one_of("avg", "max"),
+        "output_height": integer(1, least=1),
+        "output_width": integer(1, least=1),
+        "sampling_ratio": integer(0, least=0),
+    },
     "MelWeightMatrix": {"output_datatype": _ELEMENT_TYPE},
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _LOSS),
     "QuantizeLinear": {
