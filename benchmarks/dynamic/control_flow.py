@@ -7,7 +7,6 @@ a run's.
 """
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ import onnx
 from onnx import helper, parser
 
 import compiler
-from compiler.target.target import CONDITIONAL_NODES, parse_target
+from compiler.target.target import parse_target
 
 FEW, MANY = 1_000, 51_000
 """The trip counts whose times are compared, on the emulator a hundredth, as on the host."""
@@ -130,7 +129,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--target", default="cpu")
     given = parser.parse_args()
-    os.environ.setdefault(CONDITIONAL_NODES, "1")
     runs, target = given.runs, given.target
     options: dict[str, Any] = {"threads": 1} if target == "cpu" else {}
     part = SLOWER if parse_target(target).backend == "emu" else 1

@@ -24,9 +24,9 @@ class Rates:
     bytes: float
 
 
-DECISION_NS, ITERATION_NS = 4800.0, 3000.0
+DECISION_NS, ITERATION_NS = 4800.0, 4900.0
 """The time of an If or a Loop without its bodies, and of an iteration without its kernels, on an
-H200 (driver API 13.0, 2026-11-22)."""
+H200 (driver 580.159.04, 2026-11-24)."""
 
 CONTRACTION_RATES = Rates(2278.9, 438.0, 119.9, 459.6, 99.4)
 OTHER_RATES = Rates(701.2, 49.5, 732.7, 30.9, 80.9)

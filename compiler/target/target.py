@@ -1,6 +1,5 @@
 """Targets: a CPU, or architectures of GPUs. The only parser of their text."""
 
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -33,10 +32,6 @@ PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
 BACKENDS = ("cpu", "cuda", "hip", "emu")
 """The first words of targets' texts: the backends that run the kernels."""
 
-CONDITIONAL_NODES = "FLOWLOOM_CONDITIONAL_NODES"
-"""The environment variable that is 1 if CUDA's graphs may have conditional nodes, which ran on the
-emulator, but on no device yet."""
-
 MFMA_ARCHITECTURES = ("gfx90a", "gfx942")
 """AMD's architectures whose matrix cores are used."""
 
@@ -66,6 +61,8 @@ class Target(ABC):
     """Whether substitutions are searched for by default."""
     multiplies_bytes: ClassVar[bool] = False
     """Whether there are kernels for contractions of bytes."""
+    runs_control_flow: ClassVar[bool] = False
+    """Whether its schedules may have If and Loop tasks."""
 
     @property
     @abstractmethod
@@ -88,11 +85,6 @@ class Target(ABC):
         return False
 
     @property
-    def runs_control_flow(self) -> bool:
-        """Whether its schedules may have If and Loop tasks."""
-        return False
-
-    @property
     def idle_matrix_cores(self) -> tuple[str, ...]:
         """The architectures whose matrix cores kernels leave idle, as another has none."""
         return ()
@@ -104,6 +96,7 @@ class CpuTarget(Target):
 
     kind: ClassVar[str] = "cpu"
     multiplies_bytes: ClassVar[bool] = True
+    runs_control_flow: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
 
@@ -124,11 +117,6 @@ class CpuTarget(Target):
     def device(self) -> DeviceModel:
         """A core for each stream."""
         return CORES
-
-    @property
-    def runs_control_flow(self) -> bool:
-        """Whether its schedules may have If and Loop tasks."""
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +219,7 @@ class CudaTarget(GpuTarget):
     fuses_siblings: ClassVar[bool] = True
     fuses_depthwise_pointwise: ClassVar[bool] = True
     gains_by_substitution: ClassVar[bool] = True
+    runs_control_flow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         name = ",".join(self.architectures)
@@ -246,11 +235,6 @@ class CudaTarget(GpuTarget):
     def searches_schedules(self) -> bool:
         """Whether schedules are searched for by a simulator of the device."""
         return not self.emulated
-
-    @property
-    def runs_control_flow(self) -> bool:
-        """Whether its schedules may have If and Loop tasks: on a device only if asked for."""
-        return self.emulated or os.environ.get(CONDITIONAL_NODES) == "1"
 
     @property
     def cuda_architecture(self) -> str:

@@ -1,6 +1,5 @@
 """If, Loop and Scan that stay control flow in one schedule, against onnxruntime."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +11,21 @@ from compiler.backends.cuda.device import device
 from compiler.errors import DeviceError, InputDataError, UnsupportedOperatorError
 from compiler.module import Module
 from compiler.program.model import DynamicModule
-from compiler.target.target import CONDITIONAL_NODES
+from compiler.target.target import parse_target
 from tests.frontend.control.checks import check, kinds, model_of, reference, static
 
 RANDOM = np.random.default_rng(3)
 
 
 @pytest.fixture(scope="module", params=["cpu", "emu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def target(request: pytest.FixtureRequest) -> Iterator[str]:
+def target(request: pytest.FixtureRequest) -> str:
     """The targets whose schedules have control tasks, as far as they run here."""
     if request.param == "cuda":
         try:
             device()
         except DeviceError as error:
             pytest.skip(str(error))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CONDITIONAL_NODES, "1")
-        yield "cpu" if request.param == "cpu" else f"{request.param}::fp32"
+    return "cpu" if request.param == "cpu" else f"{request.param}::fp32"
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -246,15 +243,14 @@ def lstm(target: str) -> Lstm:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_an_lstm_as_a_scan_saves_and_loads(
-    threads: int, lstm: tuple[onnx.ModelProto, Module], tmp_path: Path
-):
+def test_an_lstm_as_a_scan_saves_and_loads(threads: int, target: str, lstm: Lstm, tmp_path: Path):
     model, module = lstm
     assert kinds(module) == ["loop"]
     feeds = {"x": floats(120, 2, 8), "h0": floats(2, 16), "c0": floats(2, 16)}
     check(module, model, feeds)
     module.save(tmp_path / "saved")
-    loaded = compiler.load(tmp_path / "saved", threads=threads)
+    options = {} if parse_target(target).backend == "cuda" else {"threads": threads}
+    loaded = compiler.load(tmp_path / "saved", **options)
     assert loaded.schedule == module.schedule
     check(loaded, model, feeds)
 

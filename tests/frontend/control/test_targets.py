@@ -12,7 +12,6 @@ from compiler.export.generate import export_project
 from compiler.nvrtc import load_nvrtc
 from compiler.program.model import DynamicModule
 from compiler.scheduling.kernel_time import DECISION_NS, ITERATION_NS, task_time
-from compiler.target.target import CONDITIONAL_NODES
 from tests.frontend.control.checks import kinds, model_of, static
 from tests.frontend.control.test_regions import BRANCHES, NESTED, STACKS
 
@@ -21,8 +20,7 @@ needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs nvidia-cuda
 
 @needs_nvrtc
 @pytest.mark.parametrize("text", [BRANCHES, NESTED, STACKS])
-def test_cuda_compiles_one_graph_and_repeats_it(text: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(CONDITIONAL_NODES, "1")
+def test_cuda_compiles_one_graph_and_repeats_it(text: str):
     model = model_of(text)
     module = static(model, target="cuda:sm_90", budget=0)
     assert module.choice is not None
@@ -31,13 +29,6 @@ def test_cuda_compiles_one_graph_and_repeats_it(text: str, monkeypatch: pytest.M
     assert set(kinds(module)) == module.kernels.keys() & {"if", "loop"}
     again = static(model, target="cuda:sm_90", budget=0, pipeline=module.choice.pipeline)
     assert again.schedule == module.schedule
-
-
-@needs_nvrtc
-def test_cuda_has_conditional_nodes_if_asked(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING, "compiler"):
-        assert isinstance(compiler.compile(model_of(BRANCHES), target="cuda:sm_90"), DynamicModule)
-    assert "for cuda this becomes a program" in caplog.text
 
 
 def test_the_model_counts_the_iterations_of_a_loop():
