@@ -79,8 +79,24 @@ def _check_texts(names: Iterable[str | bytes]) -> None:
 def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
     """Whether the checker accepts the operator; it rejects deprecated ones too."""
     version = opsets.get("", NEWEST_OPSET)
-    known = onnx.defs.has(node.op_type, version, "")
-    return known and not onnx.defs.get_schema(node.op_type, version, "").deprecated
+    if not onnx.defs.has(node.op_type, version, ""):
+        return False
+    schema = onnx.defs.get_schema(node.op_type, version, "")
+    if schema.deprecated:
+        _check_attributes(node, schema)
+    return not schema.deprecated
+
+
+def _check_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
+    """Raise ModelError for an attribute of another type than a deprecated operator's."""
+    types = {name: str(a.type).rpartition(".")[2] for name, a in schema.attributes.items()}
+    for attribute in node.attribute:
+        found = onnx.AttributeProto.AttributeType.Name(attribute.type)
+        if types.get(attribute.name, found) != found:
+            raise ModelError(
+                f"{node.op_type} {node.name!r} has an attribute {attribute.name!r} of type "
+                f"{found}, not {types[attribute.name]}: export it again"
+            )
 
 
 def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidden: str) -> None:

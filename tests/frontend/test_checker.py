@@ -65,6 +65,7 @@ SHAPES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, Any]
     ("Conv", [1, 1, 4, 4], [np.broadcast_to(np.float32(0), (1, 1 << 16, 1, 1))], {}),
     ("Conv", [1, 1, 4, 4], [ones(1, 1, 5, 5)], {}),
     ("MaxPool", [1, 1, 4, 4], [], {"kernel_shape": [5, 5]}),
+    ("RoiAlign", [1, 1, 4, 0], [ones(2, 4), zeros(2)], {}),
     ("ConvTranspose", [1, 4, 8, 8], [ones(3, 4, 1, 1)], {}),
     ("LayerNormalization", [2, 4096], [ones(3)], {}),
     ("LayerNormalization", [2, 3, 4, 5], [ones(5)], {"axis": 7}),
@@ -136,6 +137,7 @@ ATTRIBUTES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, 
     ("LRN", [1, 4, 2, 2], [], {"size": 0}, "'size' is 0"),
     ("Split", [6], [], {"num_outputs": 2, "outputs": 3}, "num_outputs is 2, it has 3 outputs"),
     ("RNN", [3, 2, 4], [ones(1, 3, 4), ones(1, 3, 3)], {"direction": "up"}, "'direction' is 'up'"),
+    ("Upsample", [2, 2], [ones(2)], {"mode": 1, "opset": 10}, "'mode' of type INT, not STRING"),
 ]
 
 

@@ -368,6 +368,14 @@ DIFFERENCES = [
         "the ONNX text: alpha * A' * B' + beta * C",
     ),
     Difference(
+        "LRN",
+        "`alpha`, `beta` or `bias` is infinite",
+        lambda call: any(np.isinf(call.attributes.get(n, 1)) for n in ("alpha", "beta", "bias")),
+        "gives NaN",
+        "computes the formula",
+        "ONNX has the formula",
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,

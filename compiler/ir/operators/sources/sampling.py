@@ -56,6 +56,8 @@ def _known(source: Source, index: int) -> list[int] | None:
 def _region_align(source: Source) -> None:
     x, regions, batches = (source.shape(i) for i in range(3))
     has_rank("its input", x, 4, 4)
+    if 0 in x[2:]:
+        raise ShapeMismatch(f"its input {listed(x)} has no pixels")
     has_shape("its rois", regions, (*regions[:1], 4), "a region has two corners")
     has_shape("its batch_indices", batches, regions[:1], f"its rois are {listed(regions)}")
     count = max(1, source.attributes.get("sampling_ratio", 0))
