@@ -171,7 +171,7 @@ def build(
         input_shapes,
         settings.check_indices,
         regions=target.runs_control_flow,
-        multiplies_bytes=target.multiplies_bytes,
+        byte_contractions=target.byte_contractions[0],
     )
     built = build_module(imported.module, imported.weights, settings)
     importing = perf_counter() - start - sum(built.seconds.values())

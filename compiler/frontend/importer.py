@@ -21,7 +21,13 @@ from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.frontend.quantised.contract import contract_bytes
+from compiler.frontend.quantised.contract import contract_bytes, drop_repeated
+from compiler.frontend.quantised.keep_floats import keep_floats
+from compiler.frontend.quantised.tensor_cores import (
+    is_tiled,
+    separate_zero_points,
+    suits_tensor_cores,
+)
 from compiler.frontend.quantised.widen import widen_bytes
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
@@ -42,13 +48,14 @@ def import_model(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    multiplies_bytes: bool = True,
+    byte_contractions: str = "all",
 ) -> Imported:
     """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
-    Unless the target `multiplies_bytes`, operators on quantised tensors contract floats.
+    `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
+    "tiles" that tensor cores take, or none, "floats" instead.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -58,12 +65,22 @@ def import_model(
     by_path = isinstance(model, str | os.PathLike)
     folder = ModelFolder.of(model) if by_path else None
     graph = specialise(proto, input_shapes or {}, folder, check_indices, regions)
-    return imported(graph, multiplies_bytes)
+    return imported(graph, byte_contractions)
 
 
-def imported(graph: Graph, multiplies_bytes: bool = True) -> Imported:
+def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     """The module and the weights of a graph, in which bytes are contracted as such or as floats."""
-    (contract_bytes if multiplies_bytes else widen_bytes)(graph)
+    if byte_contractions == "all":
+        contract_bytes(graph)
+    elif byte_contractions == "tiles":
+        contract_bytes(graph, suits_tensor_cores)
+        widen_bytes(graph, is_tiled)
+        separate_zero_points(graph)
+        keep_floats(graph)
+    else:
+        drop_repeated(graph)
+        widen_bytes(graph)
+        keep_floats(graph)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)

@@ -29,6 +29,9 @@ LAYOUT_MISMATCH_COST = 0.1
 Inner = dict[SSAValue, SSAValue]
 """From the arguments of a group's body to the group's operands."""
 
+BYTE_TYPES = ("int8", "uint8")
+"""Integers that are blocked as floats are."""
+
 CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 """Operators that read channel blocks of images faster."""
 
@@ -85,10 +88,11 @@ def choose_blocked(
 
 
 def block_for(value: SSAValue, block_bytes: int) -> int:
-    """Channels in `block_bytes` of a floating-point tensor; 0 if it cannot be blocked."""
+    """Channels in `block_bytes` of a tensor of floats or bytes; 0 if it cannot be blocked."""
     dtype = dtype_of(value.type)
     block = block_bytes // ELEMENT_BYTES[dtype]
-    return block if "float" in dtype and can_block(shape_of(value.type), block) else 0
+    blocks = "float" in dtype or dtype in BYTE_TYPES
+    return block if blocks and can_block(shape_of(value.type), block) else 0
 
 
 def read_alias_classes(graph: GraphOp, block_bytes: int) -> AliasClasses:

@@ -230,7 +230,7 @@ class SegmentCompiler:
         effort = segment_settings(self.settings, count, first=first)
         if effort is self.settings:
             self._searched.add(request.source.name)
-        found = imported(graph, parse_target(self.settings.target).multiplies_bytes)
+        found = imported(graph, parse_target(self.settings.target).byte_contractions[0])
         name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
         settings = replace(effort, dump_ir=folder)

@@ -59,8 +59,8 @@ class Target(ABC):
     """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
     gains_by_substitution: ClassVar[bool] = False
     """Whether substitutions are searched for by default."""
-    multiplies_bytes: ClassVar[bool] = False
-    """Whether there are kernels for contractions of bytes."""
+    byte_contractions: ClassVar[tuple[str, ...]] = ("floats",)
+    """How quantised operators may be contracted, by `import_model`'s words."""
     runs_control_flow: ClassVar[bool] = False
     """Whether its schedules may have If and Loop tasks."""
 
@@ -95,7 +95,7 @@ class CpuTarget(Target):
     """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
-    multiplies_bytes: ClassVar[bool] = True
+    byte_contractions: ClassVar[tuple[str, ...]] = ("all",)
     runs_control_flow: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
@@ -220,6 +220,7 @@ class CudaTarget(GpuTarget):
     fuses_depthwise_pointwise: ClassVar[bool] = True
     gains_by_substitution: ClassVar[bool] = True
     runs_control_flow: ClassVar[bool] = True
+    byte_contractions: ClassVar[tuple[str, ...]] = ("tiles", "floats")
 
     def __post_init__(self) -> None:
         name = ",".join(self.architectures)

@@ -23,14 +23,26 @@ from compiler.frontend.rules.quantised import (
 )
 from compiler.ir.operators import OPERATORS
 
-KEEP_CODES = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Relu")
+MOVING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
+"""Operators whose results are elements of their first operand."""
+
+KEEP_CODES = (*MOVING, "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
 
 
-def contract_bytes(graph: Graph) -> None:
-    """Contract integers wherever both operands of a contraction are dequantised bytes."""
+def contract_bytes(graph: Graph, suits: Callable[[Call], bool] = lambda call: True) -> None:
+    """Contract integers where both operands of a contraction that `suits` are dequantised bytes."""
+    _rewrite(graph, suits)
+
+
+def drop_repeated(graph: Graph) -> None:
+    """Move integers instead of the numbers that they stand for, and contract the numbers."""
+    _rewrite(graph, None)
+
+
+def _rewrite(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
     if any(value.code for operator in graph.operators for value in _values(operator)):
-        walk = _Walk(Builder(Graph(graph.inputs), Expansion()))
+        walk = _Walk(Builder(Graph(graph.inputs), Expansion()), suits)
         for operator in graph.operators:
             walk.visit(operator)
         graph.operators = walk.builder.graph.operators
@@ -46,6 +58,7 @@ class _Walk:
     """Writes operators to a new graph; `instead` has the values that replace others."""
 
     builder: Builder
+    suits: Callable[[Call], bool] | None
     instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
     _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
     _noted: int = 0
@@ -66,11 +79,7 @@ class _Walk:
         inputs = [None if value is None else self._recoded(value) for value in old.inputs]
         operator = replace(old, inputs=inputs)
         self.builder.node = operator.node
-        make = _CONTRACTIONS.get(operator.op_type)
-        found = make(self._call(operator)) if make else None
-        if operator.op_type == "Div" and is_divisor(operator.operand(1)):
-            number, scale = operator.operand(0), operator.operand(1)
-            found = divided(self.builder, number, scale, self._known())
+        found = None if self.suits is None else self._contracted(operator, self.suits)
         if operator.op_type in KEEP_CODES:
             found = _moved(self._call(operator))
         if found is not None:
@@ -78,6 +87,13 @@ class _Walk:
             return
         self.builder.graph.operators.append(operator)
         self._drop_repeated(operator)
+
+    def _contracted(self, operator: Operator, suits: Callable[[Call], bool]) -> Value | None:
+        """What takes the place of a contraction, or of a division of its sums."""
+        make, call = _CONTRACTIONS.get(operator.op_type), self._call(operator)
+        if operator.op_type == "Div" and is_divisor(operator.operand(1)):
+            return divided(self.builder, operator.operand(0), operator.operand(1), self._known())
+        return make(call) if make and suits(call) else None
 
     def _known(self) -> Mapping[Value, Operator]:
         """The operator of each value of the new graph."""

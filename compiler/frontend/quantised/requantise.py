@@ -5,11 +5,12 @@ onnxruntime's quantised convolutions compute.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Operator, Value
+from compiler.frontend.graph import Dequantised, Operator, Value
 
 LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
@@ -42,7 +43,11 @@ def _factor(builder: Builder, maker: Operator, scale: Value) -> Value | None:
         one, other = other, one
     if other.array is None:
         return None
-    return builder.one("Mul", one, builder.one("Div", other, scale))
+    factor = builder.one("Div", other, scale)
+    result, code = builder.one("Mul", one, factor), maker.output.code
+    if isinstance(code, Dequantised) and code.whole:
+        result.code = replace(code, scale=factor)
+    return result
 
 
 def is_divisor(value: Value) -> bool:

@@ -13,16 +13,16 @@ LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
 
 
-def widen_bytes(graph: Graph) -> None:
+def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> None:
     """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough."""
-    if not any(operator.op_type in _WIDER for operator in graph.operators):
+    if all(operator.op_type not in _WIDER or keeps(operator) for operator in graph.operators):
         return
     builder = Builder(Graph(graph.inputs), Expansion())
     instead: dict[Value, Value] = {}
     for old in graph.operators:
         inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
         operator, builder.node = replace(old, inputs=inputs), old.node
-        if operator.op_type in _WIDER:
+        if operator.op_type in _WIDER and not keeps(operator):
             instead[old.output] = _WIDER[operator.op_type](builder, operator)
         else:
             builder.graph.operators.append(operator)

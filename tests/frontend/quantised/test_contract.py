@@ -19,7 +19,7 @@ CODE = {"s": np.float32(0.05), "z": np.uint8(128), "ws": np.array([0.1, 0.2, 0.3
 
 def operators(model: onnx.ModelProto, bytes: bool = True) -> Counter[str]:
     """How many operators of each type the imported model has."""
-    module = import_model(model, multiplies_bytes=bytes).module
+    module = import_model(model, byte_contractions="all" if bytes else "floats").module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
@@ -79,7 +79,7 @@ def test_a_gemm_of_dequantised_bytes(flips: tuple[int, int]):
 
 def agrees(model: onnx.ModelProto, inputs: dict[str, np.ndarray], tolerance: float) -> None:
     """Compare the compiled model with the interpretation of one that contracts floats."""
-    plain = import_model(model, multiplies_bytes=False)
+    plain = import_model(model, byte_contractions="floats")
     (expected,) = interpret(plain.module, plain.weights, inputs).values()
     (found,) = compiler.compile(model).run(inputs).values()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=tolerance)

@@ -28,7 +28,7 @@ def test_no_contraction_of_bytes_is_left(op_type: str):
     shape = (3, 70) if op_type == "MatMul" else (1, 3, 6, 6)
     x = RANDOM.integers(0, 256, shape).astype("u1")
     for bytes in (True, False):
-        imported = import_model(model, multiplies_bytes=bytes)
+        imported = import_model(model, byte_contractions="all" if bytes else "floats")
         types = Counter(o.type_name for o in imported.module.walk() if isinstance(o, OperatorOp))
         assert types[f"{op_type}Integer"] == bytes
         assert types[op_type] == (not bytes)
@@ -41,6 +41,6 @@ def test_no_contraction_of_bytes_is_left(op_type: str):
 def test_long_sums_are_in_float64():
     weights = RANDOM.integers(-128, 128, (2, 64, 5, 5)).astype("i1")
     text = "g (uint8[1,64,5,5] x) => (int32[1,2,1,1] y) { y = ConvInteger(x, w) }"
-    module = import_model(parse(text, 21, w=weights), multiplies_bytes=False).module
+    module = import_model(parse(text, 21, w=weights), byte_contractions="floats").module
     (conv,) = [o for o in module.walk() if isinstance(o, OperatorOp) and o.type_name == "Conv"]
     assert "f64" in str(conv.outputs[0].type)

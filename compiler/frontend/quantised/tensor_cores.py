@@ -1,0 +1,92 @@
+"""Contractions of bytes that tensor cores compute: by constant int8 weights, without zero points.
+
+A zero point of the other operand is subtracted from the sums, times the sums of weights:
+`(x - z) * w = x * w - z * (1 * w)`.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.evaluate import element_type
+from compiler.frontend.expansion import Expansion
+from compiler.frontend.graph import Dequantised, Graph, Operator, Value
+from compiler.frontend.rules.call import Call
+
+CHANNELS = 16
+"""The channels of a block, by which images are read."""
+
+
+def suits_tensor_cores(call: Call) -> bool:
+    """Whether a contraction of dequantised bytes is one that tensor cores take."""
+    left, right = call.data.code, call.operand(1).code
+    if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
+        return False
+    zero = right.zero
+    plain = zero is None or (zero.array is not None and not zero.array.any())
+    if not plain or right.integers.dtype != "int8" or call.attributes.get("transA", 0):
+        return False
+    return _suits(call.op_type, call.attributes.get("group", 1), left.integers, right.integers)
+
+
+def _suits(op_type: str, groups: object, data: Value, weights: Value) -> bool:
+    image = op_type in ("Conv", "ConvInteger")
+    fits = groups == 1 and data.shape[1] % CHANNELS == 0 and data.rank < 5 if image else True
+    return weights.array is not None and weights.dtype == "int8" and fits
+
+
+def is_tiled(operator: Operator) -> bool:
+    """Whether an integer contraction is one that tensor cores take."""
+    data, weights = operator.operand(0), operator.operand(1)
+    zeros = [*operator.inputs[2:], None, None][:2]
+    whole = zeros[0] is None or not zeros[0].shape
+    groups = operator.attributes.get("group", 1)
+    return whole and zeros[1] is None and _suits(operator.op_type, groups, data, weights)
+
+
+def separate_zero_points(graph: Graph) -> None:
+    """Subtract zero points that tiles do not: of the run, or where images are padded."""
+    builder = Builder(Graph(graph.inputs), Expansion())
+    instead: dict[Value, Value] = {}
+    for old in graph.operators:
+        inputs = [None if v is None else instead.get(v, v) for v in old.inputs]
+        operator, builder.node = replace(old, inputs=inputs), old.node
+        if _is_separated(operator):
+            instead[old.output] = _separated(builder, operator)
+        else:
+            builder.graph.operators.append(operator)
+    graph.operators = builder.graph.operators
+    graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+
+
+def _is_separated(operator: Operator) -> bool:
+    if operator.op_type not in ("ConvInteger", "MatMulInteger") or not is_tiled(operator):
+        return False
+    zero = operator.inputs[2] if len(operator.inputs) > 2 else None
+    if zero is None or zero.array is None:
+        return zero is not None
+    return operator.op_type == "ConvInteger" and bool(zero.array.any())
+
+
+def _separated(builder: Builder, operator: Operator) -> Value:
+    data, weights = operator.operand(0), operator.operand(1)
+    zero = builder.one("Cast", operator.operand(2), to=element_type("int32"))
+    (sums,) = builder.emit(operator.op_type, [data, weights], operator.attributes)
+    return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
+
+
+def _shares(builder: Builder, operator: Operator) -> Value:
+    """The sums of the weights that each sum has, as int32."""
+    weights = operator.operand(1).array
+    assert weights is not None
+    if operator.op_type == "MatMulInteger":
+        return builder.constant(weights.sum(-2, keepdims=True, dtype="int32"))
+    pixels = np.ones((1, 1, *operator.operand(0).shape[2:]), "float64")
+    filters = weights.sum(1, keepdims=True, dtype="int64").astype("float64")
+    inputs: list[Value | None] = [builder.constant(pixels), builder.constant(filters)]
+    (sums,) = builder.emit("Conv", inputs, operator.attributes)
+    assert sums.array is not None
+    found = sums.array.astype("int32")
+    same = (found == found[:, :, :1, :1]).all() if found.ndim == 4 else False
+    return builder.constant(found[:, :, :1, :1] if same else found)
