@@ -23,17 +23,27 @@ def suits_tensor_cores(call: Call) -> bool:
     left, right = call.data.code, call.operand(1).code
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return False
-    zero = right.zero
-    plain = zero is None or (zero.array is not None and not zero.array.any())
-    if not plain or right.integers.dtype != "int8" or call.attributes.get("transA", 0):
+    if not _is_symmetric(right) or call.attributes.get("transA", 0):
         return False
     return _suits(call.op_type, call.attributes.get("group", 1), left.integers, right.integers)
 
 
+def _is_symmetric(weights: Dequantised) -> bool:
+    """Whether weights are int8 without a zero point, or uint8 around the middle."""
+    middle = 128 if weights.integers.dtype == "uint8" else 0
+    zero = weights.zero
+    return (
+        middle == 0
+        if zero is None
+        else zero.array is not None and bool((zero.array == middle).all())
+    )
+
+
 def _suits(op_type: str, groups: object, data: Value, weights: Value) -> bool:
-    image = op_type in ("Conv", "ConvInteger")
-    fits = groups == 1 and data.shape[1] % CHANNELS == 0 and data.rank < 5 if image else True
-    return weights.array is not None and weights.dtype == "int8" and fits
+    if op_type in ("Conv", "ConvInteger"):
+        image = data.rank < 5 and data.shape[1] % CHANNELS == 0
+        return weights.array is not None and groups == 1 and image
+    return weights.array is not None
 
 
 def is_tiled(operator: Operator) -> bool:
@@ -42,7 +52,8 @@ def is_tiled(operator: Operator) -> bool:
     zeros = [*operator.inputs[2:], None, None][:2]
     whole = zeros[0] is None or not zeros[0].shape
     groups = operator.attributes.get("group", 1)
-    return whole and zeros[1] is None and _suits(operator.op_type, groups, data, weights)
+    symmetric = zeros[1] is None and weights.dtype == "int8"
+    return whole and symmetric and _suits(operator.op_type, groups, data, weights)
 
 
 def separate_zero_points(graph: Graph) -> None:

@@ -61,7 +61,8 @@ class QuantisedModel:
     def convolution(self) -> None:
         """A convolution with or without padding, groups and a bias."""
         groups = self.draw(st.sampled_from([1, 1, self.shape[1]]))
-        filters, kernel = groups * self.draw(st.integers(1, 5)), self.draw(st.integers(1, 3))
+        filters = groups * self.draw(st.sampled_from([1, 2, 3, 5, 16]))
+        kernel = self.draw(st.integers(1, 3))
         operands = [self.weight((filters, self.shape[1] // groups, kernel, kernel), 0)]
         if self.draw(st.booleans()):
             operands.append(self.constant(self.numpy.standard_normal(filters, np.float32)))

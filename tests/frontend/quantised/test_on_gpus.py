@@ -1,0 +1,59 @@
+"""Quantised models on an emulated GPU, in bytes where its tiles take them."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import compiler
+from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
+from tests.frontend.checks import parse
+from tests.frontend.quantised.models import START, quantised_models
+
+RANDOM = np.random.default_rng(5)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(quantised_models())
+def test_any_quantised_model(model: onnx.ModelProto):
+    plain = import_model(model, byte_contractions="floats")
+    x = np.random.default_rng(1).standard_normal(START, "f4")
+    (expected,) = interpret(plain.module, plain.weights, {"x": x}).values()
+    (found,) = compiler.compile(model, target="emu", precision="fp32").run({"x": x}).values()
+    layers = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.11 if layers < 3 else 1.0)
+
+
+LAYERS = """g (float[1,32,9,7] x) => (float[1,40,5,4] y) {
+ a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+ v = DequantizeLinear<axis=0>(w, ws)  c = Conv<pads=[1,1,1,1], strides=[2,2]>(b, v, bias)
+ r = Relu(c)  d = QuantizeLinear(r, t, o)  e = DequantizeLinear(d, t, o)
+ p = DequantizeLinear<axis=0>(q, ps)  y = Conv(e, p) }"""
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("zero", [0, 117])
+def test_images_in_blocks_of_bytes(precision: str, zero: int):
+    model = parse(
+        LAYERS,
+        21,
+        s=np.float32(0.03),
+        z=np.uint8(zero),
+        t=np.float32(0.4),
+        o=np.uint8(0),
+        w=RANDOM.integers(-127, 128, (48, 32, 3, 3)).astype("i1"),
+        ws=np.full(48, 0.01, "f4"),
+        bias=RANDOM.standard_normal(48, "f4"),
+        q=RANDOM.integers(-127, 128, (40, 48, 1, 1)).astype("i1"),
+        ps=np.full(40, 0.01, "f4"),
+    )
+    module = compiler.compile(model, target="emu", precision=precision)
+    contractions = [task.kernel for task in module.schedule.tasks if "Integer" in task.kernel]
+    assert len(contractions) == 2
+    plain = import_model(model, byte_contractions="floats")
+    x = RANDOM.standard_normal((1, 32, 9, 7), "f4")
+    (expected,) = interpret(plain.module, plain.weights, {"x": x}).values()
+    (found,) = module.run({"x": x}).values()
+    # One number rounded the other way is a step times the largest weight.
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=0.4 * 1.28)
