@@ -75,6 +75,7 @@ def compile(
     check_indices: bool = False,
     dynamic: bool = True,
     graphs: str = "all",
+    quantised: str = "auto",
     buckets: Mapping[str, Sequence[int]] | None = None,
 ) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
@@ -111,6 +112,9 @@ def compile(
     `graphs` names the parts of PyGraph to use on cuda and emu: `all`, `none`, or some of
     `resident,indirection,selective` (docs/dynamic.md).
 
+    `quantised` says how quantised operators are contracted: as `bytes` where there are kernels for
+    them, as `floats` of the precision, or `auto`: on cuda the faster of both, on cpu bytes.
+
     For cpu and hip nothing is measured: a budget or profile is refused there, and so is `graphs`.
 
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
@@ -122,7 +126,7 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
-    from compiler.target.target import parse_target
+    from compiler.target.target import contractions_of, parse_target
     from compiler.user_passes import using
 
     chosen = full_target(target, arch, precision)
@@ -151,6 +155,7 @@ def compile(
             searching=searching or SearchOptions(),
             check_indices=check_indices,
             graphs=policy,
+            contractions=contractions_of(quantised, chosen),
             chosen=any(x is not None for x in (pipeline, schedule, budget, profile)),
         )
         options: dict[str, Any] = {} if threads is None else {"threads": threads}

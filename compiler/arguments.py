@@ -92,6 +92,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "check_indices": BOOLEAN,
     "dynamic": BOOLEAN,
     "graphs": TEXT,
+    "quantised": TEXT,
     "buckets": optional(
         ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
     ),

@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted
 from compiler.autotune.schedule import (
     Decision,
     Request,
@@ -23,7 +24,6 @@ from compiler.autotune.schedule import (
     scheduled,
 )
 from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
-from compiler.autotune.substitution.comparison import ORIGINAL, SUBSTITUTED, compared
 from compiler.backends.base import chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
@@ -35,13 +35,14 @@ from compiler.backends.policy import GraphPolicy
 from compiler.errors import DeviceError, PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
-from compiler.frontend import import_model
+from compiler.frontend import Imported, import_model
 from compiler.graph.packing import apply_packing
 from compiler.graph.targets import set_target
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
+from compiler.ir.operators import INTEGER_CONTRACTIONS
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.hip_toolchain import (
@@ -146,8 +147,15 @@ class Settings:
     """Whether the default pipeline substitutes operators."""
     graphs: GraphPolicy = field(default_factory=GraphPolicy)
     """The parts of PyGraph that are used on a GPU."""
+    contractions: tuple[str, ...] = ()
+    """The ways to contract bytes to compare; those of the target if it is empty."""
     chosen: bool = False
     """Whether the user chose pipeline, schedule, budget or profile."""
+
+    @property
+    def byte_contractions(self) -> tuple[str, ...]:
+        """The ways to contract bytes to compare, see `import_model`."""
+        return self.contractions or parse_target(self.target).byte_contractions
 
     @property
     def passes(self) -> str:
@@ -164,18 +172,60 @@ def build(
 ) -> Build:
     """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
-    start = perf_counter()
-    target = parse_target(settings.target)
-    imported = import_model(
-        model,
-        input_shapes,
-        settings.check_indices,
-        regions=target.runs_control_flow,
-        byte_contractions=target.byte_contractions[0],
+    regions = parse_target(settings.target).runs_control_flow
+    return build_imported(
+        partial(import_model, model, input_shapes, settings.check_indices, regions), settings
     )
-    built = build_module(imported.module, imported.weights, settings)
+
+
+def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> Build:
+    """Compile a model that is imported with contractions of bytes in one way or another.
+
+    Where it has contractions that the target computes in bytes or in floats, it is compiled in both
+    ways, and the faster one is kept.
+    """
+    start = perf_counter()
+    way, *others = settings.byte_contractions
+    imported = import_as(way)
+    if not others or not _contracts_bytes(imported.module):
+        built = build_module(imported.module, imported.weights, settings)
+    else:
+        half = replace(settings, budget=settings.budget / (1 + len(others)))
+        builds = {way: build_module(imported.module, imported.weights, half)}
+        for other in others:
+            imported = import_as(other)
+            dumped = replace(half, dump_ir=_other_dump(settings.dump_ir, other))
+            builds[other] = build_module(imported.module, imported.weights, dumped)
+        built = _fastest(builds, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})
+
+
+def _contracts_bytes(module: ModuleOp) -> bool:
+    operators = (op for op in module.walk() if isinstance(op, dataflow.OperatorOp))
+    return any(op.type_name in INTEGER_CONTRACTIONS for op in operators)
+
+
+def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
+    """The fastest of builds that contract bytes in several ways, with the record of that.
+
+    On a device the last one is kept unless another is surely faster.
+    """
+    driver = _present(settings)
+    if driver is None:
+        kept, times = predicted({way: built.choice for way, built in builds.items()})
+    else:
+        modules = {way: built.executable for way, built in builds.items()}
+        found = compared(driver, modules, [*builds][-1], COMPARISON_SHARE * settings.budget)
+        kept, times = found.name, {way: t.median for way, t in found.timings.items()}
+    figures = ", ".join(f"{way} {time / 1e3:.1f} us" for way, time in times.items())
+    _LOG.info("quantised operators contract %s: %s", kept, figures)
+    found, others = builds[kept], {way: b for way, b in builds.items() if way != kept}
+    spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
+    choice = found.choice
+    if choice is not None:
+        choice = replace(choice, contractions={kept: times[kept], **times})
+    return replace(found, choice=choice, seconds=found.seconds | spent)
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
@@ -192,7 +242,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         return _finished(prepared, weights, settings.budget)
     half = settings.budget / 2
     found = _finished(prepared, weights, half)
-    without = replace(settings, substitution=False, dump_ir=_original_dump(settings.dump_ir))
+    without = replace(settings, substitution=False, dump_ir=_other_dump(settings.dump_ir, ORIGINAL))
     try:
         plain = _finished(_prepared(original, weights, without), weights, half)
         return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
@@ -279,17 +329,16 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
     return linked
 
 
-def _original_dump(dump: str | os.PathLike[str] | None) -> Path | None:
-    """The folder for the IR of the module without substitutions."""
-    return None if dump is None else Path(dump) / ORIGINAL
+def _other_dump(dump: str | os.PathLike[str] | None, name: str) -> Path | None:
+    """The folder for the IR of another module than the one that is asked for."""
+    return None if dump is None else Path(dump) / name
 
 
 def _faster(driver: Driver, substituted: Build, original: Build, seconds: float) -> Build:
     """The faster of two measured modules, with the record of the comparison."""
     start = perf_counter()
-    assert substituted.executable is not None
-    assert original.executable is not None
-    found = compared(driver, substituted.executable, original.executable, seconds)
+    modules = {SUBSTITUTED: substituted.executable, ORIGINAL: original.executable}
+    found = compared(driver, modules, ORIGINAL, seconds)
     kept, other = (original, substituted) if found.name == ORIGINAL else (substituted, original)
     assert kept.choice is not None
     spent = {

@@ -215,7 +215,8 @@ class ScheduleChoice:
     `source` is `measured` or `model`. `estimates`, `timings` and `skipped` are by candidate,
     `costs` by kernel (`measured_kernels` of all `kernels`), `bindings` by input or output.
     `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
-    `graphs` are the times with substitutions and without, where both were compiled and compared.
+    `graphs` are the times with substitutions and without, where both were compiled and compared,
+    and `contractions` those with contractions of bytes and of floats, the one taken first.
     """
 
     mode: Mode
@@ -237,6 +238,7 @@ class ScheduleChoice:
     device: Mapping[str, Any] | None = None
     search: SearchRecord | None = None
     graphs: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
+    contractions: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "kernels", "scheduling", "scheduling/adapter", "target"),
     },
     "build": {
-        *(
-            "autotune/schedule",
-            "autotune/substitution",
-            "backends",
-            "backends/gpu",
-            "backends/cuda",
-            "backends/hip",
-        ),
+        *("autotune", "autotune/schedule", "autotune/substitution"),
+        *("backends", "backends/gpu", "backends/cuda", "backends/hip"),
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/gpu", "export"),
     },

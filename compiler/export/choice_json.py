@@ -16,6 +16,8 @@ def choice_to_json(choice: ScheduleChoice) -> dict[str, Any]:
     found = {key: value for key, value in asdict(choice).items() if value is not None}
     found["kernels"] = {"measured": found.pop("measured_kernels"), "of": found.pop("kernels")}
     bindings = found.pop("bindings")
+    if not choice.contractions:
+        del found["contractions"]
     if choice.device is None:
         del found["timings"], found["skipped"], found["graphs"]
     else:
@@ -51,6 +53,9 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
         device=None if device is None else read.as_object(device, f"{place}.device"),
         search=None if search is None else _search(search, f"{place}.search"),
         graphs=_each(entry.get("graphs", {}), f"{place}.graphs", _timing),
+        contractions=_each(
+            entry.get("contractions", {}), f"{place}.contractions", read.checked_number
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,6 +135,16 @@ class Graph:
     inputs: list[Value]
     outputs: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
     operators: list[Operator] = field(default_factory=list[Operator])
+
+    def copy(self) -> "Graph":
+        """A graph whose operators and values are its own; arrays are shared."""
+        arrays = {id(v.array): v.array for v in self.values() if v.array is not None}
+        return deepcopy(self, {**arrays})
+
+    def values(self) -> Iterator[Value]:
+        """Every value that it names, some of them repeatedly."""
+        yield from self.inputs
+        yield from self.uses()
 
     def uses(self) -> Iterator[Value]:
         """Every use of a value, by an operator or as an output of the graph."""

@@ -29,9 +29,6 @@ LAYOUT_MISMATCH_COST = 0.1
 Inner = dict[SSAValue, SSAValue]
 """From the arguments of a group's body to the group's operands."""
 
-BYTE_TYPES = ("int8", "uint8")
-"""Integers that are blocked as floats are."""
-
 CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 """Operators that read channel blocks of images faster."""
 
@@ -91,7 +88,7 @@ def block_for(value: SSAValue, block_bytes: int) -> int:
     """Channels in `block_bytes` of a tensor of floats or bytes; 0 if it cannot be blocked."""
     dtype = dtype_of(value.type)
     block = block_bytes // ELEMENT_BYTES[dtype]
-    blocks = "float" in dtype or dtype in BYTE_TYPES
+    blocks = "float" in dtype or dtype in ("int8", "uint8")
     return block if blocks and can_block(shape_of(value.type), block) else 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.base import MemoryReport, backend
-from compiler.build import Settings, build_module
+from compiler.build import Settings, build_imported
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
 from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
@@ -230,11 +230,10 @@ class SegmentCompiler:
         effort = segment_settings(self.settings, count, first=first)
         if effort is self.settings:
             self._searched.add(request.source.name)
-        found = imported(graph, parse_target(self.settings.target).byte_contractions[0])
         name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
         settings = replace(effort, dump_ir=folder)
-        built = build_module(found.module, found.weights, settings)
+        built = build_imported(lambda way: imported(graph.copy(), way), settings)
         shared = self._weights.shared(built.weights)
         module = Module.of(replace(built, weights=shared), self.options)
         self.seconds[name] = perf_counter() - start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Literal, get_args
 
-from compiler.errors import DeviceError, KernelError
+from compiler.errors import ArgumentError, DeviceError, KernelError
 from compiler.target.devices import (
     CORES,
     DEFAULT_ARCHITECTURES,
@@ -60,7 +60,7 @@ class Target(ABC):
     gains_by_substitution: ClassVar[bool] = False
     """Whether substitutions are searched for by default."""
     byte_contractions: ClassVar[tuple[str, ...]] = ("floats",)
-    """How quantised operators may be contracted, by `import_model`'s words."""
+    """The ways to contract bytes, see `import_model`: the fewest bytes first, floats last."""
     runs_control_flow: ClassVar[bool] = False
     """Whether its schedules may have If and Loop tasks."""
 
@@ -393,3 +393,24 @@ def _gpu(backend: str, rest: str) -> GpuTarget:
         precision=precision or PRECISIONS_OF[own.kind][0],
         emulated=backend == "emu",
     )
+
+
+CONTRACTED = ("auto", "bytes", "floats")
+"""The words for the operands of quantised operators that may be asked for."""
+
+
+def contractions_of(quantised: str, target: str) -> tuple[str, ...]:
+    """The ways to contract bytes that a word of `CONTRACTED` asks for.
+
+    Raises ArgumentError for another word, and for bytes where the target has no kernels for them.
+    """
+    if quantised not in CONTRACTED:
+        raise ArgumentError(f"quantised={quantised!r}: use one of {', '.join(CONTRACTED)}")
+    ways = parse_target(target).byte_contractions
+    if quantised == "auto":
+        return ways
+    if quantised == "floats":
+        return ("floats",)
+    if ways[0] == "floats":
+        raise ArgumentError(f"quantised='bytes': {target} has no kernels for them: leave it out")
+    return ways[:1]

@@ -109,6 +109,11 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "resident,indirection,selective",
     )
     parser.add_argument(
+        "--quantised",
+        metavar="HOW",
+        help="what quantised operators contract: bytes, floats, or auto (default), the faster",
+    )
+    parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"
     )
     parser.add_argument(

@@ -25,7 +25,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("static", "graphs"),
+    *("static", "graphs", "quantised"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -263,6 +263,7 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
         check_indices=options.check_indices or bool(getattr(options, "check", False)),
         dynamic=dynamic and not options.static,
         graphs="all" if options.graphs is None else options.graphs,
+        quantised="auto" if options.quantised is None else options.quantised,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():

@@ -23,10 +23,10 @@ from compiler.frontend.rules.quantised import (
 )
 from compiler.ir.operators import OPERATORS
 
-MOVING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
+REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
 """Operators whose results are elements of their first operand."""
 
-KEEP_CODES = (*MOVING, "Relu")
+KEEP_CODES = (*REARRANGING, "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
 
 
@@ -89,7 +89,7 @@ class _Walk:
         self._drop_repeated(operator)
 
     def _contracted(self, operator: Operator, suits: Callable[[Call], bool]) -> Value | None:
-        """What takes the place of a contraction, or of a division of its sums."""
+        """The value instead of that of a contraction, or of a division of its sums."""
         make, call = _CONTRACTIONS.get(operator.op_type), self._call(operator)
         if operator.op_type == "Div" and is_divisor(operator.operand(1)):
             return divided(self.builder, operator.operand(0), operator.operand(1), self._known())

@@ -1,7 +1,7 @@
 """Quantised numbers that are floats again for all who read them: rounded, never stored as bytes.
 
 `Dequantize(Quantize(x))` rounds x, in the epilogue of the kernel that computes x. Stored as bytes
-the numbers would need a kernel of their own to be widened for a contraction of floats.
+the numbers would need a further kernel that widens them for a contraction of floats.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,10 +11,8 @@ from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
-from compiler.frontend.quantised.contract import MOVING
-from compiler.ir.operators import KINDS, Kind
-
-INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
+from compiler.frontend.quantised.contract import REARRANGING
+from compiler.ir.operators import INTEGER_CONTRACTIONS, KINDS, Kind
 
 
 def keep_floats(graph: Graph) -> None:
@@ -64,7 +62,7 @@ class _Walk:
     def _source(self, value: Value) -> Value:
         while value in self.makers:
             maker = self.makers[value]
-            if maker.op_type not in MOVING or len(maker.outputs) > 1:
+            if maker.op_type not in REARRANGING or len(maker.outputs) > 1:
                 break
             value = maker.operand(0)
         return value
@@ -98,7 +96,7 @@ class _Walk:
         key = integers, code.scale, code.zero
         if key not in self._numbers:
             maker = self.makers[integers]
-            if maker.op_type in MOVING:
+            if maker.op_type in REARRANGING:
                 inputs = [self._moved(maker.operand(0), code), *maker.inputs[1:]]
                 (self._numbers[key],) = self.builder.emit(maker.op_type, inputs, maker.attributes)
             else:

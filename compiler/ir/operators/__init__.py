@@ -33,6 +33,7 @@ from compiler.ir.operators.reductions import REDUCTIONS
 from compiler.ir.operators.views import VIEWS
 
 __all__ = [
+    "INTEGER_CONTRACTIONS",
     "KINDS",
     "LARGEST_TENSOR",
     "OPERATORS",
@@ -47,6 +48,9 @@ __all__ = [
     "infer",
     "type_text",
 ]
+
+INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
+"""Contractions of bytes, with sums in int32."""
 
 OPERATORS: dict[str, Operator] = {
     **ELEMENTWISE,

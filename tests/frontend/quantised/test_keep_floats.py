@@ -1,4 +1,4 @@
-"""What is quantised and dequantised for contractions of floats is rounded, not stored as bytes."""
+"""Numbers that contractions of floats read are rounded, and never stored as bytes."""
 
 import numpy as np
 import onnx

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy
 
+from compiler.ir.operators import INTEGER_CONTRACTIONS
 from compiler.kernels.gpu.operands import BYTE_TYPES, find_operand
 from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.gemm.image import image_problem
@@ -11,8 +12,6 @@ from compiler.kernels.gpu.templates.gemm.matmul import matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import Form, Problem
 from compiler.kernels.gpu.templates.gemm.read import result_vector
 from compiler.kernels.group import Group, Operator
-
-INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
 
 
 def integer_contraction_of(group: Group) -> Operator | None:

@@ -1,0 +1,28 @@
+"""The last word on what was compiled in several ways: the modules, on the device."""
+
+from collections.abc import Mapping
+
+from compiler.autotune.bindings import MeasuredChoice, measured_choice
+from compiler.autotune.lock import measuring
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.schedule import ScheduleChoice
+
+SUBSTITUTED, ORIGINAL = "substituted", "original"
+"""The names of the two in records."""
+
+
+def compared(
+    driver: Driver, modules: Mapping[str, GpuExecutable | None], baseline: str, seconds: float
+) -> MeasuredChoice:
+    """Run measured modules in turns; the baseline is kept unless another is surely no slower."""
+    openers = {name: module.executor for name, module in modules.items() if module is not None}
+    assert len(openers) == len(modules), "a module was not measured"
+    with measuring(driver.device):
+        return measured_choice(openers, baseline, seconds)
+
+
+def predicted(choices: Mapping[str, ScheduleChoice | None]) -> tuple[str, Mapping[str, float]]:
+    """The module of the least estimate, or the first of modules without; and the nanoseconds."""
+    times = {name: min(c.estimates.values()) for name, c in choices.items() if c is not None}
+    return min(times, key=times.__getitem__, default=next(iter(choices))), times

@@ -1,0 +1,62 @@
+"""Of the ways to contract bytes the faster is kept, and the record says so."""
+
+import numpy as np
+import pytest
+
+import compiler
+from compiler.errors import ArgumentError
+from compiler.export.choice_json import choice_from_json, choice_to_json
+from compiler.nvrtc import load_nvrtc
+from compiler.target.target import contractions_of
+from compiler.tools.report import report
+from tests.frontend.checks import parse
+
+needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs nvidia-cuda-nvrtc")
+
+MODEL = parse(
+    """g (float[64,256] x) => (float[64,128] y) {
+ a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  c = DequantizeLinear(v, s)
+ y = MatMul(b, c) }""",
+    21,
+    s=np.float32(0.02),
+    z=np.uint8(120),
+    v=np.random.default_rng(0).integers(-127, 128, (256, 128)).astype("i1"),
+)
+
+
+@needs_nvrtc
+def test_without_a_device_the_estimates_decide():
+    module = compiler.compile(MODEL, target="cuda:sm_90", precision="fp16", budget=0)
+    assert module.choice is not None
+    times = module.choice.contractions
+    assert {*times} == {"tiles", "floats"}
+    kept = next(iter(times))
+    assert times[kept] == min(times.values())
+    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "tiles")
+    saved = choice_from_json(choice_to_json(module.choice), "choice")
+    assert saved.contractions == times
+    assert "quantised operators contract" in report(module)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("quantised", ["bytes", "floats"])
+def test_one_way_can_be_asked_for(quantised: str):
+    module = compiler.compile(MODEL, target="cuda:sm_90", budget=0, quantised=quantised)
+    assert module.choice is not None
+    assert not module.choice.contractions
+    assert any("MatMulInteger" in name for name in module.kernels) == (quantised == "bytes")
+
+
+def test_the_cpu_contracts_floats_if_asked():
+    names = [
+        "".join(compiler.compile(MODEL, quantised=quantised).kernels)
+        for quantised in ("auto", "bytes", "floats")
+    ]
+    assert ["MatMulInteger" in name for name in names] == [True, True, False]
+
+
+def test_what_cannot_be_asked_for_is_refused():
+    with pytest.raises(ArgumentError, match="quantised='int8': use one of auto, bytes, floats"):
+        compiler.compile(MODEL, quantised="int8")
+    with pytest.raises(ArgumentError, match="hip:gfx90a:fp32 has no kernels for them"):
+        contractions_of("bytes", "hip:gfx90a:fp32")
