@@ -129,20 +129,25 @@ class _Finder:
     def operands(
         self, values: Sequence[int | None], batch: tuple[int, ...]
     ) -> list[StridedOperand]:
-        """The MatMuls' operands; a value that one of them reads is not recomputed by another."""
+        """Q, K and V; a value that one of them reads is not recomputed by another."""
         ends = set[int]()
         while True:
-            operands = [self.operand(value, batch, ends) for value in values]
+            operands = [
+                self.operand(value, batch, ends, masked=index == 2)
+                for index, value in enumerate(values)
+            ]
             inside = {producer for operand in operands for producer in operand.operators}
             met = {o.source for o in operands if self.producers.get(o.source) in inside}
             if not met:
                 return operands
             ends |= met
 
-    def operand(self, value: int | None, batch: tuple[int, ...], ends: Set[int]) -> StridedOperand:
+    def operand(
+        self, value: int | None, batch: tuple[int, ...], ends: Set[int], masked: bool
+    ) -> StridedOperand:
         """A MatMul's operand, broadcast over the batch."""
         assert value is not None
-        operand = trace_operand(self.network, self.producers, value, ends)
+        operand = trace_operand(self.network, self.producers, value, ends, masked=masked)
         window = operand.window.broadcast((*batch, *operand.window.shape[-2:]))
         return replace(operand, window=window)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import prod
 
 from compiler.graph.network import Network, NetworkNode
 from compiler.graph.strides import StridedWindow
@@ -101,12 +102,24 @@ _STEPS: dict[str, TraceStep] = {
 
 @dataclass(frozen=True)
 class StridedOperand:
-    """`factor` times a window of the value `source`; `operators` are those that it replaces."""
+    """`factor` times a window of the value `source`; `operators` are those that it replaces.
+
+    If there is a value `keep`, a bool for each row, then the rows are zero where it is false.
+    """
 
     source: int
     window: StridedWindow
     factor: float = 1.0
     operators: tuple[int, ...] = ()
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """Zeros at the indices of an axis where the bools of a value are false."""
+
+    axis: int
+    keep: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +130,23 @@ class _Link:
     before: int
     after: int
     factor: float
+    mask: _Mask | None = None
 
 
 def trace_operand(
-    network: Network, producers: Mapping[int, int], value: int, ends: Set[int] = frozenset()
+    network: Network,
+    producers: Mapping[int, int],
+    value: int,
+    ends: Set[int] = frozenset(),
+    *,
+    masked: bool = False,
 ) -> StridedOperand:
     """A MatMul's operand as a window of its farthest possible source.
 
-    Each of its matrix axes has one stride. The path does not go past values in `ends`.
+    Each of its matrix axes has one stride. The path does not go past values in `ends`. A `masked`
+    operand may have rows of zeros.
     """
-    links = list(_links(network, producers, value, ends))
+    links = list(_links(network, producers, value, ends, masked))
     for length in range(len(links), 0, -1):
         operand = _follow(network, links[:length])
         if operand is not None and is_matrix(operand.window):
@@ -140,16 +160,34 @@ def is_matrix(window: StridedWindow) -> bool:
 
 
 def _links(
-    network: Network, producers: Mapping[int, int], value: int, ends: Set[int]
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int], masked: bool
 ) -> Iterator[_Link]:
     """The chain of views, selections, scales and casts that computes a value, last one first."""
     while value not in ends and (number := producers.get(value)) is not None:
         node = network.operators[number]
         link = _scaling(network, node, number) or _naming(network, node, number, value)
+        if link is None and masked:
+            link, masked = _masking(network, number), False
         if link is None:
             return
         yield link
         value = link.before
+
+
+def _masking(network: Network, number: int) -> _Link | None:
+    """A Where that keeps some indices of an axis, and is zero at the others."""
+    node = network.operators[number]
+    if node.type != "Where":
+        return None
+    keep, before, zero = (-1 if value is None else value for value in node.inputs)
+    shape, kept = network.values[before].shape, network.values[keep].shape
+    axes = [axis - len(kept) for axis, extent in enumerate(kept) if extent != 1]
+    constant = network.constants.get(zero)
+    if len(axes) != 1 or len(kept) > len(shape) or shape[axes[0]] != kept[axes[0]]:
+        return None
+    if constant is None or constant.size != 1 or constant.any():
+        return None
+    return _Link(number, before, node.outputs[0], 1.0, _Mask(axes[0] + len(shape), keep))
 
 
 def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
@@ -191,8 +229,28 @@ def _follow(network: Network, links: Sequence[_Link]) -> StridedOperand | None:
     for link in reversed(links):
         node = network.operators[link.operator]
         factor *= link.factor
-        if node.type not in ("Mul", "Div", "Cast"):
+        if link.mask is None and node.type not in ("Mul", "Div", "Cast"):
             window = window_through(network, node, window, link.after)
         if window is None:
             return None
-    return StridedOperand(source, window, factor, tuple(link.operator for link in links))
+    masks = [index for index, link in enumerate(links) if link.mask is not None]
+    if not all(_masks_rows(network, links[: index + 1]) for index in masks):
+        return None
+    keep = next((link.mask.keep for link in links if link.mask is not None), None)
+    return StridedOperand(source, window, factor, tuple(link.operator for link in links), keep)
+
+
+def _masks_rows(network: Network, links: Sequence[_Link]) -> bool:
+    """Whether the axis that the last link masks is the rows of the operand at the first one."""
+    mask, shape = links[-1].mask, network.values[links[-1].after].shape
+    assert mask is not None
+    rows, stride = shape[mask.axis], prod(shape[mask.axis + 1 :])
+    whole = StridedOperand(links[-1].after, StridedWindow.contiguous(shape))
+    masked = _follow(network, links[:-1]) if len(links) > 1 else whole
+    if masked is None or rows < 2 or masked.window.axes[-2:-1] != (((rows, stride),),):
+        return False
+    window = masked.window
+    others = [run for axis in (*window.axes[:-2], window.axes[-1]) for run in axis]
+    inner = sum((extent - 1) * step for extent, step in others if step < stride)
+    apart = all(step < stride or step % (rows * stride) == 0 for _, step in others)
+    return apart and window.offset + inner < stride

@@ -14,8 +14,9 @@ transposed with batch and heads as one axis; as (batch, heads, rows, columns); a
 PACKED = ("packed", "merged")
 """The forms with one tensor."""
 
-MASKS = ("none", "added", "each", "where")
-"""No mask; one added to all heads; one for each score; a causal choice between score and -1e9."""
+MASKS = ("none", "added", "each", "where", "keys")
+"""No mask; one added to all heads; one for each score; a causal choice between score and -1e9;
+keys that are left out, whose rows of V are no numbers and are replaced with zeros."""
 
 Array = numpy.ndarray
 
@@ -47,6 +48,13 @@ class Attention:
         inputs = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
         if self.mask == "where":
             inputs["m"] = numpy.tril(numpy.ones((s, t), bool), t - s)
+        if self.leaves_out_keys:
+            inputs["m"] = keep = generator.permutation(t) < (t + 1) // 2
+            inputs["rows"] = keep[:, None]
+            value = inputs.get("v")
+            if value is None:
+                value = inputs["qkv"][..., 2 * h * d :]
+            value.swapaxes(1, -2)[:, ~keep] = numpy.nan
         return {n: x if x.dtype == bool else x.astype("float32") for n, x in inputs.items()}
 
     @property
@@ -54,6 +62,11 @@ class Attention:
         """Batch, heads, rows, keys, depth, width; a packed tensor has as many of each."""
         t, e = (self.rows, self.depth) if self.form in PACKED else (self.columns, self.width)
         return self.batch, self.heads, self.rows, t, self.depth, e
+
+    @property
+    def leaves_out_keys(self) -> bool:
+        """Whether there are keys that are left out."""
+        return self.mask == "keys" and self.sizes[3] > 1
 
     def model(self) -> ModelProto:
         """The ONNX model, with one output `y`."""
@@ -76,7 +89,10 @@ class Attention:
         scores = q @ k.swapaxes(2, 3) * 0.25
         if self.mask == "where":
             scores = numpy.where(wide["m"], scores, -1e9)
-        elif self.mask != "none":
+        elif self.leaves_out_keys:
+            scores = numpy.where(wide["m"], scores, -numpy.inf)
+            v = numpy.where(wide["m"][:, None], v, 0)
+        elif self.mask in ("added", "each"):
             scores = scores + wide["m"]
         with numpy.errstate(invalid="ignore"):
             weights = numpy.exp(scores - scores.max(-1, keepdims=True))
@@ -110,7 +126,8 @@ class _Writer:
         if self.case.form == "heads":
             q = self.op("Transpose", self.split("q", s, d), perm=[0, 2, 1, 3])
             k = self.op("Transpose", self.split("k", t, d), perm=[0, 2, 3, 1])
-            return q, k, self.op("Transpose", self.split("v", t, e), perm=[0, 2, 1, 3])
+            v = self.split(self.kept("v"), t, e)
+            return q, k, self.op("Transpose", v, perm=[0, 2, 1, 3])
         if self.case.form in PACKED:
             shape = self.constant(numpy.array([b, s, 3, h, d]))
             moved = self.op("Transpose", self.op("Reshape", "qkv", shape), perm=[2, 0, 3, 1, 4])
@@ -118,10 +135,17 @@ class _Writer:
                 self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3)
             )
             root = self.constant(numpy.array(2.0, "float32"))
-            return self.op("Div", q, root), self.columns(k), v
+            return self.op("Div", q, root), self.columns(k), self.kept(v)
         if self.case.form == "columns":
-            return "q", "k", self.op("Mul", "v", self.constant(numpy.array(0.5, "float32")))
-        return "q", self.op("Transpose", "k", perm=[0, 1, 3, 2]), "v"
+            half = self.constant(numpy.array(0.5, "float32"))
+            return "q", "k", self.op("Mul", self.kept("v"), half)
+        return "q", self.op("Transpose", "k", perm=[0, 1, 3, 2]), self.kept("v")
+
+    def kept(self, v: str) -> str:
+        """V with zeros for the keys that are left out: its second last axis."""
+        if not self.case.leaves_out_keys:
+            return v
+        return self.op("Where", "rows", v, self.constant(numpy.array(0, "float32")))
 
     def columns(self, k: str) -> str:
         """(batch, heads, rows, columns) as (batch, heads, columns, rows)."""
@@ -141,7 +165,10 @@ class _Writer:
         )
         if case.mask == "where":
             scores = self.op("Where", "m", scores, self.constant(numpy.array(-1e9, "float32")))
-        elif case.mask != "none":
+        elif case.leaves_out_keys:
+            lowest = self.constant(numpy.array(-numpy.inf, "float32"))
+            scores = self.op("Where", "m", scores, lowest)
+        elif case.mask in ("added", "each"):
             scores = self.op("Add", scores, "m")
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
         if case.form in ("heads", *PACKED):

@@ -49,6 +49,7 @@ class _Finder:
             return ()
         members = {*scores, softmax, second, *self.results(second)}
         self.absorb([query, key, value], members)
+        self.absorb_mask(value, members)
         split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
         return tuple(sorted(members.difference(split), key=lambda term: term.number))
 
@@ -80,6 +81,16 @@ class _Finder:
                 members.add(term)
                 operands += term.operands
 
+    def absorb_mask(self, value: Term, members: set[Term]) -> None:
+        """Add the mask of rows of V that only members read, and the layout changes before it."""
+        while value in members and value.inputs[0] is not None:
+            value = value.inputs[0]
+        outside = value in members or value in self.outputs
+        if outside or not _masks_rows(value) or not members.issuperset(self.users[value]):
+            return
+        members.add(value)
+        self.absorb([term for term in value.inputs[1:2] if term is not None], members)
+
     def only_user(self, term: Term) -> Term | None:
         """The operator that alone reads a term."""
         users = self.users.get(term, [])
@@ -88,3 +99,13 @@ class _Finder:
 
 def _is_view(term: Term) -> bool:
     return KINDS.get(term.kind) is Kind.VIEW
+
+
+def _masks_rows(term: Term) -> bool:
+    """Whether an operator makes rows zero where a vector of bools is false."""
+    if term.kind != "Where":
+        return False
+    keep, _, zero = term.inputs
+    if keep is None or zero is None:
+        return False
+    return zero.constant and not zero.shape and sum(extent > 1 for extent in keep.shape) == 1

@@ -63,6 +63,8 @@ def arrays(case: Attention, group: Group) -> dict[str, Array]:
     assert attention is not None
     for name, operand in zip("qkv", (attention.query, attention.key, attention.value), strict=True):
         names[operand.source] = "qkv" if case.form in PACKED else name
+    if attention.value.keep is not None:
+        names[attention.value.keep] = "rows"
     inputs = case.inputs()
     types = [numpy_dtype(info.dtype) for info in group.reads]
     return {name: inputs[name].astype(t) for name, t in zip(names, types, strict=True)}

@@ -240,7 +240,8 @@ struct OnlineSoftmax {
 };
 
 template <class P, bool ALIGNED, class Q, class K, class V, class Score>
-__device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score) {
+__device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score,
+                                             const bool* keep) {
   using T = WarpTiles<P>;
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
@@ -271,7 +272,7 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
       for (int t = 0; t < T::WIDTHS; t++) {
         const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2, column = t * 32 + line * 4;
         load_four<ALIGNED && P::V_VECTOR4>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
-                                        row < P::COLUMNS ? P::WIDTH - column : 0);
+                                        row < P::COLUMNS && (!P::MASKED || keep[row]) ? P::WIDTH - column : 0);
       }
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
@@ -323,9 +324,10 @@ __device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* va
   __syncthreads();
 }
 
-// Computes this block's bands of problem blockIdx.y.
+// Computes this block's bands of problem blockIdx.y. Rows of V that are not to be kept are taken as zeros.
 template <class P, class Q, class K, class V, class O, class Score>
-__device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score) {
+__device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score,
+                                       const bool* keep = nullptr) {
   using T = WarpTiles<P>;
   DYNAMIC_SHARED;
   float *values = shared, *rows = shared + P::BANDS * P::WARPS * T::ROWS * T::LINE;
@@ -336,9 +338,9 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
   {
     OnlineSoftmax<P> state;
     if (misaligned == 0)
-      process_keys<P, true>(state, q, k, v, z, score);
+      process_keys<P, true>(state, q, k, v, z, score, keep);
     else
-      process_keys<P, false>(state, q, k, v, z, score);
+      process_keys<P, false>(state, q, k, v, z, score, keep);
     store_partial<P>(state, values, rows);
   }
 #pragma unroll 1

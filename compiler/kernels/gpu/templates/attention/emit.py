@@ -60,7 +60,9 @@ class Emitter:
                 self._function(name, score),
             ]
         )
-        arguments = (*sources, len(self.group.reads), *score.arguments)
+        keep = self.problem.attention.value.keep
+        masks = () if keep is None else (keep,)
+        arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
         rows = self.problem.attention.query.window.shape[-2]
         grid = (ceil_div(rows, self.config.rows), prod(self.problem.attention.batch), 1)
         shared = shared_bytes(self.problem, self.config)
@@ -90,6 +92,9 @@ class Emitter:
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         declared += [f"{types[3]}* o"]
         declared += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        masked = self.problem.attention.value.keep is not None
+        declared += ["const bool* keep"] if masked else []
+        own = ", keep" if masked else ""
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
             resident = resident_blocks(self.problem, self.config, self.target)
@@ -97,7 +102,7 @@ class Emitter:
         return (
             f'extern "C" __global__ void __launch_bounds__({bounds})'
             f" {name}({', '.join(declared)}) {{\n"
-            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
+            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
         )
 
     def _operands(self) -> tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]:
@@ -135,6 +140,7 @@ class Emitter:
             "WARPS": config.warps,
             "BANDS": config.bands,
             "PAIRS": int(problem.pairs),
+            "MASKED": int(problem.attention.value.keep is not None),
         }
 
     def _vectors(self) -> dict[str, Any]:

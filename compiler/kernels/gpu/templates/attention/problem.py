@@ -78,7 +78,8 @@ def attention_of(group: Group) -> Attention | None:
     attention = found[0]
     sources = (attention.query, attention.key, attention.value)
     values = [*(operand.source for operand in sources), attention.result.source]
-    inside = group.outputs != (values[-1],) or max(values[:-1]) >= group.inputs
+    keep = -1 if attention.value.keep is None else attention.value.keep
+    inside = group.outputs != (values[-1],) or max(*values[:-1], keep) >= group.inputs
     if inside or any(group.values[value].block for value in values):
         return None
     return attention

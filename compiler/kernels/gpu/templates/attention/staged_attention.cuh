@@ -28,35 +28,36 @@ struct Count {
   static constexpr int KEYS = COUNT;
 };
 
-// Copies a round of COUNT keys of K or V, and zeros up to a multiple of 16: each thread one chunk of
-// every PASS-th key. WIDE if chunks are contiguous in memory.
-template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
-__device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int round, bool aligned) {
+// Copies a round of COUNT keys of K or V, and zeros up to a multiple of 16, and for keys that are not
+// to be kept: each thread one chunk of every PASS-th key. WIDE if chunks are contiguous in memory.
+template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE, bool MASKED>
+__device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int round, bool aligned, const bool* keep) {
   using S = SharedTiles<P>;
   constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS, LINES = (COUNT + 15) / 16 * 16;
   const int key = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
   from += (round * S::ROUND + key) * NEXT + chunk * 8 * STEP, to += (S::place(round) + key) * LINE + chunk;
+  if (MASKED) keep += round * S::ROUND + key;
   if (S::THREADS % CHUNKS != 0 && key >= PASS) return;
   if (WIDE && aligned) {
 #pragma unroll
     for (int i = 0; i < LINES; i += PASS)
       if (i + PASS <= LINES || key + i < LINES)
-        copy_chunk<false>(to + i * LINE, from + i * NEXT, (i + PASS <= COUNT || key + i < COUNT) && chunk * 8 < LENGTH);
+        copy_chunk<false>(to + i * LINE, from + i * NEXT, (i + PASS <= COUNT || key + i < COUNT) && (!MASKED || keep[i]) && chunk * 8 < LENGTH);
   } else {
 #pragma unroll 1
     for (int i = 0; key + i < LINES; i += PASS)
 #pragma unroll 1
       for (int j = 0; j < 8; j++)
-        copy_element((uint16_t*)(to + i * LINE) + j, from + i * NEXT + j * STEP, key + i < COUNT && chunk * 8 + j < LENGTH);
+        copy_element((uint16_t*)(to + i * LINE) + j, from + i * NEXT + j * STEP, key + i < COUNT && (!MASKED || keep[i]) && chunk * 8 + j < LENGTH);
   }
 }
 
 template <class P, int COUNT>
-__device__ __forceinline__ void copy_round(int4* keys, int4* values, const void* k, const void* v, int round, bool aligned) {
+__device__ __forceinline__ void copy_round(int4* keys, int4* values, const void* k, const void* v, int round, bool aligned, const bool* keep) {
   using S = SharedTiles<P>;
   const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
-  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_VECTOR8>(keys, from_k, round, aligned);
-  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_VECTOR8>(values, from_v, round, aligned);
+  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_VECTOR8, false>(keys, from_k, round, aligned, keep);
+  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_VECTOR8, P::MASKED>(values, from_v, round, aligned, keep);
 }
 
 // The factor from a score to its base-2 exponent. Scores for which that would overflow are equal or very
@@ -261,9 +262,10 @@ struct Band {
   }
 };
 
-// Computes this block's bands of problem blockIdx.y.
+// Computes this block's bands of problem blockIdx.y. Rows of V that are not to be kept are taken as zeros.
 template <class P, class T, class O, class Score>
-__device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score) {
+__device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score,
+                                              const bool* keep = nullptr) {
   using S = SharedTiles<P>;
   DYNAMIC_SHARED;
   const int z = blockIdx.y, own = threadIdx.x / 32 / P::WARPS, part = threadIdx.x / 32 % P::WARPS * P::KEYS;
@@ -272,8 +274,8 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
   const bool aligned = ((uint64_t)q | (uint64_t)k | (uint64_t)v) % 16 == 0;
   int4 *const keys = (int4*)shared, *const values = keys + S::KEPT * S::K_LINE;
   const auto copy = [&](int round) {
-    if (round < S::WHOLE) copy_round<P, S::ROUND>(keys, values, k, v, round, aligned);
-    if (S::LAST > 0 && round == S::WHOLE) copy_round<P, S::LAST>(keys, values, k, v, round, aligned);
+    if (round < S::WHOLE) copy_round<P, S::ROUND>(keys, values, k, v, round, aligned, keep);
+    if (S::LAST > 0 && round == S::WHOLE) copy_round<P, S::LAST>(keys, values, k, v, round, aligned, keep);
     cp_async_fence();
   };
 #pragma unroll 1
