@@ -26,8 +26,8 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import ScheduleRunner
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.kernels import Calls
-from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
+from compiler.backends.gpu.sharing import Weights
 from compiler.backends.memory import numpy_dtype
 from compiler.schedule import MODES, Schedule, Task
 from compiler.scheduling.graph_plan import plan_graph

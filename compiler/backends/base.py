@@ -26,11 +26,15 @@ BACKEND_MODULES = {
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Bytes that a loaded module takes: weights and code once, the arena for each executor."""
+    """Bytes that a loaded module takes: weights and code once, the arena for each executor.
+
+    `buffers` are the arena's bytes of inputs and outputs, which modules never share.
+    """
 
     weights: int
     arena: int
     code: int
+    buffers: int = 0
 
 
 class Executor(Protocol):

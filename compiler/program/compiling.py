@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.base import MemoryReport, backend
+from compiler.backends.gpu.memory import memory_need
+from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import Settings, build_imported
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
@@ -85,7 +87,7 @@ class SegmentCompiler:
     """Compiles segments with the options of `compiler.compile`.
 
     `saved` has the directories of modules that were compiled before, by digest. All modules share
-    their arenas, as far as the backend can.
+    equal weights, and their arenas, as far as the backend can.
     """
 
     context: ModelContext
@@ -235,6 +237,8 @@ class SegmentCompiler:
         settings = replace(effort, dump_ir=folder)
         built = build_imported(lambda way: imported(graph.copy(), way), settings)
         shared = self._weights.shared(built.weights)
+        if isinstance(share := self.options.get("share"), DeviceShare):
+            share.expect(memory_need(built.schedule).arena)
         module = Module.of(replace(built, weights=shared), self.options)
         self.seconds[name] = perf_counter() - start
         _LOG.warning("compiled %s in %.1f s", request, self.seconds[name])
@@ -254,8 +258,9 @@ class SegmentCompiler:
         """Bytes of all modules: what they share, such as equal weights, counts once."""
         reports = [module.memory for module in self.modules.values()]
         arrays = {id(a): a.nbytes for m in self.modules.values() for a in m.weights.values()}
-        arenas = [0, *(report.arena for report in reports)]
+        arenas = [0, *(report.arena - report.buffers for report in reports)]
         arena = max(arenas) if self._shares_arenas else sum(arenas)
+        arena += sum(report.buffers for report in reports)
         between = 0 if self._resident is None else self._resident.pool.nbytes
         code = sum(report.code for report in reports)
         return MemoryReport(sum(arrays.values()), arena + between, code)

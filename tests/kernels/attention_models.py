@@ -45,7 +45,9 @@ class Attention:
             "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
         }[self.form]
         shapes |= {"added": {"m": (b, 1, s, t)}, "each": {"m": (b, h, s, t)}}.get(self.mask, {})
-        inputs = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
+        inputs: dict[str, Array] = {
+            name: generator.standard_normal(shape) for name, shape in shapes.items()
+        }
         if self.mask == "where":
             inputs["m"] = numpy.tril(numpy.ones((s, t), bool), t - s)
         if self.leaves_out_keys:

@@ -6,6 +6,7 @@ from typing import Any
 from compiler.backends.base import Backend, whole
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
@@ -31,8 +32,8 @@ class CudaBackend:
             )
 
     def sharing(self) -> dict[str, Any]:
-        """Nothing: each executable has a separate arena."""
-        return {}
+        """The option by which modules share weights and an arena."""
+        return {"share": DeviceShare()}
 
     def load(
         self,

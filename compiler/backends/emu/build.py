@@ -7,6 +7,7 @@ from typing import Any
 from compiler.backends.base import Backend
 from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
 from compiler.schedule import KernelSpec, Schedule
@@ -27,8 +28,8 @@ class EmulatorBackend:
             host_compiler()
 
     def sharing(self) -> dict[str, Any]:
-        """Nothing: each executable has a separate arena."""
-        return {}
+        """The option by which modules share weights and an arena."""
+        return {"share": DeviceShare()}
 
     def load(
         self,

@@ -1,7 +1,7 @@
 """The memory of one executor: its inputs, outputs and arena, and page-locked copies for the host.
 
-One device block holds inputs, outputs, then arenas. Page-locked memory mirrors the block's first
-part, so that neighbouring inputs travel in one copy.
+One device block holds inputs and outputs, another the arena. Page-locked memory mirrors the first
+one, so that neighbouring inputs travel in one copy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import Transfer
 from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
+from compiler.backends.gpu.sharing import DeviceMemory, DeviceShare
 from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.schedule import Schedule
 
@@ -19,19 +20,29 @@ MERGED_BYTES = 256 << 10
 class Buffers:
     """Device buffers of one executor; `addresses` has one entry an allocation of the schedule."""
 
-    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        schedule: Schedule,
+        weights: Mapping[str, int],
+        share: DeviceShare | None = None,
+    ) -> None:
         self._driver, self._schedule = driver, schedule
         every = list(enumerate(schedule.allocations))
-        kinds = ("input", "output", "arena")
-        own = [(i, a) for kind in kinds for i, a in every if a.kind == kind]
-        self._offsets, total = layout(own)
-        self._total = total
+        own = [(i, a) for kind in ("input", "output") for i, a in every if a.kind == kind]
+        self._offsets, self._total = layout(own)
         _, self._written = layout(place for place in own if place[1].kind == "input")
-        self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
-        self.addresses = [
-            weights[a.name] if a.kind == "weight" else self._block + self._offsets[i]
-            for i, a in every
-        ]
+        arenas, self._arena_bytes = layout(place for place in every if place[1].kind == "arena")
+        what = f"{schedule.name}: an executor"
+        self._block = DeviceMemory(driver, self._total, what)
+        self._arena = (
+            DeviceMemory(driver, self._arena_bytes, what)
+            if share is None
+            else share.arena(driver, self._arena_bytes)
+        )
+        starts = {i: self._block.address + offset for i, offset in self._offsets.items()}
+        starts |= {i: self._arena.address + offset for i, offset in arenas.items()}
+        self.addresses = [weights[a.name] if a.kind == "weight" else starts[i] for i, a in every]
         self._pinned: Pinned | None = None
         self._aside = 0
 
@@ -84,16 +95,18 @@ class Buffers:
 
     def poison(self, allocations: Iterable[int], stream: Handle) -> None:
         """Queue filling outputs, arenas and these inputs with bytes that make NaN of all floats."""
-        rest = [(self._block + self._written, self._total - self._written)]
-        for start, nbytes in [self._span(index) for index in allocations] + rest:
+        outputs = self._block.address + self._written, self._total - self._written
+        arena = self._arena.address, self._arena_bytes
+        for start, nbytes in [*map(self._span, allocations), outputs, arena]:
             if nbytes:
                 self._driver.fill(start, POISON, nbytes, stream)
 
     def close(self) -> None:
-        """Give all memory back."""
-        for memory in (self._block, self._aside):
-            if memory:
-                self._driver.free(memory)
+        """Give all memory back, but an arena that others have."""
+        if self._aside:
+            self._driver.free(self._aside)
         if self._pinned is not None:
             self._pinned.close()
-        self._block, self._aside, self._pinned = 0, 0, None
+        nothing = DeviceMemory(self._driver, 0, "nothing")
+        self._block, self._arena = nothing, nothing
+        self._aside, self._pinned = 0, None

@@ -8,8 +8,9 @@ from typing import Any
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, Programs
-from compiler.backends.gpu.memory import Weights, logger, memory_need
+from compiler.backends.gpu.memory import logger, memory_need
 from compiler.backends.gpu.run import Run
+from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
@@ -51,17 +52,20 @@ class GpuExecutable:
         weights: Mapping[str, Array],
         *,
         costs: Mapping[str, float] | None = None,
+        share: DeviceShare | None = None,
         **options: Any,
     ) -> "GpuExecutable":
         """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
 
+        Executables with the same `share` have one arena, and weights that are the same arrays once.
         Other options are fields of `ExecutorSettings`.
         """
         settings = settings_from(ExecutorSettings(), options)
         check_structure(schedule)
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
-        programs = Programs(driver, kernels, Weights(driver, schedule, weights))
+        placed = Weights(driver, schedule, weights, share)
+        programs = Programs(driver, kernels, placed, share)
         return cls(programs, schedule, costs or {}, settings)
 
     def alternative(self, schedule: Schedule, **options: Any) -> "GpuExecutable":
@@ -72,7 +76,8 @@ class GpuExecutable:
 
     def with_kernels(self, kernels: Mapping[str, KernelSpec]) -> "GpuExecutable":
         """The same schedule and weights with other kernels for the same operands."""
-        programs = Programs(self._programs.driver, kernels, self._programs.weights)
+        own = self._programs
+        programs = Programs(own.driver, kernels, own.weights, own.share)
         return GpuExecutable(programs, self._schedule, self._costs, self._settings)
 
     @property
@@ -100,7 +105,7 @@ class GpuExecutable:
         """Device memory in bytes; an executor's inputs and outputs count as arena."""
         need = memory_need(self._schedule)
         code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
-        return MemoryReport(need.weights, need.arena + need.buffers, code)
+        return MemoryReport(need.weights, need.arena + need.buffers, code, need.buffers)
 
     def executor(self, **options: Any) -> GpuExecutor:
         """A further executor; `options` are fields of `ExecutorSettings`."""

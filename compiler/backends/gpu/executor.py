@@ -15,9 +15,9 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.kernels import Calls, has_indirect_entries
-from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
+from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
@@ -72,11 +72,15 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, slots=True)
 class GpuProgram:
-    """The resources that executors of one module on one device share, whatever their schedule."""
+    """The resources that executors of one module on one device share, whatever their schedule.
+
+    With a `share` they also share an arena with those of other modules.
+    """
 
     driver: Driver
     functions: Functions
     weights: Weights
+    share: DeviceShare | None = None
 
 
 def check_mode(schedule: Schedule, settings: ExecutorSettings) -> None:
@@ -93,8 +97,14 @@ class Programs:
     function, so that other schedules load their kernels separately.
     """
 
-    def __init__(self, driver: Driver, kernels: Mapping[str, KernelSpec], weights: Weights) -> None:
-        self.driver, self.kernels, self.weights = driver, kernels, weights
+    def __init__(
+        self,
+        driver: Driver,
+        kernels: Mapping[str, KernelSpec],
+        weights: Weights,
+        share: DeviceShare | None = None,
+    ) -> None:
+        self.driver, self.kernels, self.weights, self.share = driver, kernels, weights, share
         self._loaded: dict[bool, GpuProgram] = {}
         self._lock = RLock()
 
@@ -106,7 +116,9 @@ class Programs:
                 functions = Functions(self.driver, plan.schedule, self.kernels)
                 if plan.crowded:
                     functions.set_smem_carveout()
-                self._loaded[plan.crowded] = GpuProgram(self.driver, functions, self.weights)
+                self._loaded[plan.crowded] = GpuProgram(
+                    self.driver, functions, self.weights, self.share
+                )
             return self._loaded[plan.crowded]
 
 
@@ -130,11 +142,13 @@ class GpuExecutor:
     ) -> None:
         self.settings = settings or ExecutorSettings()
         self._program, self._driver, self._plan = program, program.driver, plan
-        self._lock, self._closed = RLock(), False
+        self._order = DeviceShare() if program.share is None else program.share
+        self._lock, self._closed = self._order.lock, False
         self._driver.make_current()
         schedule = self._plan.schedule
         check_mode(schedule, self.settings)
-        self._buffers = Buffers(self._driver, schedule, program.weights.addresses)
+        weights = program.weights.addresses
+        self._buffers = Buffers(self._driver, schedule, weights, program.share)
         addresses = self._buffers.addresses
         self._calls = Calls(self._driver, schedule, program.functions, addresses)
         self._at = {index: addresses[index] for index in self._calls.sites}
@@ -147,7 +161,6 @@ class GpuExecutor:
         self._indirect: set[int] = set()
         self._runs = 0
         self._foreign: tuple[int, Handle] | None = None
-        self._last: tuple[Handle, Handle] | None = None
         self._pending: Run | None = None
         self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
         self._redirect()
@@ -289,7 +302,7 @@ class GpuExecutor:
         event = self._events[self._runs % EVENTS]
         self._runs += 1
         self._driver.record(event, stream)
-        self._last = stream, event
+        self._order.last = stream, event
 
     def _poison(self, placement: RunBuffers, stream: Handle) -> None:
         kinds = self._plan.schedule.allocations
@@ -312,8 +325,9 @@ class GpuExecutor:
 
     def _follow(self, placement: RunBuffers, stream: Handle) -> None:
         """Queue after this executor's last run and after the producers of the inputs."""
-        if self._last is not None and self._last[0] is not stream:
-            self._driver.wait(stream, self._last[1])
+        last = self._order.last
+        if last is not None and last[0] is not stream:
+            self._driver.wait(stream, last[1])
         for producer in placement.producers:
             if producer != LEGACY_STREAM or stream is not self._stream:
                 self._driver.record(self._fence, self._driver.stream(producer))
@@ -362,8 +376,8 @@ class GpuExecutor:
                 self._pending = None
 
     def _synchronize(self) -> None:
-        if self._last is not None:
-            self._driver.synchronize_event(self._last[1])
+        if self._order.last is not None:
+            self._driver.synchronize_event(self._order.last[1])
 
     def close(self) -> None:
         """Wait for the last run and release everything; the executor cannot be used afterwards."""
@@ -376,6 +390,7 @@ class GpuExecutor:
             self._synchronize()
             self._close_variants()
             self._calls.close()
+            self._order.last = None
             for event in (*self._events, self._fence):
                 self._driver.destroy_event(event)
             self._driver.destroy_stream(self._stream)

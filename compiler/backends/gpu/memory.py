@@ -2,14 +2,14 @@
 
 import ctypes
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.memory import Array, place_weights
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, Schedule
 
@@ -81,30 +81,6 @@ def reserve(driver: Driver, nbytes: int, what: str) -> int:
         f"{size(driver.device.memory_bytes)} on {driver.device.name}: free some, make the inputs "
         "smaller, or use plan-memory{reuse=tight}"
     )
-
-
-class Weights:
-    """The weights of a module on a device, uploaded once; `addresses` has them by name."""
-
-    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, Array]) -> None:
-        found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
-        placed = place_weights(schedule, weights)
-        offsets, total = layout(found)
-        self._driver = driver
-        self._block = reserve(driver, total, f"{schedule.name}: the weights") if total else 0
-        self.addresses = {a.name: self._block + offsets[index] for index, a in found}
-        upload(driver, [(self.addresses[a.name], as_bytes(placed[a.name])) for _, a in found])
-
-    def close(self) -> None:
-        """Give the memory back."""
-        if self._block:
-            self._driver.make_current()
-            self._driver.free(self._block)
-        self._block = 0
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.close()
 
 
 def as_bytes(array: Array) -> Array:
