@@ -16,7 +16,7 @@ PACKED = ("packed", "merged")
 
 MASKS = ("none", "added", "each", "where", "keys")
 """No mask; one added to all heads; one for each score; a causal choice between score and -1e9;
-keys that are left out, whose rows of V are no numbers and are replaced with zeros."""
+keys that are left out, whose rows of V are NaN and replaced with zeros."""
 
 Array = numpy.ndarray
 

@@ -47,7 +47,7 @@ class DeviceWeight:
 
 
 class DeviceShare:
-    """What modules on one device share.
+    """The memory that modules on one device have together, and the order of their runs.
 
     `last` is the stream and the event of the last run of all executors with this share.
     """
