@@ -30,6 +30,11 @@ def kernel_of(matmul: FourBitMatmul) -> tuple[CudaKernel, Group, list[Array]]:
     return kernel, group, arrays
 
 
+def operands_of_two_warps() -> FourBitMatmul:
+    """A matmul whose chunks along K are shared by two warps."""
+    return four_bit_operands([2], 1024, 6, 32, "uint8")
+
+
 def check(result: Array, wanted: Array) -> None:
     """Fail where sums in float32 differ from those in float64 by more than rounding."""
     scale = float(numpy.abs(wanted).max())
