@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.graph.four_bits import pack_nibbles
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.target.target import parse_cpu
@@ -15,7 +16,7 @@ from tests.strategies import FourBitMatmul, four_bit_matmuls, four_bit_operands
 
 @settings(max_examples=12, deadline=None)
 @given(four_bit_matmuls(), targets, st.booleans(), st.booleans())
-def test_any_matmul_of(matmul: FourBitMatmul, target: str, prologue: bool, residual: bool):
+def test_any_matmul(matmul: FourBitMatmul, target: str, prologue: bool, residual: bool):
     x, *weights = matmul.operands
     if weights[1].size == 1:
         return  # one number is a constant of the kernel
@@ -34,11 +35,11 @@ def test_any_matmul_of(matmul: FourBitMatmul, target: str, prologue: bool, resid
 
 @pytest.mark.parametrize("zeros", ["", "uint8", "float32"])
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
-def test_every_integer_is_unpacked(zeros: str, target: str):
+def test_every_integer_in_every_place_is_unpacked(zeros: str, target: str):
     matmul = four_bit_operands([1], 16, 16, 16, zeros)
-    packed = numpy.arange(16, dtype="uint8").reshape(16, 1, 1) * 17
+    packed = pack_nibbles(numpy.add.outer(numpy.arange(16), numpy.arange(16)) % 16)
     x, _, scales, *others = matmul.operands
-    weights = [numpy.repeat(packed, 8, axis=2), scales, *others]
+    weights = [packed.reshape(16, 1, 8), scales, *others]
     matmul = FourBitMatmul((x, *weights), matmul.attributes)
     group = fused("MatMulNBits", [x, *weights], (1, 16), matmul.attributes, len(weights))
     check(group, [x, *weights], [matmul.expected], target)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.graph.four_bits import pack_nibbles
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
@@ -43,7 +44,7 @@ def check(result: Array, wanted: Array) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(four_bit_matmuls(), st.sampled_from([0, 16]))
-def test_any_matmul_of(matmul: FourBitMatmul, offset: int):
+def test_any_matmul(matmul: FourBitMatmul, offset: int):
     kernel, group, arrays = kernel_of(matmul)
     (result,) = run_twice(kernel, group, arrays, offset)
     check(result, matmul.expected)
@@ -52,11 +53,9 @@ def test_any_matmul_of(matmul: FourBitMatmul, offset: int):
 @pytest.mark.parametrize("zeros", ["", "uint8", "float32"])
 def test_every_integer_in_every_place_is_unpacked(zeros: str):
     matmul = four_bit_operands([1], 64, 16, 64, zeros)
-    x, packed, *others = matmul.operands
-    packed = numpy.broadcast_to(
-        numpy.arange(16, dtype="uint8").reshape(16, 1, 1) * 17, packed.shape
-    )
-    matmul = FourBitMatmul((x, packed.copy(), *others), matmul.attributes)
+    x, _, *others = matmul.operands
+    packed = pack_nibbles(numpy.add.outer(numpy.arange(16), numpy.arange(64)) % 16)
+    matmul = FourBitMatmul((x, packed.reshape(16, 1, 32), *others), matmul.attributes)
     kernel, group, arrays = kernel_of(matmul)
     check(run(kernel, group, arrays)[0], matmul.expected)
 
