@@ -347,6 +347,19 @@ def integer_contraction(d: Draw) -> Case:
     return Case("ConvInteger", [x, w, *zeros], attributes)
 
 
+def packed_contraction(d: Draw) -> Case:
+    """MatMulNBits of weights of four bits, with zero points or without."""
+    depth, columns, size = d.integer(1, 70), d.integer(1, 5), d.one(16, 32)
+    blocks = -(-depth // size)
+    x = d.array((*d.shape(0, 2, empty=False), d.integer(1, 3), depth), "float32")
+    packed = d.random.integers(0, 256, (columns, blocks, size // 2)).astype(np.uint8)
+    inputs: list[Array | None] = [x, packed, d.array((columns, blocks), "float32")]
+    if d.flag():
+        inputs.append(d.random.integers(0, 256, (columns, -(-blocks // 2))).astype(np.uint8))
+    sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
+    return Case("MatMulNBits", inputs, sizes)
+
+
 def contraction(d: Draw) -> Case:
     """MatMul, Gemm and Einsum."""
     op_type = d.one("MatMul", "Gemm", "Einsum")
@@ -396,7 +409,7 @@ FAMILIES: dict[str, Callable[[Draw], Case]] = {
     for f in (
         *(unary, binary, activation, variadic, selection, arithmetic, cast, reduction, position),
         *(normalization, channel_normalization, pooling, global_pooling, convolution, contraction),
-        integer_contraction,
+        *(integer_contraction, packed_contraction),
     )
 }
 """The generators of this module by name."""

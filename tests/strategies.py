@@ -17,11 +17,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.dag import DAG
+from compiler.graph.four_bits import four_bit_numbers
 from compiler.ir.types import shape_of
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from tests.graphs import GraphBuilder
 
 Array = NDArray[np.generic]
+BLOCK_SIZES = (16, 32, 64, 128, 256)
+"""The weights of four bits that share a scale."""
 LARGEST = 64
 """No intermediate tensor is larger than this in magnitude (Clip keeps it so)."""
 
@@ -361,3 +364,50 @@ def pipelines(draw: st.DrawFn, schedule: bool = True) -> str:
         passes += ["elide-sync"] if draw(st.booleans()) else []
         passes.append(f"plan-memory{{reuse={draw(st.sampled_from(['none', 'concurrent']))}}}")
     return ",".join(passes)
+
+
+@dataclass(frozen=True)
+class FourBitMatmul:
+    """The operands of a MatMulNBits, its attributes, and its result in float64."""
+
+    operands: tuple[Array, ...]
+    attributes: dict[str, int]
+
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """The matmul by the numbers that the weights stand for."""
+        x, packed, scales, *zeros = self.operands
+        zero = zeros[0] if zeros else None
+        if zero is not None and zero.dtype != np.uint8:
+            zero = zero.astype(np.float64)
+        weight = four_bit_numbers(packed, scales.astype(np.float64), zero, self.attributes["K"])
+        return x.astype(np.float64) @ weight.T
+
+
+def four_bit_operands(
+    rows: Sequence[int], depth: int, columns: int, size: int, zeros: str = "", seed: int = 0
+) -> FourBitMatmul:
+    """Random operands; `zeros` is the dtype of the zero points, if there are any."""
+    random, blocks = np.random.default_rng(seed), -(-depth // size)
+    packed = random.integers(0, 256, (columns, blocks, size // 2)).astype(np.uint8)
+    scales = random.uniform(0.01, 0.1, (columns, blocks)).astype(np.float32)
+    operands = [random.standard_normal((*rows, depth)).astype(np.float32), packed, scales]
+    if zeros == "uint8":
+        operands.append(random.integers(0, 256, (columns, -(-blocks // 2))).astype(np.uint8))
+    elif zeros:
+        operands.append(random.uniform(0, 15, (columns, blocks)).astype(zeros))
+    sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
+    return FourBitMatmul(tuple(operands), sizes)
+
+
+@st.composite
+def four_bit_matmuls(draw: st.DrawFn, most_rows: int = 16) -> FourBitMatmul:
+    """Matmuls of up to `most_rows` rows, whose last block may not be whole."""
+    rows = [draw(st.integers(1, most_rows))]
+    if draw(st.booleans()):
+        rows = [1, *rows]
+    depth = draw(st.one_of(st.integers(1, 80), st.sampled_from([256, 260, 512, 521])))
+    columns = draw(st.one_of(st.integers(1, 9), st.sampled_from([16, 33, 64, 70])))
+    size = draw(st.sampled_from(BLOCK_SIZES))
+    zeros = draw(st.sampled_from(["", "uint8", "float32"]))
+    return four_bit_operands(rows, depth, columns, size, zeros, draw(st.integers(0, 99)))

@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from compiler.errors import ModelError
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
+from compiler.ir.operators import CONTRIB_DOMAINS
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.schedule import ControlForm
@@ -86,7 +87,8 @@ def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
 
 def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
     inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
-    node = helper.make_node(op.type_name, inputs, outputs, name=op.node_name)
+    domain = CONTRIB_DOMAINS.get(op.type_name, "")
+    node = helper.make_node(op.type_name, inputs, outputs, name=op.node_name, domain=domain)
     for key, value in sorted(attributes_of(op).items()):
         plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         node.attribute.append(helper.make_attribute(key, plain))
@@ -104,8 +106,11 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
     inputs = [_value_info(exporter.names[value], value) for value in graph.body.block.args]
     body = exporter.graph(graph, inputs, names)
     body.initializer.extend(exporter.initializers)
-    opset = helper.make_opsetid("", graph.opset.value.data)
-    return helper.make_model(body, opset_imports=[opset], ir_version=10)
+    opsets = [helper.make_opsetid("", graph.opset.value.data)]
+    used = {op.type_name for op in module.walk() if isinstance(op, dataflow.OperatorOp)}
+    domains = sorted({CONTRIB_DOMAINS[name] for name in used.intersection(CONTRIB_DOMAINS)})
+    opsets += [helper.make_opsetid(domain, 1) for domain in domains]
+    return helper.make_model(body, opset_imports=opsets, ir_version=10)
 
 
 @dataclass

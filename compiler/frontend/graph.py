@@ -48,7 +48,7 @@ class Value:
     array: np.ndarray | None = None
     items: "list[Value] | None" = None
     item_dtype: str = ""
-    code: "Dequantised | Quantised | None" = None
+    code: "Dequantised | Quantised | FourBits | None" = None
 
     @property
     def unknown(self) -> bool:
@@ -94,6 +94,28 @@ class Quantised:
     number: Value
     scale: Value
     zero: Value | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FourBits:
+    """The integers from 0 to 15 of a constant matrix of floats, uint8 each.
+
+    There is one scale, one for each element of `axis`, or one for each `block` of elements along
+    it; zero points, of 0 to 15, are alike, and FOUR_BIT_MIDDLE if they are left out.
+    """
+
+    integers: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray | None
+    axis: int
+    block: int
+
+    @property
+    def transposed(self) -> "FourBits":
+        """The integers of the transposed matrix."""
+        scales = self.scales.T
+        zeros = None if self.zeros is None else self.zeros.T
+        return FourBits(self.integers.T, scales, zeros, 1 - self.axis, self.block)
 
 
 Inputs = list[Value | None]

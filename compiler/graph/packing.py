@@ -6,7 +6,8 @@ numpy's. `take:1,0,2,2` selects indices 0, 2 and 2 along axis 1. `diagonal:32,4`
 of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten bits of each
 float32's mantissa (TF32), rounding to nearest, ties to even. `row-sums` puts the
 int32 sums of the rows of a matrix of bytes after it. `sums` puts a row in front of the
-rows of each [rows, columns, 4] int8: the int32 sums of each column. The empty text leaves the
+rows of each [rows, columns, 4] int8: the int32 sums of each column. `nibbles` makes each byte two,
+of its lower and its higher bits. The empty text leaves the
 weight unchanged.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy
+
+from compiler.graph.four_bits import unpack_nibbles
 
 PackingStep = tuple[str, tuple[int, ...]]
 
@@ -31,6 +34,7 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
             "round",
             "row-sums",
             "sums",
+            "nibbles",
         ):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
@@ -55,10 +59,8 @@ def _step_shape(
         return (shape[0], shape[1] * numbers[1], *shape[2:])
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
-    if name == "sums" and len(shape) > 2 and shape[-1] == 4:
-        return (*shape[:-3], shape[-3] + 1, *shape[-2:])
-    if name == "row-sums" and len(shape) == 2:
-        return (prod(shape) + 4 * shape[0],)
+    if (bytes := _bytes_shape(shape, name)) is not None:
+        return bytes
     if name == "take" and numbers and numbers[0] < len(shape):
         axis, *indices = numbers
         if axis >= 0 and all(0 <= index < shape[axis] for index in indices):
@@ -66,6 +68,15 @@ def _step_shape(
     if name == "transpose" and sorted(numbers) == list(range(len(shape))):
         return tuple(shape[axis] for axis in numbers)
     raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
+
+
+def _bytes_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...] | None:
+    """The shape of bytes after a step that adds sums or divides them; None if it does not fit."""
+    if name == "sums" and len(shape) > 2 and shape[-1] == 4:
+        return (*shape[:-3], shape[-3] + 1, *shape[-2:])
+    if name == "row-sums" and len(shape) == 2:
+        return (prod(shape) + 4 * shape[0],)
+    return (*shape[:-1], 2 * shape[-1]) if name == "nibbles" and shape else None
 
 
 def _has_groups(shape: tuple[int, ...], numbers: tuple[int, ...]) -> bool:
@@ -86,6 +97,8 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = _with_sums(array)
         elif name == "row-sums":
             array = _before_row_sums(array)
+        elif name == "nibbles":
+            array = unpack_nibbles(array)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
         elif name == "take":

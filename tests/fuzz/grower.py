@@ -25,6 +25,7 @@ class Unsuitable(Exception):
 def proto(opset: int, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
     """An empty model."""
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    imports.append(helper.make_opsetid("com.microsoft", 1))
     graph = helper.make_graph([], "fuzz", [], [])
     return helper.make_model(
         graph, opset_imports=imports, functions=list(functions), ir_version=IR_VERSION

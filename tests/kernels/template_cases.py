@@ -35,7 +35,7 @@ def fused(
     `prologue` puts a Relu before its operand 0; `residual` adds a read of the result's shape and
     a Relu after it, and returns the anchor's result too.
     """
-    values = [TensorInfo("float32", a.shape) for a in arrays]
+    values = [TensorInfo(a.dtype.name, a.shape) for a in arrays]
     flags = [False] * (len(arrays) - weights) + [True] * weights
     result = TensorInfo("float32", tuple(output))
     if residual:

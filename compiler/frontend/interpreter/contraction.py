@@ -7,6 +7,7 @@ import numpy as np
 from compiler.frontend.interpreter.registry import Array, Node, evaluates
 from compiler.frontend.interpreter.rounding import converted_array, double, is_floating
 from compiler.frontend.interpreter.windows import PoolWindow, padded_array, pool_window
+from compiler.graph.four_bits import four_bit_numbers
 
 
 @evaluates("MatMul")
@@ -85,6 +86,16 @@ def evaluate_matmul_integer(node: Node) -> Array:
     """A MatMul of bytes with an int32 result."""
     result = np.matmul(_less_zero_point(node, 0), _less_zero_point(node, 1))
     return np.asarray(result).astype(np.int32)
+
+
+@evaluates("MatMulNBits")
+def evaluate_matmul_n_bits(node: Node) -> Array:
+    """A MatMul of the dequantised, transposed weight."""
+    zeros = node[3] if node.has(3) and node[3].dtype == np.uint8 else None
+    if node.has(3) and zeros is None:
+        zeros = double(node[3])
+    weight = four_bit_numbers(node[1], double(node[2]), zeros, node.attribute("K"))
+    return converted_array(np.matmul(double(node[0]), weight.T), node[0].dtype)
 
 
 def _less_zero_point(node: Node, operand: int) -> Array:

@@ -182,6 +182,7 @@ _RULES: Mapping[str, PaddingRule] = {
     ),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
     "Gemm": _gemm,
+    "MatMulNBits": _untouched(lambda pair: [pair.operand(0).large.rank - 1]),
     "Transpose": _anything,
     "Concat": _concat,
     "Split": _untouched(_split),

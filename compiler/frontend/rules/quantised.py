@@ -15,6 +15,7 @@ from compiler.frontend.graph import (
     axis_of,
 )
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_window
 from compiler.schedule import ELEMENT_BYTES
 
@@ -103,6 +104,8 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     target = dtype_name(call.attributes.get("output_dtype", 0))
     result = _cast(call, result, target or scale.dtype)
     result.code = code if result.dtype == scale.dtype else None
+    if x.dtype in HALF_BYTES and result.dtype == "float32":
+        result.code = four_bits(call, axis)
     return [result]
 
 

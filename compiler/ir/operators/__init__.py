@@ -33,6 +33,7 @@ from compiler.ir.operators.reductions import REDUCTIONS
 from compiler.ir.operators.views import VIEWS
 
 __all__ = [
+    "CONTRIB_DOMAINS",
     "INTEGER_CONTRACTIONS",
     "KINDS",
     "LARGEST_TENSOR",
@@ -52,6 +53,9 @@ __all__ = [
 INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
 """Contractions of bytes, with sums in int32."""
 
+CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
+"""The domains of operators that are onnxruntime's, not ONNX's."""
+
 OPERATORS: dict[str, Operator] = {
     **ELEMENTWISE,
     **INJECTIVE,
@@ -62,7 +66,7 @@ OPERATORS: dict[str, Operator] = {
     **VIEWS,
     **OPAQUE,
 }
-"""Every operator that can be compiled (ONNX default domain)."""
+"""Every operator that can be compiled (ONNX's default domain, or `CONTRIB_DOMAINS`)."""
 
 KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 """Kind of every operator that can be compiled."""

@@ -3,6 +3,7 @@
 from compiler.ir.operators.definition import (
     Attribute,
     Kind,
+    Mismatch,
     Operator,
     Shape,
     ShapeMismatch,
@@ -15,7 +16,7 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import BYTES, FLOATS, NUMBERS, WIDE
+from compiler.ir.operators.dtypes import BYTES, FLOATS, NUMBERS, UINT8, WIDE
 from compiler.ir.operators.einsum import einsum_shape
 from compiler.ir.operators.shapes import (
     broadcast,
@@ -26,6 +27,9 @@ from compiler.ir.operators.shapes import (
     one_number,
 )
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
+
+FOUR_BIT_MIDDLE = 8
+"""The zero point of integers of four bits for which none is given."""
 
 
 def _kernel(use: Use) -> Shape:
@@ -79,6 +83,26 @@ def _conv_integer(use: Use) -> list[Shape]:
 def _matmul_integer(use: Use) -> list[Shape]:
     _check_zero_points(use)
     return _matmul(use)
+
+
+def _matmul_n_bits(use: Use) -> list[Shape]:
+    """A matmul by rows of packed integers, a scale for each block of them."""
+    a, depth, columns, size = use.shape(), use["K"], use["N"], use["block_size"]
+    blocks = -(-depth // size)
+    if size & (size - 1):
+        raise Mismatch(f"its attribute 'block_size' is {size}, it must be a power of two")
+    has_rank("its input 0", a, 1)
+    if a[-1] != depth:
+        raise ShapeMismatch(f"its input of shape {listed(a)} does not have {depth} columns")
+    attributes = f"K is {depth}, N is {columns}, block_size is {size}"
+    has_shape("its weight", use.shape(1), (columns, blocks, size // 2), attributes)
+    has_shape("its scales", use.shape(2), (columns, blocks), attributes)
+    zeros = use.input(3)
+    if zeros is not None:
+        packed = (columns, -(-blocks // 2))
+        wanted = packed if zeros.dtype == "uint8" else (columns, blocks)
+        has_shape("its zero points", zeros.shape, wanted, attributes)
+    return [(*a[:-1], columns)]
 
 
 def _convolved(use: Use) -> list[Shape]:
@@ -195,6 +219,19 @@ CONTRACTIONS: dict[str, Operator] = {
     "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
     "MatMulInteger": operator(
         Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
+    ),
+    "MatMulNBits": operator(
+        Kind.CONTRACTION,
+        "T uint8 T Z? -> T",
+        _matmul_n_bits,
+        {
+            "K": integer(1, least=1),
+            "N": integer(1, least=1),
+            "bits": Attribute("int", 4, allowed=(4,)),
+            "block_size": integer(16, least=16),
+        },
+        T=FLOATS - {"float64"},
+        Z=FLOATS - {"float64"} | UINT8,
     ),
 }
 """The entries of this family, by operator."""

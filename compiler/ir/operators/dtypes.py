@@ -7,6 +7,7 @@ INTEGERS = SIGNED | UNSIGNED
 NUMBERS = INTEGERS | FLOATS
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"}) | FLOATS
 """The dtypes of GEMMs and reductions."""
+UINT8 = frozenset({"uint8"})
 BYTES = frozenset({"int8", "uint8"})
 BOOL = frozenset({"bool"})
 ALL = NUMBERS | BOOL

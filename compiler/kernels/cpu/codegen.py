@@ -11,6 +11,7 @@ from tvm.tirx import Cast, PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.cpu.machine import llvm_machine, named_target
+from compiler.kernels.cpu.nibbles import link_nibbles
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.vnni import link_vnni
@@ -146,7 +147,8 @@ def compile_llvm(
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
-    linked = "\n".join([link_vnni(link_mathematics(link_tables(text))), *entries])
+    linked = link_nibbles(link_vnni(link_mathematics(link_tables(text))))
+    linked = "\n".join([linked, *entries])
     return optimise(linked, target)
 
 

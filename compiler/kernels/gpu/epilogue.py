@@ -146,7 +146,7 @@ def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], valu
     at = [*at, column][: len(context.shape)]
     alpha, beta = (tirx.const(factor, "float32") for factor in matmul.factors)
     total = value if matmul.factors[0] == 1 else multiply(value, alpha)
-    addend = _addend(context, at)
+    addend = _addend(context, at) if matmul.adds else None
     if addend is not None:
         total = total + (addend if matmul.factors[1] == 1 else multiply(addend, beta))
     return context.store(total, at)

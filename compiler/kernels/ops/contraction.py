@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.lowering import Context, lowering
@@ -146,6 +147,40 @@ def lower_matmul_integer(context: Context) -> te.Tensor:
     """A MatMul of bytes with an int32 result."""
     zero, other = zero_point(context, 0), zero_point(context, 1)
     return _matmul(context, lambda x: _difference(x, zero), lambda y: _difference(y, other))
+
+
+@lowering("MatMulNBits")
+def lower_matmul_n_bits(context: Context) -> te.Tensor:
+    """A MatMul by rows of integers of four bits, unpacked as they are multiplied."""
+    packed, scales = context.tensor(1), context.tensor(2)
+    size, accumulator = context.attribute("block_size"), wide(context.output.dtype)
+    zeros = four_bit_zero_point(context)
+    a, k = context.tensor(0), te.reduce_axis((0, context.attribute("K")), "k")
+
+    def body(*indices: Any) -> Any:
+        *lead, n = indices
+        block = k // size
+        byte = cast(packed(n, block, k % size // 2), "int32")
+        exact = cast((byte >> (k % 2 * 4)) & 15, accumulator) - zeros(n, block, accumulator)
+        weight = exact * cast(scales(n, block), accumulator)
+        return sum_reducer(cast(a(*lead, k), accumulator) * weight, axis=k)
+
+    result = te.compute(context.output.shape, body, name="MatMulNBits")
+    return converted(result, context.output.dtype)
+
+
+def four_bit_zero_point(context: Context) -> Callable[[Any, Any, str], Any]:
+    """The zero point of a column and a block in a dtype: a number, or of two a byte."""
+    if not context.has(3):
+        return lambda n, block, dtype: tirx.const(FOUR_BIT_MIDDLE, dtype)
+    zeros = context.tensor(3)
+    if context.info(3).dtype != "uint8":
+        return lambda n, block, dtype: cast(zeros(n, block), dtype)
+
+    def of_nibble(n: Any, block: Any, dtype: str) -> Any:
+        return cast((cast(zeros(n, block // 2), "int32") >> (block % 2 * 4)) & 15, dtype)
+
+    return of_nibble
 
 
 def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tensor:

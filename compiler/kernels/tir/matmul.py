@@ -1,23 +1,27 @@
-"""The matmul that a MatMul, MatMulInteger or Gemm of a group computes."""
+"""The matmul that a MatMul, MatMulInteger, MatMulNBits or Gemm of a group computes."""
 
 from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.group import Group, Operator
 
-MATMULS = ("Gemm", "MatMul", "MatMulInteger")
+MATMULS = ("Gemm", "MatMul", "MatMulInteger", "MatMulNBits")
 """The operators that multiply matrices."""
 
 
 @dataclass(frozen=True)
 class Matmul:
-    """A batched matmul: `left` and `right` are the operands' shapes as ONNX gives them."""
+    """A batched matmul: `left` and `right` are the operands' shapes as ONNX gives them.
+
+    With `adds` the third operand is added, times the second factor.
+    """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     output: tuple[int, ...]
     transposed: tuple[bool, bool] = (False, False)
     factors: tuple[float, float] = (1.0, 1.0)
+    adds: bool = False
 
     @property
     def rows(self) -> int:
@@ -59,13 +63,16 @@ class Matmul:
 def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
     """The matmul of an operator on floats or bytes; None if there is nothing to multiply."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
-    exact = anchor.type == "MatMulInteger"
+    exact = anchor.type in ("MatMulInteger", "MatMulNBits")
     if any(v.elements == 0 or (v.dtype != "float32" and not exact) for v in values):
         return None
     left, right = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
+    if anchor.type == "MatMulNBits":
+        return Matmul(left, (anchor.attributes["K"], anchor.attributes["N"]), output)
     if anchor.type in ("MatMul", "MatMulInteger"):
         return Matmul(left, right, output)
     get = anchor.attributes.get
     transposed = (bool(get("transA", 0)), bool(get("transB", 0)))
-    return Matmul(left, right, output, transposed, (get("alpha", 1.0), get("beta", 1.0)))
+    factors = (get("alpha", 1.0), get("beta", 1.0))
+    return Matmul(left, right, output, transposed, factors, adds=True)

@@ -9,6 +9,7 @@ import onnxruntime
 from onnx import helper
 
 from compiler.frontend.interpreter import evaluate_node
+from compiler.ir.operators import CONTRIB_DOMAINS
 from tests.operator_cases import OPSET, Array, Case
 
 _TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
@@ -34,7 +35,8 @@ def model_of(case: Case, opset: int = OPSET) -> onnx.ModelProto:
     names = ["" if array is None else f"i{i}" for i, array in enumerate(case.inputs)]
     outputs = [f"o{i}" for i in range(case.outputs)]
     attributes = {k: v for k, v in case.attributes.items() if v != []}
-    node = helper.make_node(case.op_type, names, outputs, **attributes)
+    domain = CONTRIB_DOMAINS.get(case.op_type, "")
+    node = helper.make_node(case.op_type, names, outputs, domain=domain, **attributes)
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for n, a in zip(names, case.inputs, strict=True)
@@ -42,7 +44,9 @@ def model_of(case: Case, opset: int = OPSET) -> onnx.ModelProto:
     ]
     results = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([node], "case", infos, results)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    opsets = [helper.make_opsetid("", opset)]
+    opsets += [helper.make_opsetid(domain, 1)] if domain else []
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def onnxruntime_results(case: Case, opset: int = OPSET) -> list[Array]:

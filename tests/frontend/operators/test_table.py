@@ -6,12 +6,14 @@ import onnx
 import pytest
 from onnx.helper import get_attribute_value
 
-from compiler.ir.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
+from compiler.frontend.rules.contrib.signatures import SIGNATURES
+from compiler.ir.operators import CONTRIB_DOMAINS, KINDS, OPERATORS, STRUCTURAL_INPUTS
 from compiler.schedule import ELEMENT_BYTES
 
 OPSET = 23
 RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
 ADDED_BY_REWRITING = {("ConvTranspose", "finite")}
+ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS)
 OPTIONS = {"Optional": "?", "Variadic": "*"}
 
 
@@ -27,7 +29,7 @@ def dtypes(formal: onnx.defs.OpSchema.FormalParameter) -> set[str]:
     return found & set(ELEMENT_BYTES)
 
 
-@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+@pytest.mark.parametrize("op_type", ONNX_OPERATORS)
 def test_an_entry_says_what_the_schema_says(op_type: str):
     entry, schema = OPERATORS[op_type], onnx.defs.get_schema(op_type, OPSET, "")
     assert len(entry.inputs) == len(schema.inputs)
@@ -41,7 +43,7 @@ def test_an_entry_says_what_the_schema_says(op_type: str):
             assert entry.types.get(slot.type, {slot.type}) == dtypes(formal)
 
 
-@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+@pytest.mark.parametrize("op_type", ONNX_OPERATORS)
 def test_attributes_are_those_of_the_schema(op_type: str):
     entry, schema = OPERATORS[op_type], onnx.defs.get_schema(op_type, OPSET, "")
     resolved = {name for other, name in RESOLVED_BY_REWRITING if other == op_type}
@@ -61,6 +63,15 @@ def test_attributes_are_those_of_the_schema(op_type: str):
         text = default.decode() if isinstance(default, bytes) else default
         assert (attribute.default, attribute.required) == (text, formal.required)
         assert attribute.kind == _name(formal.type).lower()
+
+
+@pytest.mark.parametrize("op_type", CONTRIB_DOMAINS)
+def test_entries_of_other_domains_are_parts_of_their_signatures(op_type: str):
+    entry, signature = OPERATORS[op_type], SIGNATURES[CONTRIB_DOMAINS[op_type], op_type]
+    assert set(entry.attributes) <= set(signature.attributes)
+    for index, slot in enumerate(entry.inputs):
+        assert slot.option == signature.inputs[index].option
+        assert entry.dtypes(index) <= signature.dtypes(index)
 
 
 def test_structural_inputs_and_kinds_are_views_of_the_table():

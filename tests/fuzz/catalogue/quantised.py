@@ -80,3 +80,20 @@ def convolutions(g: Grower, op: str) -> None:
     bias = [g.new(g.draw.numpy.integers(-500, 500, filters).astype(np.int32))]
     inputs = [x, _scale(g), _zero(g, dtype), w, _scale(g, each), zero, _scale(g), _zero(g, dtype)]
     g.emit(op, [*inputs, *(bias if g.draw.chance(0.5) else [])], **attributes)
+
+
+@generates("MatMulNBits")
+def packed_matmuls(g: Grower, op: str) -> None:
+    """Matmuls of few rows, or many, by weights of four bits with a scale for each block."""
+    rows, depth, columns = g.draw.choice([1, 2, 5, 17]), g.draw.randint(1, 70), g.draw.randint(1, 9)
+    size = g.draw.choice([16, 32])
+    blocks = -(-depth // size)
+    x = g.tensor(["float32"], lambda s: s == (rows, depth), lambda: (rows, depth))
+    packed = g.draw.numpy.integers(0, 256, (columns, blocks, size // 2)).astype(np.uint8)
+    scales = g.draw.numpy.choice([0.01, 0.05, 0.1], (columns, blocks)).astype(np.float32)
+    inputs = [x, g.constant(packed), g.constant(scales)]
+    if g.draw.chance(0.5):
+        zeros = g.draw.numpy.integers(0, 256, (columns, -(-blocks // 2))).astype(np.uint8)
+        inputs.append(g.constant(zeros))
+    sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
+    g.emit(op, inputs, domain="com.microsoft", **sizes)

@@ -18,6 +18,7 @@ from tests.kernels.gpu import test_vectors as vectors
 from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
+from tests.kernels.gpu.templates import test_four_bits as packed
 from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_staged_attention as staged
@@ -51,6 +52,12 @@ def matmul(
     kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     return Case(group, inputs, kernel, inputs[0].astype("float64") @ inputs[1])
+
+
+def four_bits() -> Case:
+    """A GEMV by packed weights whose warps each have a part of the sums."""
+    kernel, group, inputs = packed.kernel_of(packed.operands_of_two_warps())
+    return Case(group, inputs, kernel, packed.operands_of_two_warps().expected)
 
 
 def first_convolution() -> Case:
@@ -162,7 +169,7 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: matmul(Tile(64, 32, 16, 32, 2, 4, wgmma=True), 70, 330),
         lambda: blocks(WIDE),
     ),
-    "gemv": (lambda: matmul(None, 3),),
+    "gemv": (lambda: matmul(None, 3), four_bits),
     "attention": (attention,),
     "staged attention": (
         lambda: staged_attention(0),

@@ -7,6 +7,7 @@ from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
 from compiler.frontend.rules.contrib.registry import contrib, part, refuse, refuse_inputs
+from compiler.graph.four_bits import LEAST_BLOCK
 from compiler.ir.operators import ShapeMismatch
 
 
@@ -43,14 +44,20 @@ def _cast(call: Call, value: Value) -> Value:
     return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
 
 
-def _weight(call: Call) -> Value:
-    """The weight (N, K) in the type of the left matrix."""
+def _bytes(call: Call) -> Value:
+    """The packed weight (N, blocks, bytes of a block)."""
     rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
     blocks, packed = -(-depth // size), call.operand(1)
     wanted = rows * blocks * size * call.attributes["bits"] // 8
     if prod(packed.shape) != wanted:
         raise ShapeMismatch(f"its weight {list(packed.shape)} does not have {wanted} bytes")
-    packed = call.reshaped(packed, [rows, blocks, -1])
+    return call.reshaped(packed, [rows, blocks, -1])
+
+
+def _weight(call: Call) -> Value:
+    """The weight (N, K) in the type of the left matrix."""
+    rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
+    blocks, packed = -(-depth // size), _bytes(call)
     integers = _cast(call, _unpacked(call, packed, call.attributes["bits"]))
     scale = call.reshaped(call.operand(2), [rows, blocks, 1])
     numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
@@ -62,5 +69,28 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
     """A MatMul of the dequantised, transposed weight."""
     refuse(call, "weight_prepacked")
     refuse_inputs(call, g_idx=4)
+    if _stays_packed(call):
+        return [biased(call, _packed_matmul(call), call.input(5))]
     weight = call.one("Transpose", _weight(call), perm=[1, 0])
     return [biased(call, call.one("MatMul", call.data, weight), call.input(5))]
+
+
+def _stays_packed(call: Call) -> bool:
+    """Whether kernels unpack the weight: constants of four bits, in blocks that they have."""
+    given = [call.input(index) for index in (1, 2, 3)]
+    constant = all(value is None or value.array is not None for value in given)
+    size, four = call.attributes["block_size"], call.attributes["bits"] == 4
+    blocks = size >= LEAST_BLOCK and size & (size - 1) == 0
+    return constant and four and blocks and call.data.dtype == "float32"
+
+
+def _packed_matmul(call: Call) -> Value:
+    """The operator of the IR, its operands in their shapes."""
+    rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
+    blocks, zeros = -(-depth // size), call.input(3)
+    inputs = [call.data, _bytes(call), call.reshaped(call.operand(2), [rows, blocks])]
+    if zeros is not None and zeros.dtype == "uint8":
+        inputs.append(call.reshaped(zeros, [rows, -1]))
+    elif zeros is not None:
+        inputs.append(call.reshaped(_cast(call, zeros), [rows, blocks]))
+    return call.one("MatMulNBits", *inputs, K=depth, N=rows, bits=4, block_size=size)

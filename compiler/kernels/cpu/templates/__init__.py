@@ -14,7 +14,14 @@ from compiler.target.target import CpuTarget
 
 CpuTemplate = Callable[[Group, Operator, CpuTarget], Scheduled | None]
 
-MODULES: tuple[str, ...] = ("conv2d", "conv_transpose", "matmul", "byte_conv2d", "byte_matmul")
+MODULES: tuple[str, ...] = (
+    "conv2d",
+    "conv_transpose",
+    "matmul",
+    "byte_conv2d",
+    "byte_matmul",
+    "four_bit_matmul",
+)
 """The modules of this package that register templates."""
 
 TEMPLATES: dict[str, list[CpuTemplate]] = {}

@@ -228,10 +228,6 @@ class ByteMatmulNest(MatmulNest):
             lambda j: wrapping.multiply(factor, self._vector(right, head + j * self.lanes))
         )
 
-    def _addend(self, at: list[Any]) -> Any:
-        """Nothing: operand 2 is the zero point."""
-        return None
-
     def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
         return self._head(matrix, panel) + (k + 1) * self.width
 

@@ -276,7 +276,7 @@ class MatmulNest:
     def _addend(self, at: list[Any]) -> Any:
         """Gemm's operand C, which broadcasts to the result."""
         operands = self.around.operands
-        if len(operands) < 3 or operands[2] is None:
+        if not self.problem.adds or len(operands) < 3 or operands[2] is None:
             return None
         shape = [int(extent) for extent in operands[2].shape]
         own = at[len(at) - len(shape) :]

@@ -7,6 +7,7 @@ from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
+from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
@@ -19,6 +20,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     GroupedConv(),
     StemConv(),
     Gemv(),
+    FourBitGemv(),
     Gemm(),
     ByteGemm(),
     RowNorm(),

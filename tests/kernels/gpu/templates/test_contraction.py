@@ -204,4 +204,4 @@ def test_contractions_are_those_of_the_operator_table():
     from compiler.ir.operators import KINDS, Kind
 
     known = {name for name, kind in KINDS.items() if kind is Kind.CONTRACTION}
-    assert known - set(CONTRACTIONS) == {"Einsum", "ConvInteger", "MatMulInteger"}
+    assert known - set(CONTRACTIONS) == {"Einsum", "ConvInteger", "MatMulInteger", "MatMulNBits"}

@@ -1,0 +1,142 @@
+"""Matmuls by constant weights of four bits: packed where few rows are multiplied, else floats.
+
+Reading the weights is what a matmul of few rows costs. With many rows it is arithmetic, to which
+unpacking would be added in every kernel.
+"""
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.expansion import Expansion
+from compiler.frontend.graph import FourBits, Graph, Operator, Value
+from compiler.graph.four_bits import (
+    LARGEST_BLOCK,
+    LEAST_BLOCK,
+    Array,
+    four_bit_numbers,
+    pack_nibbles,
+)
+from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
+
+MOST_PACKED_ROWS = 16
+"""The rows up to which weights stay packed."""
+
+
+def pack_few_rows(graph: Graph) -> None:
+    """Keep weights of four bits packed in matmuls of few rows, unpack them in all others."""
+    if not any(_is_four_bits(operator) or operator.bodies for operator in graph.operators):
+        return
+    builder = Builder(Graph(graph.inputs), Expansion())
+    instead: dict[Value, Value] = {}
+    for old in graph.operators:
+        inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
+        operator, builder.node = replace(old, inputs=inputs), old.node
+        for body in operator.bodies:
+            pack_few_rows(body)
+        found = _matmul_of(builder, operator)
+        if found is None:
+            builder.graph.operators.append(operator)
+        else:
+            instead[old.output] = found
+    graph.operators = builder.graph.operators
+    graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+
+
+def _is_four_bits(operator: Operator) -> bool:
+    if operator.op_type == "MatMulNBits":
+        return True
+    weighted = operator.op_type in ("MatMul", "Gemm")
+    return weighted and isinstance(operator.operand(1).code, FourBits)
+
+
+def _matmul_of(builder: Builder, operator: Operator) -> Value | None:
+    """The value of a matmul whose weight is packed or unpacked; None if it stays as it is."""
+    if not _is_four_bits(operator):
+        return None
+    few = prod(operator.operand(0).shape[:-1]) <= MOST_PACKED_ROWS
+    if operator.op_type == "MatMulNBits":
+        return None if few else _unpacked(builder, operator)
+    return _packed(builder, operator) if few else None
+
+
+def _unpacked(builder: Builder, operator: Operator) -> Value:
+    """The MatMul by the numbers of a packed weight."""
+    packed, scales, *zeros = (value and value.content for value in operator.inputs[1:])
+    assert packed is not None
+    assert scales is not None
+    depth = operator.attributes["K"]
+    numbers = four_bit_numbers(packed, scales, zeros[0] if zeros else None, depth)
+    weight = builder.constant(np.ascontiguousarray(numbers.T))
+    return builder.one("MatMul", operator.operand(0), weight)
+
+
+def _packed(builder: Builder, operator: Operator) -> Value | None:
+    """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
+    data, code = operator.operand(0), operator.operand(1).code
+    assert isinstance(code, FourBits)
+    get = operator.attributes.get
+    if data.dtype != "float32" or data.rank < 2 or get("transA", 0) or get("alpha", 1.0) != 1:
+        return None
+    rows = _rows(code if get("transB", 0) else code.transposed)
+    if rows is None:
+        return None
+    result = packed_matmul(builder, data, rows)
+    addend = operator.inputs[2] if len(operator.inputs) > 2 else None
+    if addend is None:
+        return result
+    if get("beta", 1.0) != 1:
+        addend = builder.one("Mul", addend, builder.constant(get("beta"), data.dtype))
+    return builder.one("Add", result, addend)
+
+
+def packed_matmul(builder: Builder, data: Value, rows: FourBits) -> Value:
+    """The MatMulNBits by rows of integers from 0 to 15, whose blocks are along them."""
+    columns, depth = rows.integers.shape
+    size = rows.block
+    blocks = -(-depth // size)
+    whole = np.pad(rows.integers, ((0, 0), (0, blocks * size - depth)))
+    packed = pack_nibbles(whole).reshape(columns, blocks, size // 2)
+    inputs: list[Value | None] = [data, *map(builder.constant, (packed, rows.scales))]
+    if rows.zeros is not None:
+        inputs.append(builder.constant(pack_nibbles(rows.zeros)))
+    sizes = {"K": depth, "N": columns, "bits": 4, "block_size": size}
+    return builder.emit("MatMulNBits", inputs, sizes)[0]
+
+
+def _rows(code: FourBits) -> FourBits | None:
+    """A weight [N, K] in blocks along K of a size that kernels have; None where it has none."""
+    columns, depth = code.integers.shape
+    size = _block_size(code, depth)
+    if size is None:
+        return None
+    shape = columns, -(-depth // size)
+    scales = _by_block(code, code.scales, shape, size).astype(np.float32)
+    zeros = None if code.zeros is None else _by_block(code, code.zeros, shape, size)
+    if zeros is not None and (zeros == FOUR_BIT_MIDDLE).all():
+        zeros = None
+    return FourBits(code.integers, np.ascontiguousarray(scales), zeros, 1, size)
+
+
+def _block_size(code: FourBits, depth: int) -> int | None:
+    """The largest block that has one scale everywhere."""
+    if code.scales.ndim == 2:
+        if code.axis != 1:
+            return None
+        size = code.block & -code.block
+        return min(size, LARGEST_BLOCK) if size >= LEAST_BLOCK else None
+    if code.scales.ndim == 1 and code.axis != 0:
+        return None
+    size = LEAST_BLOCK
+    while size < min(depth, LARGEST_BLOCK):
+        size *= 2
+    return size
+
+
+def _by_block(code: FourBits, numbers: Array, shape: tuple[int, int], size: int) -> Array:
+    """Scales or zero points of each row and each block of a size."""
+    if numbers.ndim == 2:
+        return np.repeat(numbers, code.block // size, axis=1)[:, : shape[1]]
+    return np.broadcast_to(numbers.reshape(-1, 1), shape)

@@ -1,0 +1,190 @@
+"""GEMV and GEMMs of a few rows by packed weights of four bits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import c_type, is_fusible, store_function
+from compiler.kernels.gpu.operands import Operand, find_operand, reshaped
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.emit import Emitter
+from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.kernels.group import Group, Operator
+from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
+
+MOST_GEMV_ROWS = 16
+"""Rows whose sums fit the registers of a thread."""
+
+CHUNK = 256
+"""Weights of a column that eight lanes load together."""
+
+CHUNK_BYTES = CHUNK // 2
+
+MOST_WARPS, WARP_CHUNKS = 8, 2
+"""Warps of a block, and the chunks along k that each of them should have."""
+
+GROUP_COLUMNS = 4
+"""Columns that a warp loads at once."""
+
+
+@dataclass(frozen=True)
+class FourBitProblem:
+    """A matmul as a GEMM, with the size of blocks; `reads` are A, weights, scales, zero points."""
+
+    gemm: Problem
+    block: int
+    reads: tuple[int, ...]
+    zero_type: str
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a column."""
+        return ceil_div(self.gemm.k, CHUNK)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block, which share its columns' chunks."""
+        return max(1, min(MOST_WARPS, self.chunks // WARP_CHUNKS))
+
+    @property
+    def columns(self) -> int:
+        """Columns of a lane: more reuse what several rows read of A."""
+        return 1 if self.gemm.m <= 2 else 2
+
+    @property
+    def zero_row(self) -> int:
+        """Zero points of a column after packing."""
+        return max(self._scale_row, 2 * ceil_div(self._blocks, 2)) if self.zero_type else 0
+
+    @property
+    def _blocks(self) -> int:
+        return ceil_div(self.gemm.k, self.block)
+
+    @property
+    def _scale_row(self) -> int:
+        return self.chunks * CHUNK // self.block
+
+    @property
+    def packings(self) -> list[str]:
+        """The packings of weights, scales and zero points."""
+        columns, row = self.gemm.n, self._blocks * self.block // 2
+        missing = self.chunks * CHUNK_BYTES - row
+        runs = f"reshape:{columns},{self.chunks},8,8,2|transpose:0,1,3,2,4"
+        weights = f"reshape:{columns},{row}|pad:0,{missing}|{runs}"
+        given = 2 * ceil_div(self._blocks, 2) if self.zero_type == "uint8" else self._blocks
+        zeros = f"pad:0,{self.zero_row - given}" if self.zero_type else ""
+        zeros = f"nibbles|{zeros}" if self.zero_type == "uint8" else zeros
+        return [weights, f"pad:0,{self._scale_row - self._blocks}", zeros]
+
+    @property
+    def constants(self) -> str:
+        """The constants of the weights, as a struct."""
+        values = {
+            "BLOCK": self.block,
+            "CHUNKS": self.chunks,
+            "WARPS": self.warps,
+            "COLUMNS": self.columns,
+            "SCALE_ROW": self._scale_row,
+            "ZERO_ROW": self.zero_row,
+            "ZEROS": int(bool(self.zero_type)),
+            "EXACT": int(self.zero_type != "float32"),
+        }
+        lines = [f"  static constexpr int {name} = {value};" for name, value in values.items()]
+        return "\n".join(["template <>", "struct FourBits<Problem> {", *lines, "};", ""])
+
+
+class FourBitGemv(Template[FourBitProblem, None]):
+    """A group around one matmul of a few rows by constant weights of four bits."""
+
+    name = "four_bit_gemv"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[FourBitProblem]:
+        """The only matmul, if its left matrix is read from memory."""
+        anchors = [op for op in group.operators if op.type == "MatMulNBits"]
+        problem = _problem(group, anchors[0]) if len(anchors) == 1 else None
+        return [problem] if problem is not None and is_fusible(group, anchors[0]) else []
+
+    def configs(self, problem: FourBitProblem, target: GpuTarget) -> Sequence[None]:
+        """One config: there is nothing to choose."""
+        return [None]
+
+    def estimate_us(self, problem: FourBitProblem, config: None, target: GpuTarget) -> float:
+        """Unknown: no other template matches such a group."""
+        return 0.0
+
+    def emit(
+        self, group: Group, problem: FourBitProblem, config: None, target: GpuTarget
+    ) -> CudaKernel:
+        """The kernel of a group."""
+        (anchor,) = (op for op in group.operators if op.type == "MatMulNBits")
+        store = store_function(group, anchor, target)
+        return _Emitter(group, anchor, problem.gemm, store, target).four_bits(problem)
+
+
+class _Emitter(Emitter):
+    """Writes the CUDA text around four_bit_gemv.cuh."""
+
+    def four_bits(self, problem: FourBitProblem) -> CudaKernel:
+        """The kernel of a problem."""
+        name, threads = f"{self.group.name}_0", 32 * problem.warps
+        zero = c_type(problem.zero_type or "uint8")
+        kinds = c_type(problem.gemm.dtype), "uint8_t", "float", zero
+        names = ("a", "b", "scales", "zeros")[: len(problem.reads)]
+        given = (
+            f"const {kind}* __restrict__ {own}" for kind, own in zip(kinds, names, strict=False)
+        )
+        zeros = "zeros" if problem.zero_type else f"(const {zero}*)nullptr"
+        call = f"four_bit_gemv<Problem>(a, b, scales, {zeros}, {self._store_object()});"
+        kernel = self._kernel(name, threads, ", ".join(given), call)
+        text = self._text(("four_bit_gemv",), Tile(16, 32, 16, 32, 1), problem.constants + kernel)
+        grid = (ceil_div(problem.gemm.n, GROUP_COLUMNS * problem.columns), 1, 1)
+        arguments = (*problem.reads, *self.store.arguments)
+        return self._result(text, (Launch(name, arguments, grid, (threads, 1, 1)),), (), exact=True)
+
+
+def _problem(group: Group, anchor: Operator) -> FourBitProblem | None:
+    """The problem of a matmul; None where operands are not in memory as the kernel reads them."""
+    left = find_operand(group, anchor.inputs[0])
+    reads = [i for i in anchor.inputs[1:] if i is not None]
+    if left is None or left.block or not all(group.is_packable(i) for i in reads):
+        return None
+    depth, columns = anchor.attributes["K"], anchor.attributes["N"]
+    shape = group.values[anchor.outputs[0]].shape
+    rows = prod(shape[:-1])
+    matrix = reshaped(left.view, (rows, depth))
+    floats = all(group.values[i].dtype == "float32" for i in (anchor.operand(0), reads[1]))
+    if not floats or matrix is None or not 0 < rows <= MOST_GEMV_ROWS:
+        return None
+    row = matrix.strides[0]
+    if matrix.strides[1] != 1 and depth > 1:
+        return None
+    gemm = _gemm(left, (rows, columns, depth), row, reads[0])
+    zero_type = group.values[reads[2]].dtype if len(reads) > 2 else ""
+    size = anchor.attributes["block_size"]
+    found = FourBitProblem(gemm, size, (left.read, *reads), zero_type)
+    packings = tuple(zip(reads, found.packings, strict=False))
+    return replace(found, gemm=replace(gemm, packings=packings))
+
+
+def _gemm(left: Operand, sizes: tuple[int, int, int], row: int, right: int) -> Problem:
+    m, n, k = sizes
+    return Problem(
+        m=m,
+        n=n,
+        k=k,
+        count=1,
+        dtype=left.dtype,
+        form=Form.ROWS,
+        a_row=row,
+        b_row=k,
+        left=left.read,
+        right=right,
+        gather=Gather(k, n, 0, n, row=k, source=(1, 1, n), result=(1, 1, n)),
+        a_offset="0",
+        b_offset="0",
+        result_index=("z", "m", "n"),
+    )
