@@ -111,7 +111,7 @@ def measured(name: str, way: str, runs: int) -> dict[str, Any]:
     }
     taken = timed(contenders, inputs, runs)
     times, least = (
-        {name: round(of(each), 2) for name, each in taken.items()} for of in (median, min)
+        {name: round(of(spans), 2) for name, spans in taken.items()} for of in (median, min)
     )
     return {
         "model": name,
