@@ -1,5 +1,6 @@
 """Contractions of bytes by template, equal to the last integer."""
 
+import ctypes
 from typing import Any
 
 import numpy
@@ -7,16 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.backends.cpu.build import CpuProgram
 from compiler.frontend.interpreter.contraction import (
     evaluate_conv_integer,
     evaluate_matmul_integer,
 )
 from compiler.frontend.interpreter.registry import Node
+from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.kernel import compile_scheduled
+from compiler.schedule import KernelSpec
 from compiler.target.target import parse_cpu
-from tests.kernels.harness import Array, single
+from tests.kernels.harness import POISON, Array, entry, single
 from tests.kernels.template_cases import run_guarded, targets
 
 bytes_of = st.sampled_from(["uint8", "int8"])
@@ -40,8 +44,8 @@ def check(
     attributes: dict[str, Any],
     target: str = "cpu",
     constant: bool = True,
-) -> None:
-    """Compare a template's kernel with the interpreter, which computes in 64 bits."""
+) -> KernelSpec:
+    """A template's kernel, compared with the interpreter, which computes in 64 bits."""
     node = Node(type, arrays, attributes)
     expected = numpy.asarray(EVALUATE[type](node))
     weights = [1] if constant else []
@@ -54,6 +58,7 @@ def check(
     for after in (True, False):
         (found,) = run_guarded(spec, group, reads, after)
         numpy.testing.assert_array_equal(found, expected)
+    return spec
 
 
 @settings(max_examples=20, deadline=None)
@@ -151,6 +156,26 @@ def test_any_convolution_of_one_tap(
     w = random_bytes(2, (groups * filters, channels, 1, 1), "int8", False)
     attributes = {"group": groups, "strides": strides, "pads": pads}
     check("ConvInteger", [x, w, zero_point(dtype, filters)], attributes, target)
+
+
+@pytest.mark.parametrize(("batch", "groups"), [(1, 1), (2, 2)])
+def test_each_block_fills_a_panel_of_its_own(batch: int, groups: int) -> None:
+    x = random_bytes(1, (batch, groups * 62, 60, 59), "uint8", False)
+    w = random_bytes(2, (groups * 66, 62, 1, 1), "int8", False)
+    spec = check("ConvInteger", [x, w, numpy.array(7, "uint8")], {"group": groups})
+    (launch,) = spec.launches
+    program, ends = CpuProgram([spec]), [0]
+    read = [x, apply_packing(w, spec.packings[1]), numpy.array([7], "uint8")]
+    sums = numpy.zeros((batch, groups * 66, 60, 59), "int32")
+    for block in range(launch.grid[0]):
+        buffers = [*read, sums, *(numpy.full(n, POISON, "uint8") for n in spec.workspaces)]
+        places = [buffers[i].ctypes.data for i in launch.args]
+        pointers = (ctypes.c_void_p * len(places))(*places)
+        entry(program, launch.symbol)(pointers, block, block + 1)
+        (written,) = numpy.nonzero(buffers[-1] != POISON)
+        assert written[0] >= ends[-1]
+        ends.append(int(written[-1]))
+    assert len(ends) > 3
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

@@ -10,6 +10,7 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place
+from compiler.kernels.cpu.templates.prefetch import prefetch
 from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_at, vector_loop
 
 
@@ -99,7 +100,21 @@ class ImageLanes(Nest):
         epilogue = self._epilogue(
             place, weights, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
         )
-        return sequence([allocate, loop_over("step", self.tile.steps, step), epilogue])
+        ahead = self._prefetched(place, positions)
+        return sequence([*ahead, allocate, loop_over("step", self.tile.steps, step), epilogue])
+
+    def _prefetched(self, place: Place, positions: int) -> list[Stmt]:
+        """Prefetch what the epilogue of a run of positions touches, a plane apart."""
+        if not self.flat or positions < 2:
+            return []
+        first = place.chunk * self.chunk_positions
+
+        def channel(i: Any) -> Stmt:
+            own = tirx.min(place.tile * self.width + i, tirx.const(self.conv.filters - 1, "int32"))
+            number = place.group * self.conv.filters + own
+            return prefetch(self.around, [place.image, number], first, positions)
+
+        return [loop_over("filter", self.width, channel)]
 
     def _epilogue(
         self, place: Place, weights: Var, positions: int, total: Callable[[Any, Any], Any]

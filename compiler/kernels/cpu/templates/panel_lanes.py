@@ -1,10 +1,12 @@
 """The loop nest of a convolution of one tap whose image is copied: a panel for each chunk.
 
 A panel holds the positions of one chunk for all channels, one after another, as BLAS packs its
-operands: tiles of output channels read it from start to end, out of the first-level cache.
+operands: tiles of output channels read it from start to end, out of the first-level cache. Where
+chunks are many, each block fills a panel, computes all its tiles and fills the next.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,10 +15,15 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Place
 from compiler.kernels.cpu.templates.planes import BLOCK_ELEMENTS, fill_planes
+from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import block_loops, buffer, loop_over, sequence, vector_loop
+
+LOCAL_CHUNKS = 16
+"""From this many chunks on, blocks divide the chunks and fill their panels themselves."""
 
 
 class PanelLanes(ImageLanes):
@@ -40,7 +47,7 @@ class PanelLanes(ImageLanes):
 
     @property
     def local(self) -> bool:
-        return False
+        return self.conv.pointwise and self.chunks >= LOCAL_CHUNKS
 
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the panels, and the launches that fill it.
@@ -54,12 +61,46 @@ class PanelLanes(ImageLanes):
 
         def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
             def one(i: Any) -> Stmt:
-                return self._fill_panel(firsts[0] + i, element, workspace)
+                number = firsts[0] + i
+                return self._fill_panel(number, element, workspace, number * panel)
 
             return loop_over("panel", lengths[0], one)
 
         launch = block_loops(blocks, (count,), run)
         return workspace, [*before, tirx.AllocBuffer(workspace), launch]
+
+    def _convolve_locally(self, weights: Var) -> Stmt:
+        """The launch whose blocks fill one panel after another, each for all tiles of channels."""
+        extents = (self.units, self.chunks)
+        blocks = split_blocks(self.slots * self.units, *extents)
+        runs = [ceil_div(extent, count) for extent, count in zip(extents, blocks, strict=True)]
+        panel = ceil_div(self.conv.channels * self.stride, LINE) * LINE
+        workspace = buffer("panels", prod(blocks) * panel, self.operands.dtype)
+        _, element = self._source()
+
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            base = (firsts[0] // runs[0] * blocks[1] + firsts[1] // runs[1]) * panel
+
+            def chunk(unit: Any, number: Any) -> Stmt:
+                place = Place(*self._split(unit), number, 0, base)
+                position = unit * self.chunks + number
+                fill = self._fill_panel(position, element, workspace, base)
+                return sequence([fill, self._tiles(place, weights, workspace)])
+
+            def unit(i: Any) -> Stmt:
+                return loop_over("chunk", lengths[1], lambda c: chunk(firsts[0] + i, firsts[1] + c))
+
+            return loop_over("unit", lengths[0], unit)
+
+        return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, extents, body)])
+
+    def _tiles(self, place: Place, weights: Var, source: Var) -> Stmt:
+        """The results of all tiles of output channels of a chunk."""
+
+        def one(tile: Any) -> Stmt:
+            return self.compute(replace(place, tile=tile), weights, source)
+
+        return loop_over("tile", self.tiles, one)
 
     def _source(self) -> tuple[list[Stmt], Callable[[Any, Any], Any]]:
         """The launches that come before, and the element of a channel of any unit at a position."""
@@ -79,12 +120,15 @@ class PanelLanes(ImageLanes):
             planes, [channel * plane + position]
         )
 
-    def _fill_panel(self, number: Any, element: Callable[[Any, Any], Any], workspace: Var) -> Stmt:
+    def _fill_panel(
+        self, number: Any, element: Callable[[Any, Any], Any], workspace: Var, base: Any
+    ) -> Stmt:
+        """Write the panel of a chunk, counted over all units, from `base` on."""
         unit, chunk = number // self.chunks, number % self.chunks
         channels = self.conv.channels
 
         def channel(c: Any, positions: int) -> Stmt:
-            start = (number * channels + c) * self.stride
+            start = base + c * self.stride
 
             def copy(x: Any) -> Stmt:
                 value = element(unit * channels + c, chunk * self.stride + x)
@@ -110,4 +154,5 @@ class PanelLanes(ImageLanes):
         return 0
 
     def channel_start(self, place: Place, channel: Any) -> Any:
-        return place.planes + (place.chunk * self.conv.channels + channel) * self.stride
+        before = 0 if self.local else place.chunk * self.conv.channels
+        return place.planes + (before + channel) * self.stride

@@ -140,8 +140,13 @@ def _fill_plane(
             value = source.element(lead, at, column)
             return tirx.BufferStore(target, value, [start + left + x])
 
-        inner = [vector_loop(right - left, lanes, copy)] if right > left else []
-        return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
+        count = right - left
+        if count <= 0:
+            return sequence(clear(start, planes.pitch))
+        # TVM loads elements that are apart one by one; LLVM shuffles whole vectors.
+        apart = conv.strides[1] > 1
+        inner = loop_over("column", count, copy) if apart else vector_loop(count, lanes, copy)
+        return sequence([*clear(start, left), inner, *clear(start + right, planes.pitch - right)])
 
     rows = [loop_over("row", bottom - top, row)] if bottom > top else []
     after = planes.plane - bottom * planes.pitch
