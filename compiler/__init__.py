@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from compiler.errors import (
     ArgumentError,
     ArtifactError,
     DeviceError,
+    DifferenceError,
     FlowloomError,
     InputDataError,
     KernelError,
@@ -42,6 +44,7 @@ __all__ = [
     "ArgumentError",
     "ArtifactError",
     "DeviceError",
+    "DifferenceError",
     "FlowloomError",
     "InputDataError",
     "KernelError",
@@ -77,6 +80,7 @@ def compile(
     graphs: str = "all",
     quantised: str = "auto",
     buckets: Mapping[str, Sequence[int]] | None = None,
+    check: bool = False,
 ) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -114,6 +118,10 @@ def compile(
 
     `quantised` says how quantised operators are contracted: as `bytes` where there are kernels for
     them, as `floats` of the precision, or `auto`: on cuda the faster of both, on cpu bytes.
+
+    With `check` a run launches one task after another and compares each with the interpreter, on
+    the tensors that the task reads; the first that differs raises DifferenceError
+    (docs/debugging-a-pass.md). Such a model has static shapes.
 
     For cpu and hip nothing is measured: a budget or profile is refused there, and so is `graphs`.
 
@@ -161,9 +169,13 @@ def compile(
         options: dict[str, Any] = {} if threads is None else {"threads": threads}
         options |= policy.executor_options
         try:
+            if check:
+                from compiler.tools.checking.compiling import checked_module
+
+                return checked_module(partial(build, model, input_shapes, settings), options)
             return Module.of(build(model, input_shapes, settings), options)
         except (OpenShapeError, UnsupportedOperatorError) as error:
-            if not dynamic or (schedule is not None and searching is None):
+            if check or not dynamic or (schedule is not None and searching is None):
                 raise
             static = parse_target(chosen).runs_control_flow
             _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)

@@ -90,6 +90,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "passes": ArgumentKind("a list of passes", _is_listing),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
+    "check": BOOLEAN,
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,

@@ -279,7 +279,7 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
-    runner = Runner(dump, context=_context(weights, settings))
+    runner = Runner(dump, context=_context(weights, settings), weights=weights)
     set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
