@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache."""
+"""The `flowloom` command: compile, run, bench, bisect, report, export, trace, opt, tune, cache."""
 
 import argparse
 import io
@@ -13,6 +13,7 @@ from typing import Any
 from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
+from compiler.tools.bisect.command import add_bisect
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
 """The help of an argument that names a model."""
@@ -183,7 +184,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="compare with onnxruntime (exit status 2 if that refuses the model); an artifact"
         " needs its ONNX file here",
     )
+    each.add_argument(
+        "--check-groups",
+        action="store_true",
+        help="compare every kernel with the interpreter on what it reads; stop at the first wrong",
+    )
     each.set_defaults(command=commands.run_command)
+
+    add_bisect(add, _add_compile_options)
 
     each = add("bench", help="time a model or an artifact")
     _add_run_options(each)

@@ -25,7 +25,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("static", "graphs", "quantised"),
+    *("static", "graphs", "quantised", "check_groups"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -61,7 +61,7 @@ def run_command(options: Namespace) -> int:
     for name, array in outputs.items():
         print(f"{name}: {_statistics(array)}")
     if options.outputs is not None:
-        _write_npz(options.outputs, outputs)
+        write_npz(options.outputs, outputs)
     if options.check is None:
         return 0
     return _check(_model_to_check_against(options), module, inputs, outputs)
@@ -179,7 +179,7 @@ def report_command(options: Namespace) -> int:
         print(text, end="")
         return 0
     page = text if options.constraints else as_html(text, str(options.directory))
-    _write_text(options.output, page)
+    write_text(options.output, page)
     return 0
 
 
@@ -202,7 +202,7 @@ def trace_command(options: Namespace) -> int:
     else:
         module = _compile(options, dynamic=False)
     data, note = trace(module)
-    _write_text(options.output, json.dumps(data))
+    write_text(options.output, json.dumps(data))
     print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
     return 0
 
@@ -242,29 +242,39 @@ def cache_command(options: Namespace) -> int:
     return 0
 
 
-def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
-    """The module of a model; one without `dynamic` has one schedule."""
+def compile_arguments(options: Namespace) -> dict[str, Any]:
+    """The arguments of `compiler.compile` that the options of a command stand for, but the model.
+
+    Raises FlowloomError for options that contradict each other.
+    """
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
-    module = compiler.compile(
-        named_model(options.model),
-        target=options.target or "cpu",
-        pipeline=options.pipeline,
-        input_shapes=dict(options.input_shape),
-        arch=options.arch,
-        precision=options.precision,
-        threads=getattr(options, "threads", None),
-        dump_ir=options.dump_ir,
-        budget=0 if options.frozen else options.budget,
-        profile=options.profile,
-        schedule=options.schedule,
-        passes=options.own_passes,
-        cache=not options.no_cache,
-        check_indices=options.check_indices or bool(getattr(options, "check", False)),
-        dynamic=dynamic and not options.static,
-        graphs="all" if options.graphs is None else options.graphs,
-        quantised="auto" if options.quantised is None else options.quantised,
-    )
+    return {
+        "target": options.target or "cpu",
+        "pipeline": options.pipeline,
+        "input_shapes": dict(options.input_shape),
+        "arch": options.arch,
+        "precision": options.precision,
+        "threads": getattr(options, "threads", None),
+        "dump_ir": options.dump_ir,
+        "budget": 0 if options.frozen else options.budget,
+        "profile": options.profile,
+        "schedule": options.schedule,
+        "passes": options.own_passes,
+        "cache": not options.no_cache,
+        "check_indices": options.check_indices or bool(getattr(options, "check", False)),
+        "dynamic": not options.static,
+        "graphs": "all" if options.graphs is None else options.graphs,
+        "quantised": "auto" if options.quantised is None else options.quantised,
+        "check": getattr(options, "check_groups", False),
+    }
+
+
+def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
+    """The module of a model; one without `dynamic` has one schedule."""
+    given = compile_arguments(options)
+    given["dynamic"] &= dynamic
+    module = compiler.compile(named_model(options.model), **given)
     if options.timing:
         for step, seconds in module.build_seconds.items():
             print(f"{seconds:9.3f} s  {step}", file=sys.stderr)
@@ -280,7 +290,9 @@ def _load_or_compile(options: Namespace) -> compiler.Module:
 
 def _check_compiled(options: Namespace) -> None:
     """Raise ArtifactError for options of the compilation, which is over."""
-    given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
+    given = [
+        name for name in COMPILE_OPTIONS if getattr(options, name, None) not in (None, [], False)
+    ]
     if given:
         named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in given)
         raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
@@ -312,7 +324,7 @@ def _statistics(value: Any) -> str:
     return f"{text}mean {numbers.mean():.6g} std {numbers.std():.6g}"
 
 
-def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
+def write_npz(path: Path, outputs: dict[str, Array]) -> None:
     """Write what numpy.savez would; its arguments clash with an output named `file`."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -326,7 +338,7 @@ def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file atomically, replacing an older one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
