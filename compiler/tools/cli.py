@@ -221,15 +221,18 @@ def make_parser() -> argparse.ArgumentParser:
 
     each = add(
         "trace",
-        help="write a timeline for Perfetto: predicted, and measured on a GPU",
+        help="write a timeline for Perfetto: predicted, and measured",
         description="Write a timeline for Perfetto (or chrome://tracing): a row a stream, a slice a"
         " kernel, an arrow a dependency. The first process is the run that the cost model predicts."
-        " With the module's device present, the second is measured: 15 runs in mode streams, each"
-        " kernel between two timing events, of which the run of median length is drawn. The events"
+        " With the module's device present, the second is measured: of 15 runs that of median"
+        " length. On the CPU its rows are threads, with the blocks that they executed for each"
+        " other. On a GPU it runs in mode streams, each kernel between two timing events, which"
         " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
     )
     each.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
+    each.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
     _add_compile_options(each)
     each.set_defaults(command=commands.trace_command)
 

@@ -201,7 +201,7 @@ def trace_command(options: Namespace) -> int:
         module = open_module(options.model)
     else:
         module = _compile(options, dynamic=False)
-    data, note = trace(module)
+    data, note = trace(module, _inputs(options, module))
     write_text(options.output, json.dumps(data))
     print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
     return 0
