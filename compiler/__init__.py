@@ -28,12 +28,14 @@ from compiler.errors import (
 )
 from compiler.module import Module
 from compiler.module import load as load_module
+from compiler.progress import listening
 
 if TYPE_CHECKING:
     import onnx
     from xdsl.passes import ModulePass
 
     from compiler.pipeline import DEFAULT_PIPELINE
+    from compiler.progress import Listener
 
 __version__ = "0.1.0"
 
@@ -81,6 +83,7 @@ def compile(
     quantised: str = "auto",
     buckets: Mapping[str, Sequence[int]] | None = None,
     check: bool = False,
+    progress: "Listener | None" = None,
 ) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -119,6 +122,9 @@ def compile(
     `quantised` says how quantised operators are contracted: as `bytes` where there are kernels for
     them, as `floats` of the precision, or `auto`: on cuda the faster of both, on cpu bytes.
 
+    `progress` is called with events of `compiler.progress`, frozen dataclasses, also from other
+    threads.
+
     With `check` a run launches one task after another and compares each with the interpreter, on
     the tensors that the task reads; the first that differs raises DifferenceError
     (docs/debugging-a-pass.md). Such a model has static shapes.
@@ -149,7 +155,7 @@ def compile(
     if threads is not None and name != "cpu":
         raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
-    with using(passes) as own:
+    with using(passes) as own, listening(progress):
         check_used(own, pipeline)
         if schedule is not None and searching is None:
             pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)

@@ -91,6 +91,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
     "check": BOOLEAN,
+    "progress": optional(ArgumentKind("a function of an event of compiler.progress", callable)),
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,

@@ -61,6 +61,7 @@ from compiler.pipeline import (
     with_decisions,
     without_pass,
 )
+from compiler.progress import StepEnded, notify
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import resource_demand
@@ -121,6 +122,7 @@ class _Clock:
     def lap(self, step: str) -> None:
         now = perf_counter()
         self.seconds[step] = now - self._last
+        notify(StepEnded(step, self.seconds[step]))
         self._last = now
 
 
@@ -187,6 +189,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     start = perf_counter()
     way, *others = settings.byte_contractions
     imported = import_as(way)
+    notify(StepEnded("import", perf_counter() - start))
     if not others or not _contracts_bytes(imported.module):
         built = build_module(imported.module, imported.weights, settings)
     else:

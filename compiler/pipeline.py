@@ -26,6 +26,7 @@ from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
+from compiler.progress import PassBegan, PassEnded, notify
 from compiler.user_files import located
 from compiler.user_passes import is_own, known_passes
 from compiler.verify.happens_before import check_schedule
@@ -245,6 +246,8 @@ class Runner:
 
     def _run(self, module: ModuleOp, step: ModulePass) -> None:
         spec, start = str(step.spec(include_default=True)), perf_counter()
+        if self.weights is not None:
+            notify(PassBegan(step.name))
         kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
             step.apply(self.context, module)
@@ -263,6 +266,8 @@ class Runner:
                 " from GraphPass instead of SchedulePass"
             )
         self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
+        if self.weights is not None:
+            notify(PassEnded(step.name, perf_counter() - start))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
         """Dump the module to the next numbered file, with `header` as its first line."""

@@ -14,6 +14,7 @@ from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
+from compiler.tools.progress_display import add_json, add_quiet, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
 """The help of an argument that names a model."""
@@ -128,7 +129,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
-    parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
+    parser.add_argument(
+        "--timing", action="store_true", help="print the seconds of each step and slow kernel"
+    )
+    add_quiet(parser)
     parser.add_argument(
         "--no-cache", action="store_true", help="build every kernel again, and keep none"
     )
@@ -170,6 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
     each.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory (default: NAME.flowloom)"
     )
+    add_json(each)
     _add_compile_options(each)
     each.set_defaults(command=commands.compile_command)
 
@@ -217,6 +222,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
     each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    add_quiet(each)
+    add_json(each)
     each.set_defaults(command=commands.export_command)
 
     each = add(
@@ -276,6 +283,8 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     _add_models(step)
     _add_candidates(step)
     _add_measuring(step)
+    add_quiet(step)
+    add_json(step)
     step.add_argument(
         "--in-context",
         type=seconds,
@@ -291,11 +300,15 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     step.add_argument("--arch", default="sm_90", help="architecture (default: sm_90)")
     step.add_argument("--limit", type=megabytes, default=60.0, metavar="MB",
                       help="most megabytes of the bundle (default: 60)")  # fmt: skip
+    add_quiet(step)
+    add_json(step)
     step.set_defaults(command=tuning.prepare_command)
     step = steps("measure", help="measure bundles on this device; needs no TVM")
     step.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
     step.add_argument("-o", "--output", type=Path, required=True, metavar="RESULTS")
     _add_measuring(step)
+    add_quiet(step)
+    add_json(step)
     step.set_defaults(command=tuning.measure_command)
     step = steps("merge", help="put results into the database")
     step.add_argument("results", type=Path, nargs="+", metavar="RESULTS")
@@ -358,7 +371,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            status: int = parsed.command(parsed)
+            with shown_progress(parsed):
+                status: int = parsed.command(parsed)
             sys.stdout.flush()
             return status
     except BrokenPipeError:  # the reader has closed the pipe: nothing more may be written

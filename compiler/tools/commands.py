@@ -15,9 +15,11 @@ import numpy as np
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError, ModelError
+from compiler.progress import Announcement, StepEnded, notify
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
+from compiler.tools.progress_display import QUIET_SECONDS
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
@@ -39,8 +41,33 @@ def compile_command(options: Namespace) -> int:
     output = options.output or default_artifact(options.model)
     module = _compile(options)
     module.save(output)
-    print(f"{output}: {module.summary()}{_gap(module)}")
+    if options.json:
+        print(json.dumps(_compiled_figures(options, module, output)))
+    else:
+        print(f"{output}: {module.summary()}{_gap(module)}")
     return 0
+
+
+def _compiled_figures(options: Namespace, module: Any, output: Path) -> dict[str, Any]:
+    """The result of a compilation as plain data: its size, and the seconds of steps and kernels."""
+    return {
+        "output": str(output),
+        "model": str(options.model),
+        "target": module.target,
+        **({} if not isinstance(module, compiler.Module) else _schedule_size(module)),
+        "seconds": dict(module.build_seconds),
+        "kernel_seconds": dict(options.kernel_seconds),
+    }
+
+
+def _schedule_size(module: compiler.Module) -> dict[str, Any]:
+    return {
+        "kernels": len(module.kernels),
+        "tasks": len(module.schedule.tasks),
+        "streams": module.schedule.streams,
+        "weight_bytes": sum(a.nbytes for a in module.schedule.of_kind("weight")),
+        "arena_bytes": sum(a.nbytes for a in module.schedule.of_kind("arena")),
+    }
 
 
 def _gap(module: Any) -> str:
@@ -88,8 +115,13 @@ def bench_command(options: Namespace) -> int:
     """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
     module = _load_or_compile(options)
     inputs = _inputs(options, module)
+    start = perf_counter()
     for _ in range(3):
         module.run(inputs)
+    left = (perf_counter() - start) / 3 * options.runs
+    if left >= QUIET_SECONDS:
+        notify(Announcement(f"{options.runs} runs, about {left:.0f} s"))
+    notify(StepEnded("warm-up", 0.0))  # nothing is drawn while runs are timed
     times: list[float] = []
     for _ in range(options.runs):
         start = perf_counter()
