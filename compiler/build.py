@@ -327,7 +327,7 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
     )
     if parse_target(settings.target).backend != "hip":
         return built
-    linked = _with_library(built, settings.cache)
+    linked = with_library(built, settings.cache)
     clock.lap("library")
     return linked
 
@@ -400,7 +400,7 @@ def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp
     return Runnable(schedule_of(graph), kernels, packed_weights(graph, weights), pdl)
 
 
-def _with_library(built: Build, cache: KernelCache | None) -> Build:
+def with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
     saved = Artifact(
         target=built.target,

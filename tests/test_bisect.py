@@ -1,8 +1,10 @@
 """A planted pass, kernel and missing wait are each found, named and reduced, on cpu and emu."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -11,12 +13,14 @@ import pytest
 from onnx import numpy_helper, parser
 
 import compiler
+from compiler.build import Build
 from compiler.errors import ArgumentError, DifferenceError, FlowloomError, ShapeError
 from compiler.kernels.ops.lowering import LOWERINGS, Context
-from compiler.schedule import Schedule, Task
+from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
 from compiler.tools.bisect.reduce import minimal
 from compiler.tools.bisect.search import Question, search_cause
 from compiler.tools.bisect.waits import missing_wait
+from compiler.tools.checking.tasks import HostMemory, TaskRunner
 from compiler.tools.cli import main
 from tests.tools import needs
 
@@ -261,6 +265,37 @@ def test_the_command_checks_groups_of_a_model_alone(
     assert "--check-groups needs its ONNX file" in capsys.readouterr().err
     assert main(["bisect", str(tmp_path / "built")]) == 1
     assert "name its ONNX file" in capsys.readouterr().err
+
+
+def test_tasks_for_hip_are_linked_alone(monkeypatch: pytest.MonkeyPatch):
+    kinds: tuple[tuple[AllocationKind, str], ...] = (("input", "x"), ("output", "y"))
+    allocations = tuple(Allocation(kind, name, "float32", (4,)) for kind, name in kinds)
+    view, out = (View(number, 0, "float32", (4,)) for number in range(2))
+    tasks = (Task("k", 1, (), (view,), (out,), nodes=("n",)),)
+    schedule = Schedule("main", allocations, tasks)
+    given: list[Schedule] = []
+
+    def linked(built: Build, cache: object) -> Build:
+        given.append(built.schedule)
+        return replace(built, library=b"library")
+
+    def run(reads: dict[str, Any]) -> dict[str, Any]:
+        return {"write 0": reads["read 0"] + 1}
+
+    def load(alone: Schedule, kernels: object, weights: object, library: bytes) -> Any:
+        assert (alone, library) == (given[0], b"library")
+        return SimpleNamespace(run=run, close=lambda: None)
+
+    def loader(target: str) -> Any:
+        return SimpleNamespace(load=load)
+
+    monkeypatch.setattr("compiler.tools.checking.tasks.with_library", linked)
+    monkeypatch.setattr("compiler.tools.checking.tasks.backend", loader)
+    memory = HostMemory(schedule, {"x": np.ones(4, np.float32)}, {})
+    runner = TaskRunner("hip:gfx90a:fp32", schedule, {}, {}, {})
+    runner.run(tasks[0], 1, memory)
+    assert memory.outputs()["y"].tolist() == [2, 2, 2, 2]
+    assert (given[0].tasks[0].stream, given[0].tasks[0].nodes) == (0, ())
 
 
 def test_other_errors_are_not_findings(model: Path):

@@ -12,6 +12,7 @@ from compiler.module import without_checks
 from compiler.schedule import Schedule
 from compiler.target.target import parse_target
 from compiler.tools.checking.module import CheckedModule
+from compiler.tools.checking.tasks import library_options
 
 OutputArrays = Mapping[str, Array]
 
@@ -26,11 +27,14 @@ class ScheduleRuns:
 
     def differs(self, schedule: Schedule, expected: OutputArrays) -> bool:
         """Whether any run of a schedule gives other bits than expected."""
-        return any(not same_bits(self._run(schedule, seed), expected) for seed in range(self.seeds))
-
-    def _run(self, schedule: Schedule, seed: int) -> dict[str, Array]:
         module = self.module
-        options = chosen_options(module.choice) | delays_of(module.target, seed)
+        library = library_options(module.target, schedule, module.kernels, module.weights)
+        runs = (self._run(schedule, seed, library) for seed in range(self.seeds))
+        return any(not same_bits(outputs, expected) for outputs in runs)
+
+    def _run(self, schedule: Schedule, seed: int, library: Mapping[str, Any]) -> dict[str, Array]:
+        module = self.module
+        options = {**chosen_options(module.choice), **library, **delays_of(module.target, seed)}
         if parse_target(module.target).backend == "cpu":
             options = {"threads": module.threads}
         loader = backend(module.target)

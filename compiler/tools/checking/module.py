@@ -9,7 +9,7 @@ import numpy as np
 from compiler.arguments import RUN, check_arguments
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import Array
-from compiler.errors import ArgumentError, DeviceError, DifferenceError
+from compiler.errors import ArgumentError, DifferenceError
 from compiler.ir import dataflow
 from compiler.ir.operators import KINDS
 from compiler.ir.operators.definition import Kind
@@ -120,11 +120,6 @@ class _CheckingRunner:
     @classmethod
     def of(cls, module: CheckedModule, inputs: Mapping[str, Any]) -> "_CheckingRunner":
         schedule, target = module.schedule, parse_target(module.target)
-        if target.backend == "hip":
-            raise DeviceError(
-                "tasks of the target hip cannot be run one by one, as its kernels are one library:"
-                " check the model with the target cpu, cuda or emu"
-            )
         inputs_given = schedule.of_kind("input")
         arrays = prepare_inputs(schedule.allocations, inputs)
         named = {a.name: array for a, array in zip(inputs_given, arrays, strict=True)}

@@ -8,6 +8,7 @@ import numpy as np
 
 from compiler.backends.base import Executable, backend
 from compiler.backends.memory import Array, numpy_dtype
+from compiler.build import Build, with_library
 from compiler.schedule import (
     Allocation,
     AllocationKind,
@@ -17,6 +18,7 @@ from compiler.schedule import (
     View,
     arena_aligned,
 )
+from compiler.target.target import parse_target
 
 
 def task_alone(schedule: Schedule, task: Task, results: int) -> Schedule:
@@ -115,12 +117,25 @@ def _bytes_of(array: Array) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def library_options(
+    target: str,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    weights: Mapping[str, Array],
+) -> dict[str, Any]:
+    """The shared library of a schedule, which hip's backend loads; nothing for other targets.
+
+    Raises KernelError if there is no HIP compiler.
+    """
+    if parse_target(target).backend != "hip":
+        return {}
+    built = Build(target, schedule, dict(kernels), dict(weights))
+    return {"library": with_library(built, None).library}
+
+
 @dataclass
 class TaskRunner:
-    """Loads and runs tasks one at a time; equal ones are loaded once.
-
-    `library` makes the shared library of a schedule, for targets that run one.
-    """
+    """Loads and runs tasks one at a time; equal ones are loaded once."""
 
     target: str
     schedule: Schedule
@@ -147,6 +162,7 @@ class TaskRunner:
             used = {task.kernel for task in alone.all_tasks} & self.kernels.keys()
             kernels = {name: self.kernels[name] for name in sorted(used)}
             weights = {a.name: self.weights[a.name] for a in alone.of_kind("weight")}
+            options = {**self.options, **library_options(self.target, alone, kernels, weights)}
             loader = backend(self.target)
-            self._loaded[alone] = loader.load(alone, kernels, weights, **self.options)
+            self._loaded[alone] = loader.load(alone, kernels, weights, **options)
         return self._loaded[alone]
