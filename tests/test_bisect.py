@@ -20,8 +20,10 @@ from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
 from compiler.tools.bisect.reduce import minimal
 from compiler.tools.bisect.search import Question, search_cause
 from compiler.tools.bisect.waits import missing_wait
+from compiler.tools.checking.module import CheckedModule
 from compiler.tools.checking.tasks import HostMemory, TaskRunner
 from compiler.tools.cli import main
+from compiler.tools.reference import Refusal
 from tests.tools import needs
 
 TARGETS = ["cpu", pytest.param("emu", marks=needs("g++"))]
@@ -56,6 +58,19 @@ class Own(GraphPass):
             if operator.name == "dataflow.op" and operator.op_type.data == "Tanh":
                 operator.op_type = StringAttr("Sigmoid")
 '''
+
+LOOP = """<ir_version: 10, opset_import: ["" : 18]>
+main (float[4,8] x, int64 n) => (float[4,8] y) {
+    one = Constant <value = float[1] {1.0}> ()
+    keep = Constant <value = bool {1}> ()
+    z = Loop (n, keep, x) <body = body (int64 i, bool c, float[4,8] s) => (bool d, float[4,8] t) {
+        d = Identity (c)
+        u = Tanh (s)
+        t = Add (u, one)
+    }>
+    y = Relu (z)
+}
+"""
 
 DROP_WAITS = '''
 from compiler.ir import taskflow
@@ -296,6 +311,38 @@ def test_tasks_for_hip_are_linked_alone(monkeypatch: pytest.MonkeyPatch):
     runner.run(tasks[0], 1, memory)
     assert memory.outputs()["y"].tolist() == [2, 2, 2, 2]
     assert (given[0].tasks[0].stream, given[0].tasks[0].nodes) == (0, ())
+
+
+def test_a_loop_is_one_task_and_checked_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = parser.parse_model(LOOP)
+    (tmp_path / "loop.onnx").write_bytes(found.SerializeToString())
+    story = bisected(capsys, tmp_path, str(tmp_path / "loop.onnx"), "--runs", "2", status=0)
+    assert not story["different"]
+    module = cast(CheckedModule, compiler.compile(found, check=True))
+    x = {"x": np.ones((4, 8), np.float32), "n": np.array(3)}
+    checks = module.check_tasks(x).checks
+    assert checks[0].operators == ("loop",)
+    assert all(check.comparison is not None for check in checks)
+    assert np.array_equal(module.run(x)["y"], module.run_unchecked(x)["y"])
+
+
+def test_without_onnxruntime_the_other_reference_is_named(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise Refusal("no such operator")
+
+    monkeypatch.setattr("compiler.tools.bisect.search.run_onnxruntime", refuse)
+    monkeypatch.setattr("compiler.tools.bisect.extract.run_onnxruntime", refuse)
+    assert main(["bisect", str(model)]) == 1
+    assert "compare with --reference interpreter" in capsys.readouterr().err
+    (tmp_path / "own.py").write_text(OWN_PASS)
+    own = ["--pass", f"{tmp_path / 'own.py'}:Own", "--pipeline", f"own, {PIPELINE}"]
+    story = bisected(capsys, tmp_path, str(model), *own, "--reference", "interpreter")
+    assert story["finding"]["name"] == "own"
+    assert "not, as that takes onnxruntime" in story["steps"][-1]
 
 
 def test_other_errors_are_not_findings(model: Path):

@@ -12,6 +12,7 @@ from compiler.errors import FlowloomError
 from compiler.tools.commands import compile_arguments, write_npz
 from compiler.tools.inputs import read_inputs
 from compiler.tools.models import named_model
+from compiler.tools.reference import Refusal
 
 DIFFERENT = 1
 """Exit status if something is wrong; 0 if nothing is."""
@@ -84,11 +85,11 @@ def bisect_command(options: Namespace) -> int:
             print(line, flush=True)
 
     answer = search_cause(question, report)
-    story = Story(tuple(lines), answer.finding, answer.target, options.reference)
+    story = Story((), answer.finding, answer.target, options.reference)
     if answer.finding is not None and options.reduce > 0:
         asked = replace(question, inputs=answer.inputs)
         story = _with_repro(story, asked, options, report)
-    _conclude(story, options)
+    _conclude(replace(story, lines=tuple(lines)), options)
     return 0 if answer.finding is None else DIFFERENT
 
 
@@ -111,7 +112,11 @@ def _with_repro(
 
     from compiler.tools.bisect.reduce import reduced_model
 
-    found = reduced_model(question, question.inputs, story.finding, options.reduce)
+    try:
+        found = reduced_model(question, question.inputs, story.finding, options.reduce)
+    except Refusal as error:
+        report(f"reduced   not, as that takes onnxruntime: {error}")
+        return story
     if found is None:
         report("reduced   no part of the model shows it alone")
         return story

@@ -54,7 +54,8 @@ def reduced_model(
 ) -> Reduced | None:
     """The smallest part of the model that has the finding's cause; None if no part shows it.
 
-    The nodes that the finding names are tried first. Takes about as long as it is given.
+    The nodes that the finding names are tried first. Takes about as long as it is given. Raises
+    Refusal if onnxruntime cannot compute the values between nodes.
     """
     end = perf_counter() + seconds
     extractor = Extractor(whole_model(question.model), inputs)

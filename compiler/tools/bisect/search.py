@@ -27,7 +27,7 @@ from compiler.tools.bisect.steps import (
 from compiler.tools.bisect.waits import ScheduleRuns, missing_wait
 from compiler.tools.checking.module import CheckedModule, CheckedRun
 from compiler.tools.inputs import random_arrays
-from compiler.tools.reference import run_onnxruntime
+from compiler.tools.reference import Refusal, run_onnxruntime
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.structure import describe_task
 
@@ -195,7 +195,10 @@ def reference_outputs(
 ) -> dict[str, Array]:
     """The outputs to compare with: onnxruntime's, or those of the imported IR in float64."""
     if question.reference == "onnxruntime":
-        return run_onnxruntime(question.model, inputs)
+        try:
+            return run_onnxruntime(question.model, inputs)
+        except Refusal as error:
+            raise Refusal(f"{error}; compare with --reference interpreter instead") from error
     found = interpret(imported.module, imported.weights, inputs, precise=True)
     return {name: array for name, array in found.items() if not name.startswith(IN_RANGE)}
 
