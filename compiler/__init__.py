@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from compiler.errors import (
     ArgumentError,
     ArtifactError,
     DeviceError,
+    DifferenceError,
     FlowloomError,
     InputDataError,
     KernelError,
@@ -26,12 +28,14 @@ from compiler.errors import (
 )
 from compiler.module import Module
 from compiler.module import load as load_module
+from compiler.progress import listening
 
 if TYPE_CHECKING:
     import onnx
     from xdsl.passes import ModulePass
 
     from compiler.pipeline import DEFAULT_PIPELINE
+    from compiler.progress import Listener
 
 __version__ = "0.1.0"
 
@@ -42,6 +46,7 @@ __all__ = [
     "ArgumentError",
     "ArtifactError",
     "DeviceError",
+    "DifferenceError",
     "FlowloomError",
     "InputDataError",
     "KernelError",
@@ -77,6 +82,8 @@ def compile(
     graphs: str = "all",
     quantised: str = "auto",
     buckets: Mapping[str, Sequence[int]] | None = None,
+    check: bool = False,
+    progress: "Listener | None" = None,
 ) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -115,6 +122,13 @@ def compile(
     `quantised` says how quantised operators are contracted: as `bytes` where there are kernels for
     them, as `floats` of the precision, or `auto`: on cuda the faster of both, on cpu bytes.
 
+    `progress` is called with events of `compiler.progress`, frozen dataclasses, also from other
+    threads.
+
+    With `check` a run launches one task after another and compares each with the interpreter, on
+    the tensors that the task reads; the first that differs raises DifferenceError
+    (docs/debugging-a-pass.md). Such a model has static shapes.
+
     For cpu and hip nothing is measured: a budget or profile is refused there, and so is `graphs`.
 
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
@@ -141,7 +155,7 @@ def compile(
     if threads is not None and name != "cpu":
         raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
-    with using(passes) as own:
+    with using(passes) as own, listening(progress):
         check_used(own, pipeline)
         if schedule is not None and searching is None:
             pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
@@ -161,9 +175,13 @@ def compile(
         options: dict[str, Any] = {} if threads is None else {"threads": threads}
         options |= policy.executor_options
         try:
+            if check:
+                from compiler.tools.checking.compiling import checked_module
+
+                return checked_module(partial(build, model, input_shapes, settings), options)
             return Module.of(build(model, input_shapes, settings), options)
         except (OpenShapeError, UnsupportedOperatorError) as error:
-            if not dynamic or (schedule is not None and searching is None):
+            if check or not dynamic or (schedule is not None and searching is None):
                 raise
             static = parse_target(chosen).runs_control_flow
             _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)

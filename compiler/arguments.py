@@ -90,6 +90,8 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "passes": ArgumentKind("a list of passes", _is_listing),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
+    "check": BOOLEAN,
+    "progress": optional(ArgumentKind("a function of an event of compiler.progress", callable)),
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,

@@ -61,6 +61,7 @@ from compiler.pipeline import (
     with_decisions,
     without_pass,
 )
+from compiler.progress import StepEnded, notify
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import resource_demand
@@ -121,6 +122,7 @@ class _Clock:
     def lap(self, step: str) -> None:
         now = perf_counter()
         self.seconds[step] = now - self._last
+        notify(StepEnded(step, self.seconds[step]))
         self._last = now
 
 
@@ -187,6 +189,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     start = perf_counter()
     way, *others = settings.byte_contractions
     imported = import_as(way)
+    notify(StepEnded("import", perf_counter() - start))
     if not others or not _contracts_bytes(imported.module):
         built = build_module(imported.module, imported.weights, settings)
     else:
@@ -279,7 +282,7 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
-    runner = Runner(dump, context=_context(weights, settings))
+    runner = Runner(dump, context=_context(weights, settings), weights=weights)
     set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
@@ -324,7 +327,7 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
     )
     if parse_target(settings.target).backend != "hip":
         return built
-    linked = _with_library(built, settings.cache)
+    linked = with_library(built, settings.cache)
     clock.lap("library")
     return linked
 
@@ -397,7 +400,7 @@ def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp
     return Runnable(schedule_of(graph), kernels, packed_weights(graph, weights), pdl)
 
 
-def _with_library(built: Build, cache: KernelCache | None) -> Build:
+def with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
     saved = Artifact(
         target=built.target,

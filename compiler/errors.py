@@ -47,3 +47,7 @@ class DeviceError(FlowloomError):
 
 class ArtifactError(FlowloomError):
     """A saved artifact is missing, truncated, edited, or was written by another format version."""
+
+
+class DifferenceError(FlowloomError):
+    """A kernel computed something other than its operators say; see `compile(check=True)`."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import (
@@ -93,7 +93,7 @@ class Module:
         self._loaded = loaded
 
     @classmethod
-    def of(cls, built: "Build", options: Mapping[str, Any]) -> "Module":
+    def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
         """The module of a compilation, to be loaded with the backend's options."""
         return cls(
             built.target,

@@ -4,12 +4,14 @@ import gc
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass, get_pass_option_infos
@@ -24,6 +26,7 @@ from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
+from compiler.progress import PassBegan, PassEnded, notify
 from compiler.user_files import located
 from compiler.user_passes import is_own, known_passes
 from compiler.verify.happens_before import check_schedule
@@ -192,6 +195,35 @@ class PassTiming:
     verify_seconds: float
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """The IR after a step of a compilation, which goes on to change it, and the weight store.
+
+    `name` is that of the pass, `import` before the first one, or `kernels` once those are built;
+    `header` has its options.
+    """
+
+    name: str
+    header: str
+    module: ModuleOp
+    weights: Mapping[str, np.ndarray]
+
+
+Watcher = Callable[[Snapshot], None]
+
+_WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Generator[None, None, None]:
+    """Show a watcher the IR after each step of the compilations in the block."""
+    token = _WATCHERS.set((*_WATCHERS.get(), watcher))
+    try:
+        yield
+    finally:
+        _WATCHERS.reset(token)
+
+
 @dataclass
 class Runner:
     """Runs passes; the numbers of dumps and the timings continue over several calls of `run`."""
@@ -201,6 +233,8 @@ class Runner:
     verified: bool = True
     """Whether to verify the IR and the schedule after each pass."""
     context: Context = field(default_factory=make_context)
+    weights: Mapping[str, np.ndarray] | None = None
+    """The weight store of a compilation that is watched; None for trials."""
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
 
@@ -212,6 +246,8 @@ class Runner:
 
     def _run(self, module: ModuleOp, step: ModulePass) -> None:
         spec, start = str(step.spec(include_default=True)), perf_counter()
+        if self.weights is not None:
+            notify(PassBegan(step.name))
         kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
             step.apply(self.context, module)
@@ -230,9 +266,14 @@ class Runner:
                 " from GraphPass instead of SchedulePass"
             )
         self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
+        if self.weights is not None:
+            notify(PassEnded(step.name, perf_counter() - start))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
         """Dump the module to the next numbered file, with `header` as its first line."""
+        if self.weights is not None:
+            for watcher in _WATCHERS.get():
+                watcher(Snapshot(name, header, module, self.weights))
         if self.dump is None:
             return
         path = self.dump / f"{self._dumped:02}-{name}.mlir"

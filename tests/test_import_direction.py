@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "compiler"
-LEAVES = {"schedule", "control", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"}
+LEAVES = {
+    "schedule",
+    "control",
+    "errors",
+    "nvrtc",
+    "caches",
+    "arguments",
+    "user_files",
+    "dag",
+    "progress",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set[str]() for leaf in LEAVES},
     "target": set(),
@@ -93,6 +103,7 @@ WITHOUT_XDSL = (
     "caches",
     "arguments",
     "dag",
+    "progress",
     "target",
     "emulator",
     "verify",

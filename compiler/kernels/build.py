@@ -16,6 +16,7 @@ from compiler.kernels.cpu.machine import named_target
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.workers import build_in_workers
+from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec, Operand
 from compiler.target.target import Target, parse_gpu, parse_target
 
@@ -44,6 +45,7 @@ def build_kernels(
         found = {g.name: cache.load(g, name, compiler) for g in groups.values()}
         specs = {name: spec for name, spec in found.items() if spec is not None}
     missing = [group for name, group in groups.items() if name not in specs]
+    notify(KernelsBegan(len(missing), len(specs)))
     for group, spec in build_groups(missing, exact, jobs or os.cpu_count() or 1):
         specs[group.name] = spec
         if cache is not None:
@@ -123,4 +125,6 @@ def build_groups(
         from compiler.kernels.kernel import build_kernel
 
         for group in groups:
-            yield group, build_kernel(group, target)
+            with kernel_progress(group.name):
+                spec = build_kernel(group, target)
+            yield group, spec

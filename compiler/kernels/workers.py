@@ -12,11 +12,13 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import IO, Any
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
+from compiler.progress import kernel_progress
 from compiler.schedule import KernelSpec
 from compiler.target.target import Target
 
@@ -98,14 +100,17 @@ def build_in_workers(
     def build(group: Group) -> tuple[Group, KernelSpec]:
         worker = idle.get()
         try:
-            return group, worker.build(group, target)
+            with kernel_progress(group.name):
+                return group, worker.build(group, target)
         finally:
             idle.put(worker)
 
     ordered = sorted(groups, key=lambda g: -len(g.operators))
     with ThreadPoolExecutor(len(workers)) as pool:
         try:
-            for future in as_completed([pool.submit(build, group) for group in ordered]):
+            for future in as_completed(
+                [pool.submit(copy_context().run, build, group) for group in ordered]
+            ):
                 yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

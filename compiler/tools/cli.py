@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache."""
+"""The `flowloom` command: compile, run, bench, bisect, report, export, trace, opt, tune, cache."""
 
 import argparse
 import io
@@ -13,6 +13,8 @@ from typing import Any
 from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
+from compiler.tools.bisect.command import add_bisect
+from compiler.tools.progress_display import add_json, add_quiet, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
 """The help of an argument that names a model."""
@@ -127,7 +129,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
-    parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
+    parser.add_argument(
+        "--timing", action="store_true", help="print the seconds of each step and slow kernel"
+    )
+    add_quiet(parser)
     parser.add_argument(
         "--no-cache", action="store_true", help="build every kernel again, and keep none"
     )
@@ -169,6 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
     each.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory (default: NAME.flowloom)"
     )
+    add_json(each)
     _add_compile_options(each)
     each.set_defaults(command=commands.compile_command)
 
@@ -183,7 +189,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="compare with onnxruntime (exit status 2 if that refuses the model); an artifact"
         " needs its ONNX file here",
     )
+    each.add_argument(
+        "--check-groups",
+        action="store_true",
+        help="compare every kernel with the interpreter on what it reads; stop at the first wrong",
+    )
     each.set_defaults(command=commands.run_command)
+
+    add_bisect(add, _add_compile_options)
 
     each = add("bench", help="time a model or an artifact")
     _add_run_options(each)
@@ -209,19 +222,24 @@ def make_parser() -> argparse.ArgumentParser:
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
     each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    add_quiet(each)
+    add_json(each)
     each.set_defaults(command=commands.export_command)
 
     each = add(
         "trace",
-        help="write a timeline for Perfetto: predicted, and measured on a GPU",
+        help="write a timeline for Perfetto: predicted, and measured",
         description="Write a timeline for Perfetto (or chrome://tracing): a row a stream, a slice a"
         " kernel, an arrow a dependency. The first process is the run that the cost model predicts."
-        " With the module's device present, the second is measured: 15 runs in mode streams, each"
-        " kernel between two timing events, of which the run of median length is drawn. The events"
+        " With the module's device present, the second is measured: of 15 runs that of median"
+        " length. On the CPU its rows are threads, with the blocks that they executed for each"
+        " other. On a GPU it runs in mode streams, each kernel between two timing events, which"
         " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
     )
     each.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
+    each.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
     _add_compile_options(each)
     each.set_defaults(command=commands.trace_command)
 
@@ -265,6 +283,8 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     _add_models(step)
     _add_candidates(step)
     _add_measuring(step)
+    add_quiet(step)
+    add_json(step)
     step.add_argument(
         "--in-context",
         type=seconds,
@@ -280,11 +300,15 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     step.add_argument("--arch", default="sm_90", help="architecture (default: sm_90)")
     step.add_argument("--limit", type=megabytes, default=60.0, metavar="MB",
                       help="most megabytes of the bundle (default: 60)")  # fmt: skip
+    add_quiet(step)
+    add_json(step)
     step.set_defaults(command=tuning.prepare_command)
     step = steps("measure", help="measure bundles on this device; needs no TVM")
     step.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
     step.add_argument("-o", "--output", type=Path, required=True, metavar="RESULTS")
     _add_measuring(step)
+    add_quiet(step)
+    add_json(step)
     step.set_defaults(command=tuning.measure_command)
     step = steps("merge", help="put results into the database")
     step.add_argument("results", type=Path, nargs="+", metavar="RESULTS")
@@ -347,7 +371,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            status: int = parsed.command(parsed)
+            with shown_progress(parsed):
+                status: int = parsed.command(parsed)
             sys.stdout.flush()
             return status
     except BrokenPipeError:  # the reader has closed the pipe: nothing more may be written

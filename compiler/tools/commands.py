@@ -15,9 +15,11 @@ import numpy as np
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError, ModelError
+from compiler.progress import Announcement, StepEnded, notify
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
+from compiler.tools.progress_display import QUIET_SECONDS
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
@@ -25,7 +27,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("static", "graphs", "quantised"),
+    *("static", "graphs", "quantised", "check_groups"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -39,8 +41,33 @@ def compile_command(options: Namespace) -> int:
     output = options.output or default_artifact(options.model)
     module = _compile(options)
     module.save(output)
-    print(f"{output}: {module.summary()}{_gap(module)}")
+    if options.json:
+        print(json.dumps(_compiled_figures(options, module, output)))
+    else:
+        print(f"{output}: {module.summary()}{_gap(module)}")
     return 0
+
+
+def _compiled_figures(options: Namespace, module: Any, output: Path) -> dict[str, Any]:
+    """The result of a compilation as plain data: its size, and the seconds of steps and kernels."""
+    return {
+        "output": str(output),
+        "model": str(options.model),
+        "target": module.target,
+        **({} if not isinstance(module, compiler.Module) else _schedule_size(module)),
+        "seconds": dict(module.build_seconds),
+        "kernel_seconds": dict(options.kernel_seconds),
+    }
+
+
+def _schedule_size(module: compiler.Module) -> dict[str, Any]:
+    return {
+        "kernels": len(module.kernels),
+        "tasks": len(module.schedule.tasks),
+        "streams": module.schedule.streams,
+        "weight_bytes": sum(a.nbytes for a in module.schedule.of_kind("weight")),
+        "arena_bytes": sum(a.nbytes for a in module.schedule.of_kind("arena")),
+    }
 
 
 def _gap(module: Any) -> str:
@@ -61,7 +88,7 @@ def run_command(options: Namespace) -> int:
     for name, array in outputs.items():
         print(f"{name}: {_statistics(array)}")
     if options.outputs is not None:
-        _write_npz(options.outputs, outputs)
+        write_npz(options.outputs, outputs)
     if options.check is None:
         return 0
     return _check(_model_to_check_against(options), module, inputs, outputs)
@@ -88,8 +115,13 @@ def bench_command(options: Namespace) -> int:
     """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
     module = _load_or_compile(options)
     inputs = _inputs(options, module)
+    start = perf_counter()
     for _ in range(3):
         module.run(inputs)
+    left = (perf_counter() - start) / 3 * options.runs
+    if left >= QUIET_SECONDS:
+        notify(Announcement(f"{options.runs} runs, about {left:.0f} s"))
+    notify(StepEnded("warm-up", 0.0))  # nothing is drawn while runs are timed
     times: list[float] = []
     for _ in range(options.runs):
         start = perf_counter()
@@ -179,7 +211,7 @@ def report_command(options: Namespace) -> int:
         print(text, end="")
         return 0
     page = text if options.constraints else as_html(text, str(options.directory))
-    _write_text(options.output, page)
+    write_text(options.output, page)
     return 0
 
 
@@ -201,8 +233,8 @@ def trace_command(options: Namespace) -> int:
         module = open_module(options.model)
     else:
         module = _compile(options, dynamic=False)
-    data, note = trace(module)
-    _write_text(options.output, json.dumps(data))
+    data, note = trace(module, _inputs(options, module))
+    write_text(options.output, json.dumps(data))
     print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
     return 0
 
@@ -242,29 +274,39 @@ def cache_command(options: Namespace) -> int:
     return 0
 
 
-def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
-    """The module of a model; one without `dynamic` has one schedule."""
+def compile_arguments(options: Namespace) -> dict[str, Any]:
+    """The arguments of `compiler.compile` that the options of a command stand for, but the model.
+
+    Raises FlowloomError for options that contradict each other.
+    """
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
-    module = compiler.compile(
-        named_model(options.model),
-        target=options.target or "cpu",
-        pipeline=options.pipeline,
-        input_shapes=dict(options.input_shape),
-        arch=options.arch,
-        precision=options.precision,
-        threads=getattr(options, "threads", None),
-        dump_ir=options.dump_ir,
-        budget=0 if options.frozen else options.budget,
-        profile=options.profile,
-        schedule=options.schedule,
-        passes=options.own_passes,
-        cache=not options.no_cache,
-        check_indices=options.check_indices or bool(getattr(options, "check", False)),
-        dynamic=dynamic and not options.static,
-        graphs="all" if options.graphs is None else options.graphs,
-        quantised="auto" if options.quantised is None else options.quantised,
-    )
+    return {
+        "target": options.target or "cpu",
+        "pipeline": options.pipeline,
+        "input_shapes": dict(options.input_shape),
+        "arch": options.arch,
+        "precision": options.precision,
+        "threads": getattr(options, "threads", None),
+        "dump_ir": options.dump_ir,
+        "budget": 0 if options.frozen else options.budget,
+        "profile": options.profile,
+        "schedule": options.schedule,
+        "passes": options.own_passes,
+        "cache": not options.no_cache,
+        "check_indices": options.check_indices or bool(getattr(options, "check", False)),
+        "dynamic": not options.static,
+        "graphs": "all" if options.graphs is None else options.graphs,
+        "quantised": "auto" if options.quantised is None else options.quantised,
+        "check": getattr(options, "check_groups", False),
+    }
+
+
+def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
+    """The module of a model; one without `dynamic` has one schedule."""
+    given = compile_arguments(options)
+    given["dynamic"] &= dynamic
+    module = compiler.compile(named_model(options.model), **given)
     if options.timing:
         for step, seconds in module.build_seconds.items():
             print(f"{seconds:9.3f} s  {step}", file=sys.stderr)
@@ -280,7 +322,9 @@ def _load_or_compile(options: Namespace) -> compiler.Module:
 
 def _check_compiled(options: Namespace) -> None:
     """Raise ArtifactError for options of the compilation, which is over."""
-    given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
+    given = [
+        name for name in COMPILE_OPTIONS if getattr(options, name, None) not in (None, [], False)
+    ]
     if given:
         named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in given)
         raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
@@ -312,7 +356,7 @@ def _statistics(value: Any) -> str:
     return f"{text}mean {numbers.mean():.6g} std {numbers.std():.6g}"
 
 
-def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
+def write_npz(path: Path, outputs: dict[str, Array]) -> None:
     """Write what numpy.savez would; its arguments clash with an output named `file`."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -326,7 +370,7 @@ def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file atomically, replacing an older one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:

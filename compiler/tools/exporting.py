@@ -1,11 +1,13 @@
 """`flowloom export`: the C++ project of an artifact, with outputs to check it against."""
 
+import json
 from argparse import Namespace
 from typing import Any
 
 import compiler
 from compiler.export import artifact
 from compiler.export.generate import StoredCheck, export_project
+from compiler.progress import Announcement, notify
 from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.inputs import random_inputs
@@ -22,13 +24,24 @@ def export(options: Namespace) -> str:
         check = stored_check(
             open_module(options.directory), named_model(options.check), options.seed
         )
+    notify(Announcement(f"writing {len(found.kernels)} kernels to {options.output}"))
     export_project(found, options.output, version=compiler.__version__, check=check)
+    if options.json:
+        return json.dumps(
+            {
+                "project": str(options.output),
+                "kernels": len(found.kernels),
+                "target": found.target,
+                "checked": check is not None,
+            }
+        )
     stored = "" if check else "; no outputs to check against are stored: see --check"
     return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}"
 
 
 def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
+    notify(Announcement("running onnxruntime for outputs to check against"))
     inputs = random_inputs(module, seed)
     outputs = reference.run_onnxruntime(model, inputs)
     return StoredCheck(inputs, outputs, TOLERANCES[parse_target(module.target).precision])

@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ShapeError
+from compiler.schedule import Allocation
 
 UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
@@ -41,9 +43,14 @@ def _check_static(spec: Any) -> None:
 
 def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
     """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
+    return random_arrays(module.inputs, seed)
+
+
+def random_arrays(specs: Iterable[Allocation], seed: int) -> dict[str, Array]:
+    """Random arrays for inputs that have a name, a dtype and a shape."""
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    for spec in module.inputs:
+    for spec in specs:
         _check_static(spec)
         if np.dtype(spec.dtype).kind in "iub":
             inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)

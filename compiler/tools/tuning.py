@@ -1,8 +1,10 @@
 """The steps of `flowloom tune`; each imports only what it needs."""
 
+import json
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,19 @@ DEFAULT_PRECISIONS = ("tf32",)
 """The precisions to tune for by default."""
 
 
-def _print_line(line: str) -> None:
-    print(line, flush=True)
+def _reporter(options: Namespace) -> Callable[[str], None]:
+    """Prints what a step does, unless it shall be quiet; on standard error next to JSON."""
+
+    def report(line: str) -> None:
+        if not options.quiet:
+            print(line, flush=True, file=sys.stderr if options.json else sys.stdout)
+
+    return report
+
+
+def _conclude(options: Namespace, text: str, figures: Mapping[str, Any]) -> None:
+    """Print the result of a step, in words or as JSON."""
+    print(json.dumps(figures) if options.json else text)
 
 
 def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
@@ -45,8 +58,28 @@ def tune_command(options: Namespace) -> int:
         jobs=options.jobs,
         in_context=options.in_context,
     )
-    tune(_device(), wanted, _print_line)
+    driver = _device()
+    tune(driver, wanted, _reporter(options))
+    if options.json:
+        _conclude(options, "", _tuned_figures(driver, wanted))
     return 0
+
+
+def _tuned_figures(driver: Any, wanted: Any) -> dict[str, Any]:
+    """The database, and how many of each model's kernels it covers."""
+    from compiler.autotune.kernels.coverage import coverage
+    from compiler.autotune.kernels.measure import device_name
+    from compiler.kernels.database import user_file
+
+    arch, device = driver.device.architecture, device_name(driver)
+    covered = {
+        f"{path.name} {precision}": str(
+            coverage(path, f"cuda:{arch}:{precision}", device, wanted.input_shapes)
+        )
+        for path in wanted.models
+        for precision in wanted.precisions
+    }
+    return {"database": str(user_file(arch)), "device": device, "coverage": covered}
 
 
 def _device() -> Any:
@@ -69,9 +102,11 @@ def prepare_command(options: Namespace) -> int:
     precisions = options.precision or DEFAULT_PRECISIONS
     models, shapes = model_files(options.models), dict(options.input_shape)
     found = prepare_bundle(
-        models, precisions, options.arch, options.candidates, _print_line, shapes
+        models, precisions, options.arch, options.candidates, _reporter(options), shapes
     )
-    print(write_bundle(found, options.output, options.limit))
+    text = write_bundle(found, options.output, options.limit)
+    figures = {"bundle": str(options.output), "kernels": len(found.kernels)}
+    _conclude(options, text, figures | {"candidates": found.count})
     return 0
 
 
@@ -103,18 +138,21 @@ def measure_command(options: Namespace) -> int:
     driver = device()
     results = ResultFile(options.output, header_of(driver, bundle))
     jobs = options.jobs or os.cpu_count() or 1
-    _print_line(
+    report = _reporter(options)
+    report(
         f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
         f" {expected_duration(bundle, jobs)}"
     )
     arch, headers = bundle.compiler_arch, bundle.headers
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
-        done = measure(driver, bundle, results, compiler, options.budget, _print_line)
+        done = measure(driver, bundle, results, compiler, options.budget, report)
     finally:
         results.close()
     wrong = sum(result.problem.startswith("wrong") for result in results.found)
-    print(f"{options.output}: {done} measured, {len(results.found)} in all, {wrong} of them wrong")
+    text = f"{options.output}: {done} measured, {len(results.found)} in all, {wrong} of them wrong"
+    figures = {"results": str(options.output), "measured": done, "all": len(results.found)}
+    _conclude(options, text, figures | {"wrong": wrong})
     return 0
 
 

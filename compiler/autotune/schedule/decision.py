@@ -43,6 +43,7 @@ from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
+from compiler.progress import Announcement, notify
 from compiler.schedule import BindingChoice, KernelSpec, ScheduleChoice, SearchRecord
 from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
@@ -193,6 +194,7 @@ def _estimates(
 
 
 def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) -> Decision:
+    notify(Announcement(f"measuring schedules for {request.budget:g} s"))
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)

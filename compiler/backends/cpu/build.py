@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -71,7 +72,7 @@ def _executor() -> bytes:
     """The object code of the executor, optimised for this host: all programs share it."""
     machine = _target_machine()
     module = llvm.parse_assembly(EXECUTOR.read_text(encoding="utf-8"))
-    module.link_in(llvm.parse_assembly(_pause()))
+    module.link_in(llvm.parse_assembly(f"{_pause()}\n{_clock()}"))
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
@@ -85,6 +86,22 @@ def _pause() -> str:
         return "define void @cpu_pause() {\nret void\n}"
     declaration = f"declare void {hint.replace('i32 1', 'i32')}"
     return f"{declaration}\ndefine void @cpu_pause() {{\ncall void {hint}\nret void\n}}"
+
+
+def _clock() -> str:
+    """A function that reads the monotonic clock in ns: its number depends on the host."""
+    return f"""
+declare i32 @clock_gettime(i32, ptr)
+define i64 @cpu_clock() {{
+  %time = alloca [2 x i64]
+  %status = call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest = getelementptr i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %rest
+  %scaled = mul i64 %seconds, 1000000000
+  %sum = add i64 %scaled, %nanoseconds
+  ret i64 %sum
+}}"""
 
 
 def _check(kernels: tuple[KernelSpec, ...]) -> None:

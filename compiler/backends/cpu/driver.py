@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy
@@ -15,6 +16,13 @@ from compiler.backends.cpu.arenas import ArenaPool
 from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
+from compiler.backends.cpu.timeline import (
+    TIMED_RUNS,
+    ThreadSpan,
+    median_run,
+    read_spans,
+    spans_of,
+)
 from compiler.backends.memory import (
     POISON,
     address,
@@ -116,9 +124,14 @@ class CpuExecutable:
         weights = sum(padded_size(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
-    def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
-        """A further executor, with its own threads; each run of it takes an arena."""
-        check_options(others, ("threads",), "a CPU executor")
+    def executor(
+        self, *, threads: int | None = None, timed: bool = False, **others: Any
+    ) -> "CpuExecutor":
+        """A further executor, with its own threads; each run of it takes an arena.
+
+        One that is `timed` can say when its last run executed which task.
+        """
+        check_options(others, ("threads", "timed"), "a CPU executor")
         require(self._arena, "an executor's arena")
         count = self.threads if threads is None else whole("threads", threads, 1)
         return CpuExecutor(
@@ -129,7 +142,16 @@ class CpuExecutable:
             threads=count,
             poison=self._poison,
             arenas=self._arenas,
+            timed=timed,
         )
+
+    def timeline(self, inputs: Mapping[str, Any], runs: int = TIMED_RUNS) -> list[ThreadSpan]:
+        """When threads worked on which task, in the run of median length of some."""
+        executor = self.executor(timed=True)
+        try:
+            return median_run(partial(_timed_run, executor, inputs), runs)
+        finally:
+            executor.close()
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on an idle executor, or a new one; any number of threads may call this."""
@@ -168,6 +190,7 @@ class CpuExecutor:
         threads: int,
         poison: bool,
         arenas: ArenaPool,
+        timed: bool = False,
     ):
         self._program = program
         self._allocations = allocations
@@ -177,7 +200,9 @@ class CpuExecutor:
         self._need = arena_bytes(allocations)
         fixed = [weights[a.name] if a.kind == "weight" else None for a in allocations]
         bases = [0 if array is None else address(array) for array in fixed]
-        self._tables = Tables(plan, [a.kind for a in allocations], bases, threads)
+        most = spans_of(len(plan.tasks), len(plan.launches), threads) if timed else 0
+        self._plan = plan
+        self._tables = Tables(plan, [a.kind for a in allocations], bases, threads, most)
         program.open(self._tables.address)
         homes = [home % max(1, len(plan.streams)) for home in range(1, threads)]
         keep = (program, self._tables, fixed)
@@ -199,8 +224,14 @@ class CpuExecutor:
             if self._poison:
                 _fill([arena, *outputs.values()])
             bases = numpy.array(self._bases(arrays, outputs, arena), numpy.int64)
+            self._tables.forget_spans()
             self._program.run(self._tables.address, address(bases))
         return outputs
+
+    def spans(self) -> list[ThreadSpan]:
+        """When threads worked on which task in the last run; empty unless it is `timed`."""
+        with self._running:
+            return read_spans(self._tables.spans(), self._plan)
 
     def _bases(
         self, inputs: Iterable[Array], outputs: Mapping[str, Array], arena: Array
@@ -227,6 +258,11 @@ class CpuExecutor:
 def arena_bytes(allocations: Iterable[Allocation]) -> int:
     """Bytes of all arenas of a schedule, each aligned."""
     return sum(padded_size(a.nbytes) for a in allocations if a.kind == "arena")
+
+
+def _timed_run(executor: CpuExecutor, inputs: Mapping[str, Any]) -> list[ThreadSpan]:
+    executor.run(inputs)
+    return executor.spans()
 
 
 def _fill(arrays: Sequence[Array]) -> None:

@@ -13,6 +13,8 @@
  * Nothing is reset between runs: flags compare with the number of the run. A thread left over from
  * the last run can therefore only find work that is ready in this one.
  *
+ * Where there are `spans`, each thread writes down when it executed a task, or blocks of another's.
+ *
  * The structures mirror those in tables.py. */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -24,7 +26,9 @@ extern int pthread_mutex_lock(opaque *), pthread_mutex_unlock(opaque *);
 extern int pthread_cond_init(opaque *, const void *);
 extern int pthread_cond_wait(opaque *, opaque *), pthread_cond_broadcast(opaque *);
 extern int sched_yield(void);
+extern void *pthread_self(void);
 extern void cpu_pause(void); /* the host's spin-wait hint, defined when this is loaded */
+extern int64_t cpu_clock(void); /* ns of the host's monotonic clock, likewise */
 
 enum { PAUSES = 1000 }; /* idle rounds before a thread yields its core */
 
@@ -79,6 +83,8 @@ typedef struct {
 
 typedef struct { int64_t slot, base, offset; } binding;
 
+typedef struct { int64_t task, launch, thread, start, end; } span; /* task or launch is negative */
+
 typedef struct {
     int64_t threads, streams, bindings;
     stream *stream;     /* none is empty */
@@ -89,6 +95,9 @@ typedef struct {
     binding *binding;   /* the slots that change with each run */
     place *places;
     carry *carries;
+    span *spans;               /* none unless runs are timed */
+    int64_t most_spans;
+    _Atomic int64_t span_count; /* may be more than there is place for */
     opaque lock, wake;
     _Alignas(64) _Atomic int64_t run;
     _Atomic int64_t closed;
@@ -126,16 +135,24 @@ static void spin(int64_t rounds) {
     else sched_yield();
 }
 
+static void note(engine *e, int64_t task, int64_t launch, int64_t start) {
+    int64_t end = cpu_clock(), place = atomic_fetch_add(&e->span_count, 1);
+    if (place >= e->most_spans) return;
+    e->spans[place] = (span){task, launch, (int64_t)pthread_self(), start, end};
+}
+
 /* Executes some of the launch's unclaimed blocks: a share of what is left that shrinks towards the
  * end (guided self-scheduling, Polychronopoulos and Kuck 1987). */
-static int claim(engine *e, launch *l) {
+static int claim(engine *e, launch *l, int helps) {
     int64_t begin = GET(l->next), end;
     do {
         if (begin >= l->blocks) return 0;
         end = begin + 1 + (l->blocks - begin - 1) / (2 * e->threads);
     } while (!atomic_compare_exchange_weak_explicit(&l->next, &begin, end, memory_order_acq_rel,
                                                     memory_order_acquire));
+    int64_t start = helps && e->spans ? cpu_clock() : 0;
     l->function(l->buffers, begin, end);
+    if (start) note(e, -1, l - e->launches, start);
     atomic_fetch_add_explicit(&l->finished, end - begin, memory_order_release);
     return 1;
 }
@@ -145,7 +162,7 @@ static void share(engine *e, stream *s, launch *l) {
     PUT(l->next, 0);
     PUT(s->open, l);
     announce(e);
-    while (claim(e, l)) {}
+    while (claim(e, l, 0)) {}
     PUT(s->open, 0);
     for (int64_t rounds = 0; GET(l->finished) < l->blocks; rounds++) spin(rounds);
 }
@@ -225,7 +242,9 @@ static int advance(engine *e, stream *s) {
     if (atomic_exchange_explicit(&s->held, 1, memory_order_acquire)) return 0;
     int64_t run = GET(e->run);
     for (task *t; (!progress || e->streams <= e->threads) && (t = ready(e, s, run)); progress = 1) {
+        int64_t start = e->spans ? cpu_clock() : 0;
         execute(e, s, t->first_launch, t->last_launch);
+        if (start) note(e, t - e->tasks, -1, start);
         finish(e, s, t, run);
     }
     PUT(s->held, 0);
@@ -245,7 +264,7 @@ static stream *choose(engine *e, int64_t home) {
 
 static int help(engine *e, stream *s) {
     launch *l = GET(s->open);
-    return l && claim(e, l);
+    return l && claim(e, l, 1);
 }
 
 static int work(engine *e, int64_t home) {

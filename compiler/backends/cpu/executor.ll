@@ -1,11 +1,12 @@
-; executor.c sha256 b698faf62f2a01c1b1c68752df66545aadeb0530d93f6f205aee67b73a655390
+; executor.c sha256 01832f2b0c83e1fa59ff918cbe12675dd7aa017d56275324ca3523642895501a
 
-%struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, [40 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
+%struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, [16 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }
 %struct.binding = type { i64, i64, i64 }
 %struct.stream = type { i64, i64, i64, i64, i64, ptr, [16 x i8] }
 %struct.task = type { i64, i64, i64, i64, i64, i64, i64 }
 %struct.launch = type { ptr, ptr, i64, i64, i64, ptr, [16 x i8] }
+%struct.span = type { i64, i64, i64, i64, i64 }
 %struct.control = type { i64, i64, i64, i64, i64, i64, [2 x %struct.body] }
 %struct.body = type { i64, i64, i64, i64, i64, i64 }
 %struct.place = type { i64, i64, i64, i64, i64, i64 }
@@ -15,10 +16,10 @@ define void @executor_open(ptr noundef %0) {
   %2 = alloca ptr, align 8
   store ptr %0, ptr %2, align 8
   %3 = load ptr, ptr %2, align 8
-  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 12
+  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 15
   %5 = call i32 @pthread_mutex_init(ptr noundef %4, ptr noundef null)
   %6 = load ptr, ptr %2, align 8
-  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 13
+  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 16
   %8 = call i32 @pthread_cond_init(ptr noundef %7, ptr noundef null)
   ret void
 }
@@ -83,7 +84,7 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
 
 43:                                               ; preds = %12
   %44 = load ptr, ptr %3, align 8
-  %45 = getelementptr inbounds %struct.engine, ptr %44, i32 0, i32 17
+  %45 = getelementptr inbounds %struct.engine, ptr %44, i32 0, i32 20
   %46 = load ptr, ptr %3, align 8
   %47 = getelementptr inbounds %struct.engine, ptr %46, i32 0, i32 1
   %48 = load i64, ptr %47, align 8
@@ -91,9 +92,9 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
   %49 = load i64, ptr %6, align 8
   store atomic i64 %49, ptr %45 monotonic, align 64
   %50 = load ptr, ptr %3, align 8
-  %51 = getelementptr inbounds %struct.engine, ptr %50, i32 0, i32 14
+  %51 = getelementptr inbounds %struct.engine, ptr %50, i32 0, i32 17
   %52 = load ptr, ptr %3, align 8
-  %53 = getelementptr inbounds %struct.engine, ptr %52, i32 0, i32 14
+  %53 = getelementptr inbounds %struct.engine, ptr %52, i32 0, i32 17
   %54 = load atomic i64, ptr %53 monotonic, align 64
   store i64 %54, ptr %8, align 8
   %55 = load i64, ptr %8, align 8
@@ -115,7 +116,7 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
 64:                                               ; preds = %62, %43
   %65 = load ptr, ptr %3, align 8
   %66 = load ptr, ptr %3, align 8
-  %67 = getelementptr inbounds %struct.engine, ptr %66, i32 0, i32 17
+  %67 = getelementptr inbounds %struct.engine, ptr %66, i32 0, i32 20
   call void @work_until(ptr noundef %65, i64 noundef 0, ptr noundef %67, i64 noundef 0)
   ret void
 }
@@ -137,14 +138,14 @@ define internal void @announce(ptr noundef %0) {
 
 11:                                               ; preds = %1
   %12 = load ptr, ptr %2, align 8
-  %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 19
+  %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 22
   store i64 1, ptr %3, align 8
   %14 = load i64, ptr %3, align 8
   %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 8
   store i64 %15, ptr %4, align 8
   %16 = load i64, ptr %4, align 8
   %17 = load ptr, ptr %2, align 8
-  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 20
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 23
   %19 = load atomic i64, ptr %18 seq_cst, align 8
   store i64 %19, ptr %5, align 8
   %20 = load i64, ptr %5, align 8
@@ -156,13 +157,13 @@ define internal void @announce(ptr noundef %0) {
 
 23:                                               ; preds = %11
   %24 = load ptr, ptr %2, align 8
-  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 12
+  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 15
   %26 = call i32 @pthread_mutex_lock(ptr noundef %25)
   %27 = load ptr, ptr %2, align 8
-  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 13
+  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 16
   %29 = call i32 @pthread_cond_broadcast(ptr noundef %28)
   %30 = load ptr, ptr %2, align 8
-  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 12
+  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 15
   %32 = call i32 @pthread_mutex_unlock(ptr noundef %31)
   br label %33
 
@@ -198,7 +199,7 @@ define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2,
 
 20:                                               ; preds = %14
   %21 = load ptr, ptr %5, align 8
-  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 19
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 22
   %23 = load atomic i64, ptr %22 seq_cst, align 64
   store i64 %23, ptr %12, align 8
   %24 = load i64, ptr %12, align 8
@@ -264,7 +265,7 @@ define void @executor_work(ptr noundef %0, i64 noundef %1) {
   %5 = load ptr, ptr %3, align 8
   %6 = load i64, ptr %4, align 8
   %7 = load ptr, ptr %3, align 8
-  %8 = getelementptr inbounds %struct.engine, ptr %7, i32 0, i32 15
+  %8 = getelementptr inbounds %struct.engine, ptr %7, i32 0, i32 18
   call void @work_until(ptr noundef %5, i64 noundef %6, ptr noundef %8, i64 noundef 1)
   ret void
 }
@@ -274,7 +275,7 @@ define void @executor_close(ptr noundef %0) {
   %3 = alloca i64, align 8
   store ptr %0, ptr %2, align 8
   %4 = load ptr, ptr %2, align 8
-  %5 = getelementptr inbounds %struct.engine, ptr %4, i32 0, i32 15
+  %5 = getelementptr inbounds %struct.engine, ptr %4, i32 0, i32 18
   store i64 1, ptr %3, align 8
   %6 = load i64, ptr %3, align 8
   store atomic i64 %6, ptr %5 release, align 8
@@ -376,10 +377,10 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
   store ptr %0, ptr %3, align 8
   store i64 %1, ptr %4, align 8
   %10 = load ptr, ptr %3, align 8
-  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 12
+  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 15
   %12 = call i32 @pthread_mutex_lock(ptr noundef %11)
   %13 = load ptr, ptr %3, align 8
-  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 20
+  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 23
   store i64 1, ptr %5, align 8
   %15 = load i64, ptr %5, align 8
   %16 = atomicrmw add ptr %14, i64 %15 seq_cst, align 8
@@ -389,7 +390,7 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
 
 18:                                               ; preds = %25, %2
   %19 = load ptr, ptr %3, align 8
-  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 19
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 22
   %21 = load atomic i64, ptr %20 seq_cst, align 64
   store i64 %21, ptr %7, align 8
   %22 = load i64, ptr %7, align 8
@@ -399,22 +400,22 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
 
 25:                                               ; preds = %18
   %26 = load ptr, ptr %3, align 8
-  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 13
+  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 16
   %28 = load ptr, ptr %3, align 8
-  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 12
+  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 15
   %30 = call i32 @pthread_cond_wait(ptr noundef %27, ptr noundef %29)
   br label %18
 
 31:                                               ; preds = %18
   %32 = load ptr, ptr %3, align 8
-  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 20
+  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 23
   store i64 1, ptr %8, align 8
   %34 = load i64, ptr %8, align 8
   %35 = atomicrmw sub ptr %33, i64 %34 seq_cst, align 8
   store i64 %35, ptr %9, align 8
   %36 = load i64, ptr %9, align 8
   %37 = load ptr, ptr %3, align 8
-  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 12
+  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 15
   %39 = call i32 @pthread_mutex_unlock(ptr noundef %38)
   ret void
 }
@@ -442,7 +443,7 @@ define internal ptr @choose(ptr noundef %0, i64 noundef %1) {
   store ptr %18, ptr %7, align 8
   store i64 9223372036854775807, ptr %8, align 8
   %19 = load ptr, ptr %4, align 8
-  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 14
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 17
   %21 = load atomic i64, ptr %20 acquire, align 64
   store i64 %21, ptr %10, align 8
   %22 = load i64, ptr %10, align 8
@@ -564,94 +565,130 @@ define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
   %10 = alloca i64, align 8
   %11 = alloca ptr, align 8
   %12 = alloca i64, align 8
+  %13 = alloca i64, align 8
   store ptr %0, ptr %4, align 8
   store ptr %1, ptr %5, align 8
   store i32 0, ptr %6, align 4
-  %13 = load ptr, ptr %5, align 8
-  %14 = getelementptr inbounds %struct.stream, ptr %13, i32 0, i32 2
+  %14 = load ptr, ptr %5, align 8
+  %15 = getelementptr inbounds %struct.stream, ptr %14, i32 0, i32 2
   store i64 1, ptr %7, align 8
-  %15 = load i64, ptr %7, align 8
-  %16 = atomicrmw xchg ptr %14, i64 %15 acquire, align 8
-  store i64 %16, ptr %8, align 8
-  %17 = load i64, ptr %8, align 8
-  %18 = icmp ne i64 %17, 0
-  br i1 %18, label %19, label %20
-
-19:                                               ; preds = %2
-  store i32 0, ptr %3, align 4
-  br label %63
+  %16 = load i64, ptr %7, align 8
+  %17 = atomicrmw xchg ptr %15, i64 %16 acquire, align 8
+  store i64 %17, ptr %8, align 8
+  %18 = load i64, ptr %8, align 8
+  %19 = icmp ne i64 %18, 0
+  br i1 %19, label %20, label %21
 
 20:                                               ; preds = %2
-  %21 = load ptr, ptr %4, align 8
-  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 14
-  %23 = load atomic i64, ptr %22 acquire, align 64
-  store i64 %23, ptr %10, align 8
-  %24 = load i64, ptr %10, align 8
-  store i64 %24, ptr %9, align 8
-  br label %25
+  store i32 0, ptr %3, align 4
+  br label %87
 
-25:                                               ; preds = %57, %20
-  %26 = load i32, ptr %6, align 4
-  %27 = icmp ne i32 %26, 0
-  br i1 %27, label %28, label %36
+21:                                               ; preds = %2
+  %22 = load ptr, ptr %4, align 8
+  %23 = getelementptr inbounds %struct.engine, ptr %22, i32 0, i32 17
+  %24 = load atomic i64, ptr %23 acquire, align 64
+  store i64 %24, ptr %10, align 8
+  %25 = load i64, ptr %10, align 8
+  store i64 %25, ptr %9, align 8
+  br label %26
 
-28:                                               ; preds = %25
-  %29 = load ptr, ptr %4, align 8
-  %30 = getelementptr inbounds %struct.engine, ptr %29, i32 0, i32 1
-  %31 = load i64, ptr %30, align 8
-  %32 = load ptr, ptr %4, align 8
-  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 0
-  %34 = load i64, ptr %33, align 64
-  %35 = icmp sle i64 %31, %34
-  br i1 %35, label %36, label %42
+26:                                               ; preds = %81, %21
+  %27 = load i32, ptr %6, align 4
+  %28 = icmp ne i32 %27, 0
+  br i1 %28, label %29, label %37
 
-36:                                               ; preds = %28, %25
-  %37 = load ptr, ptr %4, align 8
-  %38 = load ptr, ptr %5, align 8
-  %39 = load i64, ptr %9, align 8
-  %40 = call ptr @ready(ptr noundef %37, ptr noundef %38, i64 noundef %39)
-  store ptr %40, ptr %11, align 8
-  %41 = icmp ne ptr %40, null
-  br label %42
+29:                                               ; preds = %26
+  %30 = load ptr, ptr %4, align 8
+  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 1
+  %32 = load i64, ptr %31, align 8
+  %33 = load ptr, ptr %4, align 8
+  %34 = getelementptr inbounds %struct.engine, ptr %33, i32 0, i32 0
+  %35 = load i64, ptr %34, align 64
+  %36 = icmp sle i64 %32, %35
+  br i1 %36, label %37, label %43
 
-42:                                               ; preds = %36, %28
-  %43 = phi i1 [ false, %28 ], [ %41, %36 ]
-  br i1 %43, label %44, label %58
+37:                                               ; preds = %29, %26
+  %38 = load ptr, ptr %4, align 8
+  %39 = load ptr, ptr %5, align 8
+  %40 = load i64, ptr %9, align 8
+  %41 = call ptr @ready(ptr noundef %38, ptr noundef %39, i64 noundef %40)
+  store ptr %41, ptr %11, align 8
+  %42 = icmp ne ptr %41, null
+  br label %43
 
-44:                                               ; preds = %42
-  %45 = load ptr, ptr %4, align 8
-  %46 = load ptr, ptr %5, align 8
-  %47 = load ptr, ptr %11, align 8
-  %48 = getelementptr inbounds %struct.task, ptr %47, i32 0, i32 0
-  %49 = load i64, ptr %48, align 8
-  %50 = load ptr, ptr %11, align 8
-  %51 = getelementptr inbounds %struct.task, ptr %50, i32 0, i32 1
-  %52 = load i64, ptr %51, align 8
-  call void @execute(ptr noundef %45, ptr noundef %46, i64 noundef %49, i64 noundef %52)
-  %53 = load ptr, ptr %4, align 8
-  %54 = load ptr, ptr %5, align 8
-  %55 = load ptr, ptr %11, align 8
-  %56 = load i64, ptr %9, align 8
-  call void @finish(ptr noundef %53, ptr noundef %54, ptr noundef %55, i64 noundef %56)
-  br label %57
+43:                                               ; preds = %37, %29
+  %44 = phi i1 [ false, %29 ], [ %42, %37 ]
+  br i1 %44, label %45, label %82
 
-57:                                               ; preds = %44
+45:                                               ; preds = %43
+  %46 = load ptr, ptr %4, align 8
+  %47 = getelementptr inbounds %struct.engine, ptr %46, i32 0, i32 11
+  %48 = load ptr, ptr %47, align 8
+  %49 = icmp ne ptr %48, null
+  br i1 %49, label %50, label %52
+
+50:                                               ; preds = %45
+  %51 = call i64 @cpu_clock()
+  br label %53
+
+52:                                               ; preds = %45
+  br label %53
+
+53:                                               ; preds = %52, %50
+  %54 = phi i64 [ %51, %50 ], [ 0, %52 ]
+  store i64 %54, ptr %12, align 8
+  %55 = load ptr, ptr %4, align 8
+  %56 = load ptr, ptr %5, align 8
+  %57 = load ptr, ptr %11, align 8
+  %58 = getelementptr inbounds %struct.task, ptr %57, i32 0, i32 0
+  %59 = load i64, ptr %58, align 8
+  %60 = load ptr, ptr %11, align 8
+  %61 = getelementptr inbounds %struct.task, ptr %60, i32 0, i32 1
+  %62 = load i64, ptr %61, align 8
+  call void @execute(ptr noundef %55, ptr noundef %56, i64 noundef %59, i64 noundef %62)
+  %63 = load i64, ptr %12, align 8
+  %64 = icmp ne i64 %63, 0
+  br i1 %64, label %65, label %76
+
+65:                                               ; preds = %53
+  %66 = load ptr, ptr %4, align 8
+  %67 = load ptr, ptr %11, align 8
+  %68 = load ptr, ptr %4, align 8
+  %69 = getelementptr inbounds %struct.engine, ptr %68, i32 0, i32 4
+  %70 = load ptr, ptr %69, align 32
+  %71 = ptrtoint ptr %67 to i64
+  %72 = ptrtoint ptr %70 to i64
+  %73 = sub i64 %71, %72
+  %74 = sdiv exact i64 %73, 56
+  %75 = load i64, ptr %12, align 8
+  call void @note(ptr noundef %66, i64 noundef %74, i64 noundef -1, i64 noundef %75)
+  br label %76
+
+76:                                               ; preds = %65, %53
+  %77 = load ptr, ptr %4, align 8
+  %78 = load ptr, ptr %5, align 8
+  %79 = load ptr, ptr %11, align 8
+  %80 = load i64, ptr %9, align 8
+  call void @finish(ptr noundef %77, ptr noundef %78, ptr noundef %79, i64 noundef %80)
+  br label %81
+
+81:                                               ; preds = %76
   store i32 1, ptr %6, align 4
-  br label %25
+  br label %26
 
-58:                                               ; preds = %42
-  %59 = load ptr, ptr %5, align 8
-  %60 = getelementptr inbounds %struct.stream, ptr %59, i32 0, i32 2
-  store i64 0, ptr %12, align 8
-  %61 = load i64, ptr %12, align 8
-  store atomic i64 %61, ptr %60 release, align 16
-  %62 = load i32, ptr %6, align 4
-  store i32 %62, ptr %3, align 4
-  br label %63
+82:                                               ; preds = %43
+  %83 = load ptr, ptr %5, align 8
+  %84 = getelementptr inbounds %struct.stream, ptr %83, i32 0, i32 2
+  store i64 0, ptr %13, align 8
+  %85 = load i64, ptr %13, align 8
+  store atomic i64 %85, ptr %84 release, align 16
+  %86 = load i32, ptr %6, align 4
+  store i32 %86, ptr %3, align 4
+  br label %87
 
-63:                                               ; preds = %58, %19
-  %64 = load i32, ptr %3, align 4
-  ret i32 %64
+87:                                               ; preds = %82, %20
+  %88 = load i32, ptr %3, align 4
+  ret i32 %88
 }
 
 define internal i32 @help(ptr noundef %0, ptr noundef %1) {
@@ -674,7 +711,7 @@ define internal i32 @help(ptr noundef %0, ptr noundef %1) {
 13:                                               ; preds = %2
   %14 = load ptr, ptr %3, align 8
   %15 = load ptr, ptr %5, align 8
-  %16 = call i32 @claim(ptr noundef %14, ptr noundef %15)
+  %16 = call i32 @claim(ptr noundef %14, ptr noundef %15, i32 noundef 1)
   %17 = icmp ne i32 %16, 0
   br label %18
 
@@ -798,6 +835,8 @@ define internal ptr @ready(ptr noundef %0, ptr noundef %1, i64 noundef %2) {
   ret ptr %76
 }
 
+declare i64 @cpu_clock()
+
 define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i64 noundef %3) {
   %5 = alloca ptr, align 8
   %6 = alloca ptr, align 8
@@ -890,6 +929,69 @@ define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i6
   ret void
 }
 
+define internal void @note(ptr noundef %0, i64 noundef %1, i64 noundef %2, i64 noundef %3) {
+  %5 = alloca ptr, align 8
+  %6 = alloca i64, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  %13 = alloca %struct.span, align 8
+  store ptr %0, ptr %5, align 8
+  store i64 %1, ptr %6, align 8
+  store i64 %2, ptr %7, align 8
+  store i64 %3, ptr %8, align 8
+  %14 = call i64 @cpu_clock()
+  store i64 %14, ptr %9, align 8
+  %15 = load ptr, ptr %5, align 8
+  %16 = getelementptr inbounds %struct.engine, ptr %15, i32 0, i32 13
+  store i64 1, ptr %11, align 8
+  %17 = load i64, ptr %11, align 8
+  %18 = atomicrmw add ptr %16, i64 %17 seq_cst, align 8
+  store i64 %18, ptr %12, align 8
+  %19 = load i64, ptr %12, align 8
+  store i64 %19, ptr %10, align 8
+  %20 = load i64, ptr %10, align 8
+  %21 = load ptr, ptr %5, align 8
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 12
+  %23 = load i64, ptr %22, align 32
+  %24 = icmp sge i64 %20, %23
+  br i1 %24, label %25, label %26
+
+25:                                               ; preds = %4
+  br label %43
+
+26:                                               ; preds = %4
+  %27 = load ptr, ptr %5, align 8
+  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 11
+  %29 = load ptr, ptr %28, align 8
+  %30 = load i64, ptr %10, align 8
+  %31 = getelementptr inbounds %struct.span, ptr %29, i64 %30
+  %32 = getelementptr inbounds %struct.span, ptr %13, i32 0, i32 0
+  %33 = load i64, ptr %6, align 8
+  store i64 %33, ptr %32, align 8
+  %34 = getelementptr inbounds %struct.span, ptr %13, i32 0, i32 1
+  %35 = load i64, ptr %7, align 8
+  store i64 %35, ptr %34, align 8
+  %36 = getelementptr inbounds %struct.span, ptr %13, i32 0, i32 2
+  %37 = call ptr @pthread_self()
+  %38 = ptrtoint ptr %37 to i64
+  store i64 %38, ptr %36, align 8
+  %39 = getelementptr inbounds %struct.span, ptr %13, i32 0, i32 3
+  %40 = load i64, ptr %8, align 8
+  store i64 %40, ptr %39, align 8
+  %41 = getelementptr inbounds %struct.span, ptr %13, i32 0, i32 4
+  %42 = load i64, ptr %9, align 8
+  store i64 %42, ptr %41, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %31, ptr align 8 %13, i64 40, i1 false)
+  br label %43
+
+43:                                               ; preds = %26, %25
+  ret void
+}
+
 define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64 noundef %3) {
   %5 = alloca ptr, align 8
   %6 = alloca ptr, align 8
@@ -943,7 +1045,7 @@ define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
 
 42:                                               ; preds = %4
   %43 = load ptr, ptr %5, align 8
-  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 17
+  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 20
   store i64 1, ptr %14, align 8
   %45 = load i64, ptr %14, align 8
   %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 8
@@ -1081,7 +1183,7 @@ define internal void @share(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
 24:                                               ; preds = %29, %3
   %25 = load ptr, ptr %4, align 8
   %26 = load ptr, ptr %6, align 8
-  %27 = call i32 @claim(ptr noundef %25, ptr noundef %26)
+  %27 = call i32 @claim(ptr noundef %25, ptr noundef %26, i32 noundef 0)
   %28 = icmp ne i32 %27, 0
   br i1 %28, label %29, label %30
 
@@ -1449,107 +1551,150 @@ define internal void @settle(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg)
 
-define internal i32 @claim(ptr noundef %0, ptr noundef %1) {
-  %3 = alloca i32, align 4
-  %4 = alloca ptr, align 8
+define internal i32 @claim(ptr noundef %0, ptr noundef %1, i32 noundef %2) {
+  %4 = alloca i32, align 4
   %5 = alloca ptr, align 8
-  %6 = alloca i64, align 8
-  %7 = alloca i64, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca i32, align 4
   %8 = alloca i64, align 8
   %9 = alloca i64, align 8
-  %10 = alloca i8, align 1
+  %10 = alloca i64, align 8
   %11 = alloca i64, align 8
-  %12 = alloca i64, align 8
-  store ptr %0, ptr %4, align 8
-  store ptr %1, ptr %5, align 8
-  %13 = load ptr, ptr %5, align 8
-  %14 = getelementptr inbounds %struct.launch, ptr %13, i32 0, i32 3
-  %15 = load atomic i64, ptr %14 acquire, align 8
-  store i64 %15, ptr %7, align 8
-  %16 = load i64, ptr %7, align 8
-  store i64 %16, ptr %6, align 8
-  br label %17
+  %12 = alloca i8, align 1
+  %13 = alloca i64, align 8
+  %14 = alloca i64, align 8
+  %15 = alloca i64, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store i32 %2, ptr %7, align 4
+  %16 = load ptr, ptr %6, align 8
+  %17 = getelementptr inbounds %struct.launch, ptr %16, i32 0, i32 3
+  %18 = load atomic i64, ptr %17 acquire, align 8
+  store i64 %18, ptr %9, align 8
+  %19 = load i64, ptr %9, align 8
+  store i64 %19, ptr %8, align 8
+  br label %20
 
-17:                                               ; preds = %49, %2
-  %18 = load i64, ptr %6, align 8
-  %19 = load ptr, ptr %5, align 8
-  %20 = getelementptr inbounds %struct.launch, ptr %19, i32 0, i32 2
-  %21 = load i64, ptr %20, align 16
-  %22 = icmp sge i64 %18, %21
-  br i1 %22, label %23, label %24
+20:                                               ; preds = %52, %3
+  %21 = load i64, ptr %8, align 8
+  %22 = load ptr, ptr %6, align 8
+  %23 = getelementptr inbounds %struct.launch, ptr %22, i32 0, i32 2
+  %24 = load i64, ptr %23, align 16
+  %25 = icmp sge i64 %21, %24
+  br i1 %25, label %26, label %27
 
-23:                                               ; preds = %17
-  store i32 0, ptr %3, align 4
-  br label %71
+26:                                               ; preds = %20
+  store i32 0, ptr %4, align 4
+  br label %100
 
-24:                                               ; preds = %17
-  %25 = load i64, ptr %6, align 8
-  %26 = add nsw i64 %25, 1
-  %27 = load ptr, ptr %5, align 8
-  %28 = getelementptr inbounds %struct.launch, ptr %27, i32 0, i32 2
-  %29 = load i64, ptr %28, align 16
-  %30 = load i64, ptr %6, align 8
-  %31 = sub nsw i64 %29, %30
-  %32 = sub nsw i64 %31, 1
-  %33 = load ptr, ptr %4, align 8
-  %34 = getelementptr inbounds %struct.engine, ptr %33, i32 0, i32 0
-  %35 = load i64, ptr %34, align 64
-  %36 = mul nsw i64 2, %35
-  %37 = sdiv i64 %32, %36
-  %38 = add nsw i64 %26, %37
-  store i64 %38, ptr %8, align 8
-  br label %39
+27:                                               ; preds = %20
+  %28 = load i64, ptr %8, align 8
+  %29 = add nsw i64 %28, 1
+  %30 = load ptr, ptr %6, align 8
+  %31 = getelementptr inbounds %struct.launch, ptr %30, i32 0, i32 2
+  %32 = load i64, ptr %31, align 16
+  %33 = load i64, ptr %8, align 8
+  %34 = sub nsw i64 %32, %33
+  %35 = sub nsw i64 %34, 1
+  %36 = load ptr, ptr %5, align 8
+  %37 = getelementptr inbounds %struct.engine, ptr %36, i32 0, i32 0
+  %38 = load i64, ptr %37, align 64
+  %39 = mul nsw i64 2, %38
+  %40 = sdiv i64 %35, %39
+  %41 = add nsw i64 %29, %40
+  store i64 %41, ptr %10, align 8
+  br label %42
 
-39:                                               ; preds = %24
-  %40 = load ptr, ptr %5, align 8
-  %41 = getelementptr inbounds %struct.launch, ptr %40, i32 0, i32 3
-  %42 = load i64, ptr %8, align 8
-  store i64 %42, ptr %9, align 8
-  %43 = load i64, ptr %6, align 8
-  %44 = load i64, ptr %9, align 8
-  %45 = cmpxchg weak ptr %41, i64 %43, i64 %44 acq_rel acquire, align 8
-  %46 = extractvalue { i64, i1 } %45, 0
-  %47 = extractvalue { i64, i1 } %45, 1
-  br i1 %47, label %49, label %48
+42:                                               ; preds = %27
+  %43 = load ptr, ptr %6, align 8
+  %44 = getelementptr inbounds %struct.launch, ptr %43, i32 0, i32 3
+  %45 = load i64, ptr %10, align 8
+  store i64 %45, ptr %11, align 8
+  %46 = load i64, ptr %8, align 8
+  %47 = load i64, ptr %11, align 8
+  %48 = cmpxchg weak ptr %44, i64 %46, i64 %47 acq_rel acquire, align 8
+  %49 = extractvalue { i64, i1 } %48, 0
+  %50 = extractvalue { i64, i1 } %48, 1
+  br i1 %50, label %52, label %51
 
-48:                                               ; preds = %39
-  store i64 %46, ptr %6, align 8
-  br label %49
+51:                                               ; preds = %42
+  store i64 %49, ptr %8, align 8
+  br label %52
 
-49:                                               ; preds = %48, %39
-  %50 = zext i1 %47 to i8
-  store i8 %50, ptr %10, align 1
-  %51 = load i8, ptr %10, align 1
-  %52 = trunc i8 %51 to i1
-  %53 = xor i1 %52, true
-  br i1 %53, label %17, label %54
+52:                                               ; preds = %51, %42
+  %53 = zext i1 %50 to i8
+  store i8 %53, ptr %12, align 1
+  %54 = load i8, ptr %12, align 1
+  %55 = trunc i8 %54 to i1
+  %56 = xor i1 %55, true
+  br i1 %56, label %20, label %57
 
-54:                                               ; preds = %49
-  %55 = load ptr, ptr %5, align 8
-  %56 = getelementptr inbounds %struct.launch, ptr %55, i32 0, i32 0
-  %57 = load ptr, ptr %56, align 64
-  %58 = load ptr, ptr %5, align 8
-  %59 = getelementptr inbounds %struct.launch, ptr %58, i32 0, i32 1
-  %60 = load ptr, ptr %59, align 8
-  %61 = load i64, ptr %6, align 8
-  %62 = load i64, ptr %8, align 8
-  call void %57(ptr noundef %60, i64 noundef %61, i64 noundef %62)
-  %63 = load ptr, ptr %5, align 8
-  %64 = getelementptr inbounds %struct.launch, ptr %63, i32 0, i32 4
-  %65 = load i64, ptr %8, align 8
-  %66 = load i64, ptr %6, align 8
-  %67 = sub nsw i64 %65, %66
-  store i64 %67, ptr %11, align 8
-  %68 = load i64, ptr %11, align 8
-  %69 = atomicrmw add ptr %64, i64 %68 release, align 8
-  store i64 %69, ptr %12, align 8
-  %70 = load i64, ptr %12, align 8
-  store i32 1, ptr %3, align 4
-  br label %71
+57:                                               ; preds = %52
+  %58 = load i32, ptr %7, align 4
+  %59 = icmp ne i32 %58, 0
+  br i1 %59, label %60, label %67
 
-71:                                               ; preds = %54, %23
-  %72 = load i32, ptr %3, align 4
-  ret i32 %72
+60:                                               ; preds = %57
+  %61 = load ptr, ptr %5, align 8
+  %62 = getelementptr inbounds %struct.engine, ptr %61, i32 0, i32 11
+  %63 = load ptr, ptr %62, align 8
+  %64 = icmp ne ptr %63, null
+  br i1 %64, label %65, label %67
+
+65:                                               ; preds = %60
+  %66 = call i64 @cpu_clock()
+  br label %68
+
+67:                                               ; preds = %60, %57
+  br label %68
+
+68:                                               ; preds = %67, %65
+  %69 = phi i64 [ %66, %65 ], [ 0, %67 ]
+  store i64 %69, ptr %13, align 8
+  %70 = load ptr, ptr %6, align 8
+  %71 = getelementptr inbounds %struct.launch, ptr %70, i32 0, i32 0
+  %72 = load ptr, ptr %71, align 64
+  %73 = load ptr, ptr %6, align 8
+  %74 = getelementptr inbounds %struct.launch, ptr %73, i32 0, i32 1
+  %75 = load ptr, ptr %74, align 8
+  %76 = load i64, ptr %8, align 8
+  %77 = load i64, ptr %10, align 8
+  call void %72(ptr noundef %75, i64 noundef %76, i64 noundef %77)
+  %78 = load i64, ptr %13, align 8
+  %79 = icmp ne i64 %78, 0
+  br i1 %79, label %80, label %91
+
+80:                                               ; preds = %68
+  %81 = load ptr, ptr %5, align 8
+  %82 = load ptr, ptr %6, align 8
+  %83 = load ptr, ptr %5, align 8
+  %84 = getelementptr inbounds %struct.engine, ptr %83, i32 0, i32 5
+  %85 = load ptr, ptr %84, align 8
+  %86 = ptrtoint ptr %82 to i64
+  %87 = ptrtoint ptr %85 to i64
+  %88 = sub i64 %86, %87
+  %89 = sdiv exact i64 %88, 64
+  %90 = load i64, ptr %13, align 8
+  call void @note(ptr noundef %81, i64 noundef -1, i64 noundef %89, i64 noundef %90)
+  br label %91
+
+91:                                               ; preds = %80, %68
+  %92 = load ptr, ptr %6, align 8
+  %93 = getelementptr inbounds %struct.launch, ptr %92, i32 0, i32 4
+  %94 = load i64, ptr %10, align 8
+  %95 = load i64, ptr %8, align 8
+  %96 = sub nsw i64 %94, %95
+  store i64 %96, ptr %14, align 8
+  %97 = load i64, ptr %14, align 8
+  %98 = atomicrmw add ptr %93, i64 %97 release, align 8
+  store i64 %98, ptr %15, align 8
+  %99 = load i64, ptr %15, align 8
+  store i32 1, ptr %4, align 4
+  br label %100
+
+100:                                              ; preds = %91, %26
+  %101 = load i32, ptr %4, align 4
+  ret i32 %101
 }
 
 define internal void @spin(i64 noundef %0) {
@@ -1572,5 +1717,7 @@ define internal void @spin(i64 noundef %0) {
 }
 
 declare i32 @sched_yield()
+
+declare ptr @pthread_self()
 
 declare i32 @pthread_cond_wait(ptr noundef, ptr noundef)

@@ -20,6 +20,8 @@ Words = NDArray[numpy.int64]
 LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
 PLACE_WORDS, CARRY_WORDS, CONTROL_WORDS = 6, 4, 18
 LAUNCH_BUFFERS, LAUNCH_CONTROL = 1, 5
+TASK_ORDER = 4
+SPAN_WORDS, ENGINE_SPANS, ENGINE_SPAN_COUNT = 5, 11, 13
 NOT_YET = -1
 """The allocation of slots that a run sets."""
 PER_RUN = ("input", "output", "arena")
@@ -185,9 +187,17 @@ class Tables:
     """A plan bound to buffers: the memory of one engine of executor.c, at `address`."""
 
     def __init__(
-        self, plan: ScheduleTables, kinds: Sequence[str], bases: Sequence[int], threads: int
+        self,
+        plan: ScheduleTables,
+        kinds: Sequence[str],
+        bases: Sequence[int],
+        threads: int,
+        most_spans: int = 0,
     ):
-        """`kinds` and `bases` (ignored for those PER_RUN) have one entry an allocation."""
+        """`kinds` and `bases` (ignored for those PER_RUN) have one entry an allocation.
+
+        Runs are timed if there is place for `most_spans`.
+        """
         self._plan = plan
         streams, tasks, launches = (_copy(t) for t in (plan.streams, plan.tasks, plan.launches))
         allocation, offset = plan.slots[:, 0], plan.slots[:, 1]
@@ -202,7 +212,19 @@ class Tables:
         self._owned += (plan.places, plan.carries)
         head = [threads, len(streams), len(bindings), *map(address, self._owned)]
         self._engine[0, : len(head)] = head
+        self._spans = _words([], SPAN_WORDS, most_spans)
+        if most_spans:
+            place = slice(ENGINE_SPANS, ENGINE_SPANS + 2)
+            self._engine[0, place] = address(self._spans), most_spans
         self.address = address(self._engine)
+
+    def forget_spans(self) -> None:
+        """Begin a new list of spans; no run may be under way."""
+        self._engine[0, ENGINE_SPAN_COUNT] = 0
+
+    def spans(self) -> Words:
+        """A row for each span of the last run: task, launch (one is -1), thread, start and end."""
+        return self._spans[: self._engine[0, ENGINE_SPAN_COUNT]].copy()
 
 
 def _bindings(allocation: Words, offset: Words, kinds: Sequence[str]) -> Words:

@@ -15,6 +15,7 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.kernels import Calls, has_indirect_entries
+from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
@@ -267,7 +268,7 @@ class GpuExecutor:
         integer or any library's stream; the default is ordered with the legacy default stream.
         Device buffers must live until the run has ended; host inputs are copied at once.
         """
-        with self._lock:
+        with self._lock, profiled(f"flowloom run {self.schedule.name}"):
             if self._closed:
                 raise DeviceError("this executor is closed: make another with module.executor()")
             self._driver.make_current()
@@ -296,7 +297,8 @@ class GpuExecutor:
             self._poison(placement, stream)
         if self._ready is None or self._ready[0] is not placement:
             self._ready = placement, self._runner(placement, stream)
-        self._ready[1].run(stream)
+        with profiled(f"flowloom launch {self.settings.mode}"):
+            self._ready[1].run(stream)
         for copy in placement.copies_out:
             self._driver.copy(*copy, stream)
         event = self._events[self._runs % EVENTS]

@@ -6,11 +6,13 @@ long, does not.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
+from compiler.progress import kernel_progress
 from compiler.schedule import KernelSpec
 from compiler.target.target import GpuTarget
 
@@ -24,7 +26,7 @@ def build_in_threads(
     """
 
     def compiled(group: Group, kernel: CudaKernel) -> KernelSpec:
-        with naming(group):
+        with naming(group), kernel_progress(group.name):
             return compile_kernel(group, kernel, target)
 
     running: dict[Future[KernelSpec], Group] = {}
@@ -33,7 +35,7 @@ def build_in_threads(
         for group in groups:
             with naming(group):
                 kernel = generate_entries(group, target)
-            running[pool.submit(compiled, group, kernel)] = group
+            running[pool.submit(copy_context().run, compiled, group, kernel)] = group
             for done in [future for future in running if future.done()]:
                 yield running.pop(done), done.result()
         for done in as_completed(running):

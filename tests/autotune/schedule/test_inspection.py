@@ -92,7 +92,7 @@ def test_a_trace_without_a_device_is_predicted_and_says_so(
     assert "not measured" in capsys.readouterr().out
 
 
-def test_the_cpu_has_no_choice_and_a_predicted_trace(
+def test_the_cpu_has_no_choice_and_a_measured_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     compiler.compile(fakes.model(), threads=1).save(tmp_path / "built")
@@ -101,7 +101,11 @@ def test_the_cpu_has_no_choice_and_a_predicted_trace(
     path = tmp_path / "trace.json"
     assert main(["trace", str(tmp_path / "built"), "-o", str(path)]) == 0
     assert len(slices(path, 1)) == len(compiler.load(tmp_path / "built").schedule.tasks)
-    assert not slices(path, 2)
+    measured = [one for one in slices(path, 2) if not one["name"].startswith("helps ")]
+    assert [one["args"]["task"] for one in measured] == list(range(len(slices(path, 1))))
+    assert "measured by the executor" in capsys.readouterr().out
+    counted = [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "C"]
+    assert {*counted} == {"arena bytes in use", "tasks ready"}
 
 
 @pytest.mark.parametrize(

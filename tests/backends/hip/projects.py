@@ -74,7 +74,7 @@ def generated(network: ModelProto, target: str) -> Build:
     with (
         patch("compiler.kernels.gpu.hip_kernel.compile_hip", lambda *_: b""),  # pyright: ignore
         patch("compiler.kernels.build.hip_generator", str),
-        patch("compiler.build._with_library", lambda built, cache: built),  # pyright: ignore
+        patch("compiler.build.with_library", lambda built, cache: built),  # pyright: ignore
     ):
         return build_model(network, None, Settings(target, jobs=1))
 

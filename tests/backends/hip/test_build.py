@@ -125,7 +125,7 @@ def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
         with (
             patch("compiler.kernels.gpu.hip_kernel.compile_hip", compile_object),
             patch("compiler.kernels.build.hip_generator", lambda mark=mark: mark),
-            patch("compiler.build._with_library", lambda built, cache: built),  # pyright: ignore
+            patch("compiler.build.with_library", lambda built, cache: built),  # pyright: ignore
         ):
             build(model("image"), None, Settings(f"hip:{target}:fp32", cache=cache, jobs=1))
         counts.append(len(built))

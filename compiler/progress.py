@@ -1,0 +1,99 @@
+"""Events of long work, for listeners that show how far it is; there are none by default."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from threading import Lock
+from time import perf_counter
+
+
+@dataclass(frozen=True, slots=True)
+class PassBegan:
+    """A pass of the pipeline begins."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassEnded:
+    """A pass has ended, after so many seconds with its verification."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsBegan:
+    """So many kernels will be built; others were in the cache."""
+
+    missing: int
+    cached: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBegan:
+    """A kernel's compilation begins; several may be under way at once."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEnded:
+    """A kernel is compiled, after so many seconds."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A step of a compilation, such as `kernels`, has ended."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Work without parts begins, described in a line."""
+
+    text: str
+
+
+ProgressEvent = (
+    PassBegan | PassEnded | KernelsBegan | KernelBegan | KernelEnded | StepEnded | Announcement
+)
+Listener = Callable[[ProgressEvent], None]
+"""Takes events, one at a time; they may come from other threads than the caller's."""
+
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+_LOCK = Lock()
+
+
+@contextmanager
+def listening(*listeners: Listener | None) -> Generator[None, None, None]:
+    """Let listeners hear of the work in the block, besides those that do already."""
+    added = tuple(listener for listener in listeners if listener is not None)
+    token = _LISTENERS.set((*_LISTENERS.get(), *added))
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
+
+
+def notify(event: ProgressEvent) -> None:
+    """Pass an event to every listener."""
+    if listeners := _LISTENERS.get():
+        with _LOCK:
+            for listener in listeners:
+                listener(event)
+
+
+@contextmanager
+def kernel_progress(name: str) -> Generator[None, None, None]:
+    """Events around the compilation of a kernel; none at the end if it fails."""
+    start = perf_counter()
+    notify(KernelBegan(name))
+    yield
+    notify(KernelEnded(name, perf_counter() - start))

@@ -1,0 +1,1 @@
+"""`flowloom bisect`: the pass, kernel or pair of tasks after which outputs are wrong."""

@@ -1,0 +1,103 @@
+"""The smallest part of a model that still shows a difference, by delta debugging."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from compiler.backends.memory import Array
+from compiler.errors import FlowloomError
+from compiler.tools.bisect.extract import Extractor, ReproModel, whole_model
+from compiler.tools.bisect.finding import Finding
+from compiler.tools.bisect.search import Question, search_cause
+
+Chosen = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A part of a model that shows the difference, its finding, and how many parts were tried."""
+
+    part: ReproModel
+    finding: Finding
+    nodes: int
+    tried: int
+
+
+def minimal(
+    whole: Sequence[int], shows: Callable[[Chosen], bool], time_left: Callable[[], bool]
+) -> Chosen:
+    """A part of a sequence that shows something and, given time, no longer does with one less.
+
+    Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin; the
+    whole is known to show it.
+    """
+    kept, parts = tuple(whole), 2
+    while len(kept) > 1 and time_left():
+        size = -(-len(kept) // parts)
+        chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
+        rests = [tuple(i for i in kept if i not in chunk) for chunk in chunks]
+        tries = (*chunks, *rests) if len(chunks) > 2 else chunks
+        found = next((one for one in tries if time_left() and one and shows(one)), None)
+        if found is not None:
+            parts = 2 if found in chunks else max(2, len(chunks) - 1)
+            kept = found
+        elif size == 1:
+            break
+        else:
+            parts = min(2 * parts, len(kept))
+    return kept
+
+
+def reduced_model(
+    question: Question, inputs: Mapping[str, Array], finding: Finding, seconds: float
+) -> Reduced | None:
+    """The smallest part of the model that has the finding's cause; None if no part shows it.
+
+    The nodes that the finding names are tried first. Takes about as long as it is given. Raises
+    Refusal if onnxruntime cannot compute the values between nodes.
+    """
+    end = perf_counter() + seconds
+    extractor = Extractor(whole_model(question.model), inputs)
+    trial = _Trials(question, extractor, finding)
+
+    def time_left() -> bool:
+        return perf_counter() < end
+
+    named = [i for i, node in enumerate(extractor.nodes) if node.name in finding.nodes]
+    start = next(
+        (c for c in (named, range(len(extractor.nodes))) if c and trial.shows(tuple(c))), None
+    )
+    if start is None:
+        return None
+    kept = minimal(start, trial.shows, time_left)
+    part, found = trial.found[kept]
+    return Reduced(part, found, len(kept), trial.tried)
+
+
+class _Trials:
+    """Searches parts of a model, and keeps those that have the cause."""
+
+    def __init__(self, question: Question, extractor: Extractor, finding: Finding):
+        self._question, self._extractor, self._finding = question, extractor, finding
+        self.found: dict[Chosen, tuple[ReproModel, Finding]] = {}
+        self.tried = 0
+
+    def shows(self, chosen: Chosen) -> bool:
+        """Whether the model of some nodes has the cause."""
+        self.tried += 1
+        try:
+            part = self._extractor.part(chosen)
+            given: dict[str, Any] = {
+                **self._question.arguments,
+                "input_shapes": {},
+                "dump_ir": None,
+            }
+            asked = replace(self._question, model=part.model, inputs=part.inputs, arguments=given)
+            found = search_cause(asked).finding
+        except FlowloomError:
+            return False  # the part is not a model that compiles
+        if found is None or not self._finding.same_cause(found):
+            return False
+        self.found[chosen] = (part, found)
+        return True

@@ -1,0 +1,211 @@
+"""The search for what makes outputs wrong: import, passes, kernels, then the schedule."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from xdsl.dialects.builtin import ModuleOp
+
+import compiler
+from compiler.backends.memory import Array
+from compiler.errors import ScheduleError
+from compiler.frontend.export import graph_of
+from compiler.frontend.interpreter import interpret
+from compiler.ir.types import dtype_of, shape_of
+from compiler.pipeline import Snapshot, watching
+from compiler.schedule import IN_RANGE, Allocation
+from compiler.target.target import parse_target
+from compiler.tools.bisect.finding import Finding
+from compiler.tools.bisect.steps import (
+    StepRecorder,
+    compare_doubles,
+    first_wrong_step,
+    operators_after,
+    worst_of,
+)
+from compiler.tools.bisect.waits import ScheduleRuns, missing_wait
+from compiler.tools.checking.module import CheckedModule, CheckedRun
+from compiler.tools.inputs import random_arrays
+from compiler.tools.reference import Refusal, run_onnxruntime
+from compiler.verify.happens_before import check_schedule
+from compiler.verify.structure import describe_task
+
+ReferenceName = Literal["onnxruntime", "interpreter"]
+
+ReportLine = Callable[[str], None]
+"""Takes each line of the story."""
+
+INVALID = re.compile(r"the schedule is invalid after pass '([^']*)': (.*)", re.DOTALL)
+"""The verifier's error; the pass and what is wrong."""
+
+PAIR = re.compile(r"make task (\d+) wait for task (\d+)")
+"""The pair of tasks in the error of a race, the later one first."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A model, its inputs (None for random ones) and how it is compiled."""
+
+    model: Any
+    inputs: Mapping[str, Array] | None
+    arguments: Mapping[str, Any]
+    reference: ReferenceName = "onnxruntime"
+    seed: int = 0
+    runs: int = 8
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The finding of a search, the inputs that it used, and the IR after each step."""
+
+    finding: Finding | None
+    inputs: Mapping[str, Array]
+    steps: list[Snapshot]
+    target: str = ""
+
+
+def _silent(line: str) -> None:
+    del line
+
+
+def search_cause(question: Question, report: ReportLine = _silent) -> Answer:
+    """Find what makes a model's outputs wrong; `report` gets a line for each part of the search.
+
+    Raises what `compiler.compile` does, but for a schedule with a race, which is a finding, and
+    Refusal if onnxruntime cannot run the model.
+    """
+    recorder = StepRecorder()
+    given: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
+    module, broken = None, None
+    with watching(recorder.watch):
+        try:
+            module = cast(CheckedModule, compiler.compile(question.model, **given))
+        except ScheduleError as error:
+            broken = invalid_schedule(str(error))
+            if broken is None:
+                raise
+    steps = recorder.steps({} if module is None else module.kernels)
+    inputs = question.inputs or inputs_of(steps[0].module, question.seed)
+    target = given["target"] if module is None else module.target
+    return Answer(_judged(question, steps, inputs, module, broken, report), inputs, steps, target)
+
+
+def _judged(
+    question: Question,
+    steps: list[Snapshot],
+    inputs: Mapping[str, Array],
+    module: CheckedModule | None,
+    broken: Finding | None,
+    report: ReportLine,
+) -> Finding | None:
+    expected = reference_outputs(question, steps[0], inputs)
+    passes = [step.name for step in steps if step.name not in ("import", "kernels")]
+    if (wrong := first_wrong_step(steps, inputs, expected)) is not None:
+        step, comparison = wrong
+        cause = "import" if step.name == "import" else "pass"
+        report(f"passes    the IR differs after '{step.name}': {worst_of(comparison)}")
+        return Finding(
+            cause=cause,
+            name=step.name,
+            difference=worst_of(comparison),
+            operators=operators_after(step),
+        )
+    report(f"passes    {len(passes)} passes: the IR computes what {question.reference} does")
+    if module is None:
+        assert broken is not None
+        report(f"schedule  {broken.difference}")
+        return broken
+    return _after_passes(question, module, inputs, expected, report)
+
+
+def _after_passes(
+    question: Question,
+    module: CheckedModule,
+    inputs: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    report: ReportLine,
+) -> Finding | None:
+    checked = module.check_tasks(inputs)
+    if (found := wrong_kernel(checked)) is not None:
+        report(f"kernels   {found.difference}")
+        return found
+    report(f"kernels   {len(checked.checks)} tasks, one by one: as the interpreter, within bounds")
+    if (found := wrong_schedule(module, inputs, checked, question.runs)) is not None:
+        report(f"schedule  {found.difference}")
+        return found
+    report(
+        f"schedule  verified; {question.runs} whole runs give the same bits as one task at a time"
+    )
+    total = compare_doubles(checked.outputs, expected, parse_target(module.target).precision)
+    if total.passed:
+        return None
+    report(f"outputs   {worst_of(total)}")
+    return Finding(cause="rounding", difference=worst_of(total))
+
+
+def invalid_schedule(message: str) -> Finding | None:
+    """The finding in the verifier's error after a pass; None for other errors of schedules."""
+    if (match := INVALID.search(message)) is None:
+        return None
+    pair = PAIR.search(match[2])
+    tasks = (int(pair[2]), int(pair[1])) if pair is not None else ()
+    return Finding(cause="schedule", name=match[1], difference=match[2], tasks=tasks)
+
+
+def wrong_kernel(checked: CheckedRun) -> Finding | None:
+    """The first task whose kernel computes something else than its operators."""
+    for check in checked.checks:
+        if not check.passed:
+            return Finding(
+                cause="kernel",
+                name=check.kernel,
+                difference=f"{check}: {check.worst}",
+                operators=check.operators,
+                nodes=check.nodes,
+                tasks=(check.task,),
+            )
+    return None
+
+
+def wrong_schedule(
+    module: CheckedModule, inputs: Mapping[str, Array], checked: CheckedRun, runs: int
+) -> Finding | None:
+    """The race that the verifier finds, or the wait without which runs give other bits."""
+    schedule = module.schedule
+    try:
+        check_schedule(schedule)
+    except ScheduleError as error:
+        return invalid_schedule(f"the schedule is invalid after pass '': {error}")
+    whole = ScheduleRuns(module, inputs, runs)
+    if not whole.differs(schedule, checked.outputs):
+        return None
+    pair = missing_wait(schedule, lambda other: whole.differs(other, checked.outputs))
+    if pair is None:
+        text = "a whole run differs from one task at a time, even with all tasks in a line"
+        return Finding(cause="schedule", difference=text)
+    earlier, later = (f"task {index} {describe_task(schedule, index)}" for index in pair)
+    nodes = schedule.tasks[pair[0]].nodes + schedule.tasks[pair[1]].nodes
+    text = f"runs give other bits unless {later} waits for {earlier}"
+    return Finding(cause="schedule", difference=text, nodes=nodes, tasks=pair)
+
+
+def reference_outputs(
+    question: Question, imported: Snapshot, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The outputs to compare with: onnxruntime's, or those of the imported IR in float64."""
+    if question.reference == "onnxruntime":
+        try:
+            return run_onnxruntime(question.model, inputs)
+        except Refusal as error:
+            raise Refusal(f"{error}; compare with --reference interpreter instead") from error
+    found = interpret(imported.module, imported.weights, inputs, precise=True)
+    return {name: array for name, array in found.items() if not name.startswith(IN_RANGE)}
+
+
+def inputs_of(module: ModuleOp, seed: int) -> dict[str, Array]:
+    """Random inputs of an imported graph, as `flowloom run` draws them."""
+    graph = graph_of(module)
+    values = zip(graph.input_names, graph.body.block.args, strict=True)
+    specs = [Allocation("input", n.data, dtype_of(v.type), shape_of(v.type)) for n, v in values]
+    return random_arrays(specs, seed)

@@ -1,0 +1,77 @@
+"""Measured times of the tasks of a module, on the CPU and on GPUs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from compiler.backends.cpu.driver import CpuExecutable
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.hip.executable import HipExecutable
+from compiler.errors import DeviceError
+from compiler.module import Module
+from compiler.target.target import parse_target
+
+
+class TaskTime(NamedTuple):
+    """When a task ran, in nanoseconds from the start of the run, on a thread or a stream."""
+
+    thread: int
+    start: float
+    end: float
+
+
+class HelpTime(NamedTuple):
+    """When a thread executed blocks of a task that another one ran."""
+
+    task: int
+    thread: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """The times of all tasks in launch order, or None and why there are none; helpers' on CPUs."""
+
+    times: Sequence[TaskTime] | None
+    note: str
+    help: Sequence[HelpTime] = ()
+
+
+def measured_times(module: Module, inputs: Mapping[str, Any]) -> list[TaskTime] | None:
+    """Each task's thread (on a GPU its stream), start and end, in ns; None without the device.
+
+    The run of median length of 15 is taken. GPUs run on random data instead of the inputs.
+    """
+    times = measured_run(module, inputs).times
+    return None if times is None else list(times)
+
+
+def measured_run(module: Module, inputs: Mapping[str, Any]) -> MeasuredRun:
+    """The times of all tasks in a run, if the module's device is there, and how it ran."""
+    try:
+        executable = module.executable
+        if isinstance(executable, CpuExecutable):
+            return _on_cpu(executable, inputs, len(module.schedule.tasks))
+        assert isinstance(executable, GpuExecutable | HipExecutable)
+        spans = executable.timeline()
+    except DeviceError as error:
+        return MeasuredRun(None, f"not measured: {error}")
+    streams = (task.stream for task in module.schedule.tasks)
+    times = [TaskTime(s, span.start, span.end) for s, span in zip(streams, spans, strict=True)]
+    return MeasuredRun(times, "measured in mode streams with timing events, which lengthen the run")
+
+
+def _on_cpu(executable: CpuExecutable, inputs: Mapping[str, Any], tasks: int) -> MeasuredRun:
+    spans = executable.timeline(inputs)
+    own = {
+        span.task: TaskTime(span.thread, span.start, span.end) for span in spans if not span.helps
+    }
+    helped = [HelpTime(s.task, s.thread, s.start, s.end) for s in spans if s.helps]
+    note = f"measured by the executor, threads: {executable.threads}"
+    return MeasuredRun([own[task] for task in range(tasks)], note, helped)
+
+
+def is_cpu(module: Module) -> bool:
+    """Whether the rows of a measured run are threads of the CPU."""
+    return parse_target(module.target).backend == "cpu"
