@@ -221,6 +221,23 @@ class Module:
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"
 
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table, and the predicted timeline.
+
+        The prediction needs the compiler's libraries, which a loaded module runs without.
+        """
+        from compiler.display.html import schedule_html
+
+        rows, spans = {"target": self.target}, None
+        try:
+            from compiler.prediction import gap, prediction
+
+            found = prediction(self)
+            spans, time = found.spans, gap(self, found)
+        except ImportError as error:
+            time = f"not predicted: {error.name} is missing"
+        return schedule_html(self.schedule, rows, {"time": time}, spans)
+
 
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:
     """Load a saved module after verifying its files, its schedule and this host.

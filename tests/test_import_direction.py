@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "compiler"
-LEAVES = {"schedule", "control", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"}
+LEAVES = {
+    *("schedule", "control", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"),
+    "display",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set[str]() for leaf in LEAVES},
     "target": set(),
@@ -43,7 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends/hip": {"backends", "backends/cpu", "backends/gpu", "target", "verify"},
     "backends/emu": {"backends", "backends/gpu", "emulator", "target"},
     "export": {"backends", "backends/gpu", "scheduling", "target", "verify"},
-    "module": {"backends", "export"},
+    "prediction": {"autotune/schedule", "graph", "scheduling", "target"},
+    "module": {"backends", "export", "prediction"},
     "user_passes": {"passes"},
     "pipeline": {"ir", "graph", "passes", "verify", "user_passes"},
     "autotune": {"backends", "backends/gpu"},
@@ -99,6 +103,7 @@ WITHOUT_XDSL = (
     "scheduling",
     "backends",
     "export",
+    "display",
     "module",
 )
 

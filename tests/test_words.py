@@ -15,6 +15,7 @@ ROOMS = (
     "benchmarks",
     "examples",
     "compiler/*.py",
+    "compiler/display",
     *(
         f"compiler/{room}"
         for room in (
