@@ -183,6 +183,21 @@ class Module:
         """
         return self.executable.executor(**options)
 
+    def with_options(self, **options: Any) -> "Module":
+        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
+        kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
+        return Module(
+            self.target,
+            self.schedule,
+            self.kernels,
+            self._weights,
+            requirements=self.requirements,
+            build_seconds=self.build_seconds,
+            choice=self.choice,
+            library=self._library,
+            **(kept | options),
+        )
+
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the artifact that `compiler.load` reads; replaces an older one atomically.
 

@@ -70,6 +70,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
         *("build", "export", "frontend", "kernels", "module", "pipeline", "target"),
     },
+    "session": {
+        *("backends", "backends/cuda", "backends/emu", "backends/gpu", "backends/hip"),
+        *("frontend", "module"),
+    },
+    "backend": {"session"},
     "autotune/kernels": {
         *(
             "autotune",
@@ -86,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """The imports that each room, sub-room or file may have besides itself and the leaves."""
 SUBROOMS = {room for room in MAY_IMPORT if "/" in room}
 ONLY_IMPORTER = {
-    "onnx": {"frontend", "program", "tools"},
+    "onnx": {"backend", "frontend", "program", "session", "tools"},
     "tvm": {"kernels"},
     "tvm_ffi": {"kernels"},
 }

@@ -16,6 +16,7 @@ ROOMS = (
     "examples",
     "compiler/*.py",
     "compiler/display",
+    "compiler/session",
     *(
         f"compiler/{room}"
         for room in (
