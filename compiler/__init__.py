@@ -19,6 +19,7 @@ from compiler.errors import (
     InputDataError,
     InvalidArgument,
     KernelError,
+    MissingExtraError,
     ModelError,
     OpenShapeError,
     PipelineError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import onnx
     from xdsl.passes import ModulePass
 
+    from compiler.interop.entry import from_torch
     from compiler.pipeline import DEFAULT_PIPELINE
     from compiler.session.inference_session import InferenceSession
     from compiler.session.io_binding import IOBinding
@@ -70,6 +72,7 @@ __all__ = [
     "InputDataError",
     "InvalidArgument",
     "KernelError",
+    "MissingExtraError",
     "ModelError",
     "ModelMetadata",
     "Module",
@@ -83,6 +86,7 @@ __all__ = [
     "ShapeError",
     "UnsupportedOperatorError",
     "compile",
+    "from_torch",
     "get_all_providers",
     "get_available_providers",
     "get_device",
@@ -103,6 +107,7 @@ _HOMES = {
     "RunOptions": "compiler.session.options",
     "SessionOptions": "compiler.session.options",
     "backend": "compiler.backend",
+    "from_torch": "compiler.interop.entry",
     "get_all_providers": "compiler.session.providers",
     "get_available_providers": "compiler.session.providers",
     "get_device": "compiler.session.providers",

@@ -28,6 +28,10 @@ class InvalidArgument(ShapeError, ValueError, RuntimeError):
     """
 
 
+class MissingExtraError(FlowloomError, ImportError):
+    """An optional package is missing; the message names the extra that installs it."""
+
+
 class OpenShapeError(ShapeError):
     """A dimension is known only at run time, where a static shape is needed."""
 

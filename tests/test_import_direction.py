@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("frontend", "module"),
     },
     "backend": {"session"},
+    "interop": {"backends", "module"},
     "autotune/kernels": {
         *(
             "autotune",
@@ -92,6 +93,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 SUBROOMS = {room for room in MAY_IMPORT if "/" in room}
 ONLY_IMPORTER = {
     "onnx": {"backend", "frontend", "program", "session", "tools"},
+    "torch": {"interop"},
+    "onnxscript": {"interop"},
     "tvm": {"kernels"},
     "tvm_ffi": {"kernels"},
 }

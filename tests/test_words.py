@@ -16,6 +16,7 @@ ROOMS = (
     "examples",
     "compiler/*.py",
     "compiler/display",
+    "compiler/interop",
     "compiler/session",
     *(
         f"compiler/{room}"
