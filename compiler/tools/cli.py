@@ -13,6 +13,7 @@ from typing import Any
 from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
+from compiler.tools.completion import add_completion
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
 """The help of an argument that names a model."""
@@ -251,6 +252,8 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("cache", help="the kernel cache")
     each.add_argument("action", choices=("status", "clear"))
     each.set_defaults(command=commands.cache_command)
+
+    add_completion(add, parser)
     return parser
 
 
