@@ -161,6 +161,32 @@ def test_what_is_compiled_in_cannot_be_fed():
         session.run(None, feed)
 
 
+@pytest.mark.parametrize(
+    ("outputs", "feed", "message"),
+    [
+        (["Z"], {"X": X}, "no output 'Z'; its outputs are Y"),
+        (None, {}, "inputs 'X' are missing; given were none"),
+        (None, {"X": X, "Z": X}, "no input 'Z'; its inputs are X"),
+        (None, {"X": X.astype(np.float64)}, "'X' is float64, and the model takes float32"),
+        (None, {"X": X[0]}, "'X' has 1 dimensions, [2], and the model takes 2, [3, 2]"),
+        (None, {"X": X[:2]}, "dimension 0 of the input 'X' is 2, and the model takes 3"),
+        (None, {"X": "text"}, "'X' is a str: pass an array"),
+    ],
+)
+def test_calls_that_do_not_fit_the_model_are_refused(outputs: Any, feed: Any, message: str):
+    session = compiler.InferenceSession(MUL)
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        session.run(outputs, feed)
+
+
+def test_a_module_is_loaded_with_other_options():
+    module = compiler.InferenceSession(MUL).module
+    again = module.with_options(threads=1)
+    assert again.threads == 1
+    assert again.schedule is module.schedule
+    np.testing.assert_array_equal(again.run({"X": X})["Y"], EXPECTED)
+
+
 def test_bindings_check_names_types_and_shapes():
     session = compiler.InferenceSession(MUL)
     binding = session.io_binding()
