@@ -6,6 +6,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from compiler.errors import (
     DifferenceError,
     FlowloomError,
     InputDataError,
+    InvalidArgument,
     KernelError,
+    MissingExtraError,
     ModelError,
     OpenShapeError,
     PipelineError,
@@ -34,8 +37,26 @@ if TYPE_CHECKING:
     import onnx
     from xdsl.passes import ModulePass
 
+    from compiler.interop.entry import from_torch
     from compiler.pipeline import DEFAULT_PIPELINE
     from compiler.progress import Listener
+    from compiler.session.inference_session import InferenceSession
+    from compiler.session.io_binding import IOBinding
+    from compiler.session.node_arg import ModelMetadata, NodeArg
+    from compiler.session.options import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        RunOptions,
+        SessionOptions,
+        set_default_logger_severity,
+    )
+    from compiler.session.ort_value import OrtValue
+    from compiler.session.providers import (
+        get_all_providers,
+        get_available_providers,
+        get_device,
+    )
 
 __version__ = "0.1.0"
 
@@ -47,19 +68,57 @@ __all__ = [
     "ArtifactError",
     "DeviceError",
     "DifferenceError",
+    "ExecutionMode",
+    "ExecutionOrder",
     "FlowloomError",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
     "InputDataError",
+    "InvalidArgument",
     "KernelError",
+    "MissingExtraError",
     "ModelError",
+    "ModelMetadata",
     "Module",
+    "NodeArg",
     "OpenShapeError",
+    "OrtValue",
     "PipelineError",
+    "RunOptions",
     "ScheduleError",
+    "SessionOptions",
     "ShapeError",
     "UnsupportedOperatorError",
     "compile",
+    "from_torch",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
     "load",
+    "set_default_logger_severity",
 ]
+
+_HOMES = {
+    "DEFAULT_PIPELINE": "compiler.pipeline",
+    "ExecutionMode": "compiler.session.options",
+    "ExecutionOrder": "compiler.session.options",
+    "GraphOptimizationLevel": "compiler.session.options",
+    "IOBinding": "compiler.session.io_binding",
+    "InferenceSession": "compiler.session.inference_session",
+    "ModelMetadata": "compiler.session.node_arg",
+    "NodeArg": "compiler.session.node_arg",
+    "OrtValue": "compiler.session.ort_value",
+    "RunOptions": "compiler.session.options",
+    "SessionOptions": "compiler.session.options",
+    "backend": "compiler.backend",
+    "from_torch": "compiler.interop.entry",
+    "get_all_providers": "compiler.session.providers",
+    "get_available_providers": "compiler.session.providers",
+    "get_device": "compiler.session.providers",
+    "set_default_logger_severity": "compiler.session.options",
+}
+"""The module of each public name that is imported when it is first used."""
 
 
 def compile(
@@ -210,8 +269,11 @@ def load(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DEFAULT_PIPELINE":
-        from compiler import pipeline
+    if name not in _HOMES:
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
+    module = import_module(_HOMES[name])
+    return module if name == "backend" else getattr(module, name)
 
-        return pipeline.DEFAULT_PIPELINE
-    raise AttributeError(f"module 'compiler' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -21,6 +21,17 @@ class ShapeError(FlowloomError):
     """A tensor's name, shape or dtype does not fit the model."""
 
 
+class InvalidArgument(ShapeError, ValueError, RuntimeError):
+    """An argument of a session's call does not fit its model.
+
+    The name is onnxruntime's, and scripts for that catch this error, too.
+    """
+
+
+class MissingExtraError(FlowloomError, ImportError):
+    """An optional package is missing; the message names the extra that installs it."""
+
+
 class OpenShapeError(ShapeError):
     """A dimension is known only at run time, where a static shape is needed."""
 

@@ -183,6 +183,21 @@ class Module:
         """
         return self.executable.executor(**options)
 
+    def with_options(self, **options: Any) -> "Module":
+        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
+        kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
+        return Module(
+            self.target,
+            self.schedule,
+            self.kernels,
+            self._weights,
+            requirements=self.requirements,
+            build_seconds=self.build_seconds,
+            choice=self.choice,
+            library=self._library,
+            **(kept | options),
+        )
+
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the artifact that `compiler.load` reads; replaces an older one atomically.
 
@@ -220,6 +235,23 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table, and the predicted timeline.
+
+        The prediction needs the compiler's libraries, which a loaded module runs without.
+        """
+        from compiler.display.html import schedule_html
+
+        rows, spans = {"target": self.target}, None
+        try:
+            from compiler.prediction import gap, prediction
+
+            found = prediction(self)
+            spans, time = found.spans, gap(self, found)
+        except ImportError as error:
+            time = f"not predicted: {error.name} is missing"
+        return schedule_html(self.schedule, rows, {"time": time}, spans)
 
 
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:

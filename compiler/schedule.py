@@ -136,7 +136,7 @@ class Task:
     control: Control | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schedule:
     """Tasks in launch order; each stream runs its tasks in this order.
 
@@ -169,6 +169,19 @@ class Schedule:
     def of_kind(self, kind: AllocationKind) -> tuple[Allocation, ...]:
         """The allocations of one kind, in order."""
         return tuple(a for a in self.allocations if a.kind == kind)
+
+    def __repr__(self) -> str:
+        kernels = len({task.kernel for task in self.tasks})
+        return (
+            f"<Schedule {self.name!r}: {len(self.tasks)} tasks of {kernels} kernels on"
+            f" {self.streams} streams>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table and the order of the tasks."""
+        from compiler.display.html import schedule_html
+
+        return schedule_html(self)
 
 
 @dataclass(frozen=True, slots=True)

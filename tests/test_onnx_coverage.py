@@ -39,7 +39,7 @@ def test_cases_are_run_in_their_order(tmp_path: Path):
 def test_a_case_that_ends_its_process_costs_only_itself(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(
         "import os\n"
-        "import compiler.tools.onnx_backend as backend\n"
+        "import compiler.backend as backend\n"
         "prepare = backend.FlowloomBackend.prepare\n"
         "def end(model, **options):\n"
         "    if model.graph.node[0].op_type == 'Celu':\n"

@@ -39,7 +39,8 @@ def test_dependencies_are_what_is_imported():
     foreign = found - set(sys.stdlib_module_names) - {"compiler"}
     used = {DISTRIBUTIONS.get(name, name) for name in foreign}
     needed = names(PROJECT["project"]["dependencies"])
-    optional = names(PROJECT["project"]["optional-dependencies"]["cuda"])
+    extras: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+    optional = {name for extra in ("cuda", "torch") for name in names(extras[extra])}
     assert needed <= used
     assert used <= needed | optional
 

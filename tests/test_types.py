@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PYRIGHT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
-UNTYPED = {"benchmarks", "examples"}
-"""Folders of code that uses PyTorch, which we do not depend on."""
+UNTYPED = {"benchmarks", "examples", "compiler/interop", "tests/interop"}
+"""Folders of code that uses PyTorch, which we do not depend on, or is an extra."""
 
 MODULES = [e for e in PYRIGHT["executionEnvironments"] if e["root"] not in UNTYPED]
 LIBRARY = re.compile(r"^\s*(import|from) (onnx|tvm|tvm_ffi|z3)\b", re.M)

@@ -15,6 +15,9 @@ ROOMS = (
     "benchmarks",
     "examples",
     "compiler/*.py",
+    "compiler/display",
+    "compiler/interop",
+    "compiler/session",
     *(
         f"compiler/{room}"
         for room in (

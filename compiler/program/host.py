@@ -10,10 +10,11 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import InputDataError, UnsupportedOperatorError
+from compiler.program.classifiers import ML, linear_classifier, zip_map
 from compiler.program.suppression import non_maximum_suppression
 
 HostValue = Any
-"""An array, a list of them (a sequence), or None (an empty optional)."""
+"""An array, a list of them (a sequence) or of dictionaries (maps), or None (an empty optional)."""
 
 
 def _optional(value: HostValue = None, **_: Any) -> tuple[HostValue]:
@@ -25,13 +26,15 @@ def _has_element(value: HostValue = None) -> tuple[np.ndarray]:
     return (np.array(value is not None),)
 
 
-OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
-    "NonMaxSuppression": non_maximum_suppression,
-    "Optional": _optional,
-    "OptionalGetElement": _optional,
-    "OptionalHasElement": _has_element,
+OWN: Mapping[tuple[str, str], Callable[..., Sequence[HostValue]]] = {
+    ("", "NonMaxSuppression"): non_maximum_suppression,
+    ("", "Optional"): _optional,
+    ("", "OptionalGetElement"): _optional,
+    ("", "OptionalHasElement"): _has_element,
+    (ML, "LinearClassifier"): linear_classifier,
+    (ML, "ZipMap"): zip_map,
 }
-"""Operators that onnx's reference implementation is slow at, or has other values for."""
+"""Operators that onnx's reference implementation is slow at, or does not have, or differs in."""
 
 
 class HostNode:
@@ -43,11 +46,13 @@ class HostNode:
         Raises ValueError or NotImplementedError if no implementation is known.
         """
         self.node = node
-        self._own = None if node.domain not in ("", "ai.onnx") else OWN.get(node.op_type)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        self._own = OWN.get((domain, node.op_type))
         self._names = list(reads)
         self._wanted = [name for name in node.output if name]
-        evaluator: Any = ReferenceEvaluator(_model_of(node, reads, opsets))
-        self._evaluate = partial(cast(Callable[..., list[Any]], evaluator.run), None)
+        if self._own is None:
+            evaluator: Any = ReferenceEvaluator(_model_of(node, reads, opsets))
+            self._evaluate = partial(cast(Callable[..., list[Any]], evaluator.run), None)
 
     def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
         """The outputs by name; raises InputDataError if the node does not fit its inputs."""

@@ -9,6 +9,7 @@ import onnx
 from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import MemoryReport
 from compiler.build import Settings
+from compiler.display.html import info_table, tensor_lines
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
@@ -161,6 +162,25 @@ class DynamicModule:
 
     def __repr__(self) -> str:
         return f"<DynamicModule {self._model.graph.name!r}: {self.summary().splitlines()[0]}>"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table of what was compiled so far."""
+        seconds = self.build_seconds
+        return info_table(
+            self._model.graph.name,
+            {
+                "target": self.target,
+                "inputs": tensor_lines(self.inputs),
+                "outputs": tensor_lines(self.outputs),
+                "segments": "\n".join(
+                    [
+                        f"{len(self.compiler.modules)} compiled",
+                        *(f"{name}: {time:.1f} s" for name, time in seconds.items()),
+                    ]
+                ),
+                "on the host": "\n".join(f"{n}: {why}" for n, why in self.on_host.items()),
+            },
+        )
 
 
 def _own(value: HostValue, given: set[int]) -> HostValue:

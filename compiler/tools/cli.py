@@ -14,6 +14,7 @@ from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
+from compiler.tools.completion import add_completion
 from compiler.tools.progress_display import add_json, add_quiet, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
@@ -269,6 +270,8 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("cache", help="the kernel cache")
     each.add_argument("action", choices=("status", "clear"))
     each.set_defaults(command=commands.cache_command)
+
+    add_completion(add, parser)
     return parser
 
 

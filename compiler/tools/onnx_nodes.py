@@ -92,8 +92,8 @@ def run_case(case: NodeCase, operator: str, target: str = "cpu") -> CaseResult:
     """Compile a case, run its data, and compare."""
     from onnx.backend.test.runner import Runner
 
+    from compiler.backend import FlowloomBackend
     from compiler.errors import FlowloomError
-    from compiler.tools.onnx_backend import FlowloomBackend
 
     result = partial(CaseResult, case.name, operator, opset=version_of(case))
     try:

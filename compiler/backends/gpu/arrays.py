@@ -134,6 +134,11 @@ class DeviceArray:
         self.dtype, self.shape, self.nbytes = allocation.dtype, allocation.shape, allocation.nbytes
 
     @property
+    def driver(self) -> Driver:
+        """The device that holds it."""
+        return self._driver
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         typestr = "<V2" if self.dtype == "bfloat16" else np.dtype(self.dtype).str
         data = (self.address, False)

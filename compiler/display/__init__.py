@@ -1,0 +1,1 @@
+"""How modules and schedules look in a notebook."""

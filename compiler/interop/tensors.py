@@ -1,0 +1,64 @@
+"""PyTorch's tensors in and out of a run, without a copy where they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from compiler.backends.memory import numpy_dtype
+from compiler.errors import ModelError, ShapeError
+
+
+def as_array(tensor: torch.Tensor) -> Any:
+    """A tensor as a run takes it: the host's as numpy, which shares its memory, others as they are.
+
+    Raises ShapeError for a layout that is not dense.
+    """
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise ShapeError(f"a tensor has the layout {tensor.layout}: pass a dense one")
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if plain.device.type != "cpu":
+        return plain.contiguous()
+    if plain.dtype is torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return plain.numpy()
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """A result of a run as a tensor that shares its memory."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if not isinstance(value, np.ndarray | np.generic):
+        return torch.from_dlpack(value)
+    array = np.asarray(value)
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """PyTorch's dtype of a schedule's."""
+    if name == "bfloat16":
+        return torch.bfloat16
+    return torch.from_numpy(np.empty(0, numpy_dtype(name))).dtype
+
+
+def tensors_target(tensors: Sequence[torch.Tensor]) -> str:
+    """The target for the device that tensors are on; raises ShapeError if they are on several."""
+    kinds = {tensor.device.type for tensor in tensors} or {"cpu"}
+    if len(kinds) > 1 or not kinds <= {"cpu", "cuda"}:
+        raise ShapeError(f"tensors are on {', '.join(sorted(kinds))}: move them to cpu or to cuda")
+    if kinds == {"cpu"}:
+        return "cpu"
+    return "hip" if torch.version.hip else "cuda"
+
+
+def refuse_gradients(tensors: Sequence[torch.Tensor]) -> None:
+    """Raise ModelError if a caller expects to differentiate with respect to tensors."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise ModelError(
+            "gradients are asked for, and Flowloom is for inference: call the model under"
+            " torch.no_grad() or torch.inference_mode(), or call model.requires_grad_(False) first"
+        )

@@ -1,0 +1,1 @@
+"""onnxruntime's interface on compiled modules: sessions, values, bindings (docs/interfaces.md)."""

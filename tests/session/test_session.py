@@ -1,0 +1,246 @@
+"""Sessions: providers, options, saved modules, outputs on a device, and clear refusals."""
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import numpy_helper, parser
+from onnxruntime import datasets  # pyright: ignore
+
+import compiler
+from compiler.errors import ArgumentError, DeviceError, InvalidArgument
+from compiler.module import Module
+from compiler.session import providers
+from compiler.session.providers import providers_of
+from tests.kernels.gpu.emulator import COMPILER
+
+MUL = str(datasets.get_example("mul_1.onnx"))  # pyright: ignore
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+W = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+EXPECTED = X * W
+EMULATES = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+
+@pytest.mark.parametrize(
+    ("given", "extra", "message"),
+    [
+        (["TensorrtExecutionProvider"], None, "CUDAExecutionProvider, ROCMExecutionProvider"),
+        (["CPUExecutionProvider"], [{"x": 1}, {}], "2 provider_options for 1"),
+        ("CPUExecutionProvider", None, "pass a list"),
+        ([("CUDAExecutionProvider", {"stream": 1})], None, "no option 'stream'"),
+        ([("CUDAExecutionProvider", {"device_id": "a"})], None, "not a device's number"),
+    ],
+)
+def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        compiler.InferenceSession(MUL, providers=given, provider_options=extra)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("CPUExecutionProvider", {}, {"target": "cpu"}),
+        ("ROCMExecutionProvider", {"device_id": 0}, {"target": "hip"}),
+        ("CUDAExecutionProvider", {"use_tf32": 0}, {"target": "cuda", "precision": "fp32"}),
+        (
+            "CUDAExecutionProvider",
+            {"flowloom_precision": "fp16", "flowloom_budget": "0.5", "arena_extend_strategy": "x"},
+            {"target": "cuda", "precision": "fp16", "budget": 0.5},
+        ),
+    ],
+)
+def test_providers_are_targets(name: str, options: dict[str, Any], expected: dict[str, Any]):
+    (pair,), (listed,) = providers_of([(name, options)], None), providers_of([name], [options])
+    assert pair == listed
+    assert pair.compile_options == expected
+
+
+def test_a_budget_that_is_no_number_is_refused():
+    (provider,) = providers_of([("CUDAExecutionProvider", {"flowloom_budget": "long"})], None)
+    with pytest.raises(ArgumentError, match="flowloom_budget='long'"):
+        _ = provider.compile_options
+
+
+def test_a_provider_without_device_is_passed_over_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def absence(target: str, ordinal: int = 0) -> str | None:
+        return None if target == "cpu" else "no driver"
+
+    monkeypatch.setattr(providers, "absence", absence)
+    names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    with caplog.at_level(logging.WARNING, "compiler"):
+        session = compiler.InferenceSession(MUL, providers=names)
+    assert session.get_providers() == names[::-1]
+    assert "CUDAExecutionProvider cannot be used here: no driver" in caplog.text
+    with pytest.raises(DeviceError, match="add CPUExecutionProvider"):
+        compiler.InferenceSession(MUL, providers=names[:1])
+    assert compiler.get_available_providers() == ["CPUExecutionProvider"]
+    assert compiler.get_device() == "CPU"
+
+
+def test_providers_can_be_set_again():
+    session = compiler.InferenceSession(MUL)
+    module = session.module
+    options = {"arena_extend_strategy": "x"}
+    session.set_providers([("CPUExecutionProvider", options)])
+    assert session.module is not module
+    assert session.get_provider_options() == {
+        "CPUExecutionProvider": {"arena_extend_strategy": "x"}
+    }
+    np.testing.assert_array_equal(session.run(None, {"X": X})[0], EXPECTED)
+
+
+def test_threads_are_those_of_the_options():
+    options = compiler.SessionOptions()
+    options.intra_op_num_threads = 1
+    assert compiler.InferenceSession(MUL, options).module.threads == 1
+
+
+def test_the_compiled_model_is_saved_and_opened(tmp_path: Path):
+    options = compiler.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised")
+    first = compiler.InferenceSession(MUL, options)
+    second = compiler.InferenceSession(tmp_path / "optimised")
+    assert second.get_inputs() == first.get_inputs()
+    assert second.get_outputs() == first.get_outputs()
+    np.testing.assert_array_equal(second.run(None, {"X": X})[0], EXPECTED)
+
+
+def test_what_could_change_results_is_refused():
+    options = compiler.SessionOptions()
+    with pytest.raises(AttributeError):
+        options.misspelled = 1  # pyright: ignore[reportAttributeAccessIssue]
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    with pytest.raises(InvalidArgument, match="no entry 'other'"):
+        options.get_session_config_entry("other")
+    for refused in (
+        lambda: options.add_session_config_entry("session.set_denormal_as_zero", "1"),
+        lambda: options.add_initializer("W", None),
+        lambda: options.add_external_initializers(["W"], [None]),
+        lambda: options.register_custom_ops_library("ops.so"),
+        lambda: compiler.RunOptions().add_active_adapter(None),
+        lambda: compiler.InferenceSession(MUL, unknown=1),
+    ):
+        with pytest.raises(ArgumentError):
+            refused()
+
+
+def test_sizes_for_unknown_symbols_are_refused():
+    options = compiler.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 1)
+    with pytest.raises(InvalidArgument, match="no free dimension 'batch'"):
+        compiler.InferenceSession(MUL, options)
+
+
+def test_sizes_are_given_by_denotation():
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) { y = Abs (x) }'
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = compiler.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 3)
+    session = compiler.InferenceSession(model.SerializeToString(), options)
+    assert isinstance(session.module, Module)
+    assert session.get_inputs()[0].shape == [3]
+
+
+def test_what_is_compiled_in_cannot_be_fed():
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]>'
+        "g (float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    session = compiler.InferenceSession(model.SerializeToString())
+    feed = {"x": np.ones(2, np.float32), "w": np.zeros(2, np.float32)}
+    with pytest.raises(InvalidArgument, match="initializer 'w' was compiled into"):
+        session.run(None, feed)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "feed", "message"),
+    [
+        (["Z"], {"X": X}, "no output 'Z'; its outputs are Y"),
+        (None, {}, "inputs 'X' are missing; given were none"),
+        (None, {"X": X, "Z": X}, "no input 'Z'; its inputs are X"),
+        (None, {"X": X.astype(np.float64)}, "'X' is float64, and the model takes float32"),
+        (None, {"X": X[0]}, "'X' has 1 dimensions, [2], and the model takes 2, [3, 2]"),
+        (None, {"X": X[:2]}, "dimension 0 of the input 'X' is 2, and the model takes 3"),
+        (None, {"X": "text"}, "'X' is a str: pass an array"),
+    ],
+)
+def test_calls_that_do_not_fit_the_model_are_refused(outputs: Any, feed: Any, message: str):
+    session = compiler.InferenceSession(MUL)
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        session.run(outputs, feed)
+
+
+def test_a_module_is_loaded_with_other_options():
+    module = compiler.InferenceSession(MUL).module
+    again = module.with_options(threads=1)
+    assert again.threads == 1
+    assert again.schedule is module.schedule
+    np.testing.assert_array_equal(again.run({"X": X})["Y"], EXPECTED)
+
+
+def test_bindings_check_names_types_and_shapes():
+    session = compiler.InferenceSession(MUL)
+    binding = session.io_binding()
+    with pytest.raises(InvalidArgument, match="no input 'x'; its inputs are X"):
+        binding.bind_cpu_input("x", X)
+    with pytest.raises(InvalidArgument, match="no output 'y'"):
+        binding.bind_output("y")
+    with pytest.raises(InvalidArgument, match="needs element_type"):
+        binding.bind_output("Y", buffer_ptr=1)
+    binding.bind_cpu_input("X", X)
+    small = compiler.OrtValue.ortvalue_from_shape_and_type([2], np.float32)
+    binding.bind_ortvalue_output("Y", small)
+    with pytest.raises(InvalidArgument, match=r"is bound to memory of float32\[2\]"):
+        session.run_with_iobinding(binding)
+    binding.clear_binding_outputs()
+    binding.bind_output("Y", "cuda")
+    with pytest.raises(DeviceError, match="cannot stay on a device with CPUExecutionProvider"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(InvalidArgument, match="cannot take float64"):
+        small.update_inplace(np.ones(2))
+
+
+@EMULATES
+def test_tensors_stay_on_a_device():
+    session = compiler.InferenceSession(MUL, providers=["EmulatorExecutionProvider"])
+    value = compiler.OrtValue.ortvalue_from_numpy(X, "emu")
+    assert (value.device_name(), value.shape(), value.data_type()) == (
+        "emu",
+        [3, 2],
+        "tensor(float)",
+    )
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("X", value)
+    binding.bind_output("Y", "emu")
+    session.run_with_iobinding(binding)
+    (first,) = binding.get_outputs()
+    value.update_inplace(X + 1)
+    session.run_with_iobinding(binding)
+    (second,) = binding.get_outputs()
+    assert first.device_name() == second.device_name() == "emu"
+    np.testing.assert_array_equal(first.numpy(), EXPECTED)
+    np.testing.assert_array_equal(second.numpy(), (X + 1) * W)
+
+    target = compiler.OrtValue.ortvalue_from_shape_and_type([3, 2], np.float32, "emu")
+    again = session.io_binding()
+    pointer = value.data_ptr()
+    again.bind_input("X", "emu", 0, np.float32, [3, 2], pointer)
+    again.bind_output("Y", "emu", 0, np.float32, [3, 2], target.data_ptr())
+    session.run_with_iobinding(again)
+    np.testing.assert_array_equal(target.numpy(), second.numpy())
+    np.testing.assert_array_equal(again.copy_outputs_to_cpu()[0], second.numpy())
+    host = session.io_binding()
+    host.bind_ortvalue_input("X", value)
+    host.bind_output("Y")
+    session.run_with_iobinding(host)
+    assert host.get_outputs()[0].device_name() == "cpu"
+    np.testing.assert_array_equal(host.get_outputs()[0].numpy(), second.numpy())
