@@ -67,7 +67,8 @@ def show(page: Page, tab: str) -> None:
 
 def drawn(page: Page, tab: str, what: str = "drawn") -> int:
     """The number of things that a view's canvas shows."""
-    return int(page.locator(f"section.{tab.lower()} canvas").get_attribute(f"data-{what}") or -1)
+    canvas = page.locator(f"section.{tab.lower()} canvas[data-{what}]")
+    return int(canvas.get_attribute(f"data-{what}") or -1)
 
 
 def colours(page: Page, selector: str) -> set[tuple[int, int, int]]:

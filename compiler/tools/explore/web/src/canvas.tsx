@@ -63,7 +63,7 @@ export function Canvas(properties: Properties) {
       <canvas
         ref={canvas}
         tabIndex={0}
-        role="img"
+        role="application"
         aria-label={properties.label}
         onKeyDown={properties.onKeyDown}
         onClick={(event) => properties.onClick?.(...at(event), event)}

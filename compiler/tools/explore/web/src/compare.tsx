@@ -56,7 +56,7 @@ export function CompareView() {
                   <td class="number">{text(x)}</td>
                   <td class="number">{text(y)}</td>
                   <td class="number">{x === y ? "–" : (y > x ? "+" : "−") + text(Math.abs(y - x))}</td>
-                  <td class="number">{x > 0 ? (y / x).toFixed(2) : "–"}</td>
+                  <td class="number">{x > 0 ? ratio(y / x) : "–"}</td>
                 </tr>
               ))}
             </tbody>
@@ -72,6 +72,9 @@ export function CompareView() {
     </section>
   );
 }
+
+/** Three digits of a ratio. */
+const ratio = (value: number) => (value < 0.1 ? value.toPrecision(2) : value.toFixed(2));
 
 function Head({ names }: { names: string[] }) {
   return (
@@ -103,11 +106,12 @@ function Kernels({ a, b }: { a: Module; b: Module }) {
       <caption>
         Kernels: {count(differ.length)} differ, {count(same)} are equal
       </caption>
-      <Head names={["kernel", "A, tasks", "B, tasks", "A, µs", "B, µs", "B − A, µs"]} />
+      <Head names={["kernel", "result", "A, tasks", "B, tasks", "A, µs", "B, µs", "B − A, µs"]} />
       <tbody>
         {differ.slice(0, MOST_ROWS).map(({ name, x, y, cost }) => (
           <tr>
             <td class="clip name" title={name}>{labels(x ? a : b).kernels.get(name)}</td>
+            <td class="number">{labels(x ? a : b).shapes.get(name)}</td>
             <td class="number">{x ? x.tasks : "–"}</td>
             <td class="number">{y ? y.tasks : "–"}</td>
             <td class="number">{x ? micros(x.time) : "–"}</td>
@@ -179,13 +183,25 @@ function Options({ a, b }: { a: Module; b: Module }) {
   return (
     <table class="rows texts">
       <caption>Options: {differ.length ? `${differ.length} differ` : "all equal"}</caption>
-      {differ.length > 0 && <Head names={["", "A", "B"]} />}
+      {differ.length > 0 && (
+        <thead>
+          <tr>
+            <th scope="col" />
+            <th scope="col">A</th>
+            <th scope="col">B</th>
+          </tr>
+        </thead>
+      )}
       <tbody>
         {differ.map((name) => (
           <tr>
             <th scope="row">{name}</th>
-            <td>{value(a, name)}</td>
-            <td>{value(b, name)}</td>
+            <td title={value(a, name)}>
+              <div>{value(a, name)}</div>
+            </td>
+            <td title={value(b, name)}>
+              <div>{value(b, name)}</div>
+            </td>
           </tr>
         ))}
       </tbody>
@@ -197,7 +213,7 @@ function Passes({ a, b }: { a: Module; b: Module }) {
   const specs = (module: Module) => {
     if (module.passes.length) return module.passes.map((each) => each.spec);
     const pipeline = module.options.find(([name]) => name === "pipeline")?.[1] ?? "";
-    return pipeline === "as given" ? [] : pipeline.split(/,(?![^{]*\})/);
+    return pipeline === "as given" ? [] : pipeline.split(/,(?![^{]*\})/).filter(Boolean);
   };
   const [x, y] = [specs(a), specs(b)];
   if (!x.length || !y.length) {

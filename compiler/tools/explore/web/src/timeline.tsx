@@ -14,7 +14,7 @@ const BAR = 22;
 const HEAD = 30;
 const TITLE = 24;
 const LEFT = 92;
-/** Waits that are drawn when nothing is selected. */
+/** Waits in view that are drawn; of more only those of the selected task. */
 const MOST_WAITS = 600;
 
 interface Lane {
@@ -182,36 +182,46 @@ export function TimelineView() {
     x: ReturnType<typeof scale>,
     width: number,
   ) => {
-    let count = 0;
+    const shown = waitsIn(lane, x, width);
     const middle = (stream: number) => lane.top + TITLE + stream * ROW + ROW / 2;
-    module.tasks.forEach((each, index) => {
-      for (const other of each.after) {
-        const mine = index === task || other === task;
-        if (module.tasks[other].stream === each.stream || (!mine && count > MOST_WAITS)) continue;
-        const [from, to] = [lane.spans(other), lane.spans(index)];
-        if (!from || !to) continue;
-        const [ax, bx] = [x(from[1]), x(to[0])];
-        if (bx < LEFT || ax > width || ax < LEFT) continue;
-        count++;
-        const [ay, by] = [middle(module.tasks[other].stream), middle(each.stream)];
-        context.strokeStyle = mine ? c.accent : c.muted;
-        context.globalAlpha = mine ? 1 : 0.45;
-        context.lineWidth = mine ? 2 : 1;
-        context.beginPath();
-        context.moveTo(ax, ay);
-        const bend = Math.max(8, Math.min(30, (bx - ax) / 2));
-        context.bezierCurveTo(ax + bend, ay, bx - bend, by, bx, by);
-        context.stroke();
-        context.beginPath();
-        context.moveTo(bx, by);
-        context.lineTo(bx - 5, by - 3);
-        context.lineTo(bx - 5, by + 3);
-        context.fillStyle = context.strokeStyle;
-        context.fill();
-      }
-    });
+    const many = shown.length > MOST_WAITS;
+    if (many) {
+      context.fillStyle = c.muted;
+      context.font = SMALL;
+      context.fillText(`${shown.length.toLocaleString("en")} waits are in view: zoom in to see them`, LEFT, lane.top + TITLE / 2);
+    }
+    for (const { other, index, ax, bx } of shown) {
+      const mine = index === task || other === task;
+      if (many && !mine) continue;
+      const [ay, by] = [middle(module.tasks[other].stream), middle(module.tasks[index].stream)];
+      context.strokeStyle = mine ? c.accent : c.muted;
+      context.globalAlpha = mine ? 1 : 0.45;
+      context.lineWidth = mine ? 2 : 1;
+      context.beginPath();
+      context.moveTo(ax, ay);
+      const bend = Math.max(8, Math.min(30, (bx - ax) / 2));
+      context.bezierCurveTo(ax + bend, ay, bx - bend, by, bx, by);
+      context.stroke();
+      context.beginPath();
+      context.moveTo(bx, by);
+      context.lineTo(bx - 5, by - 3);
+      context.lineTo(bx - 5, by + 3);
+      context.fillStyle = context.strokeStyle;
+      context.fill();
+    }
     context.globalAlpha = 1;
   };
+
+  /** The waits between streams that are in view, with the places of both ends. */
+  const waitsIn = (lane: Lane, x: ReturnType<typeof scale>, width: number) =>
+    module.tasks.flatMap((each, index) =>
+      each.after.flatMap((other) => {
+        const [from, to] = [lane.spans(other), lane.spans(index)];
+        if (!from || !to || module.tasks[other].stream === each.stream) return [];
+        const [ax, bx] = [x(from[1]), x(to[0])];
+        return bx < LEFT || ax > width || ax < LEFT ? [] : [{ other, index, ax, bx }];
+      }),
+    );
 
   const at = (px: number, py: number): number | null => {
     const canvas = element.current;
