@@ -5,6 +5,7 @@ import re
 from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -207,6 +208,23 @@ def test_two_modules_are_compared(browser: Browser, folder: Path):
         assert page.locator(".figures").inner_text().count("10.00") >= 1
         show(page, "Graph")
         assert drawn(page, "Graph", "shown") > 4
+
+
+def test_a_programs_outline_leads_to_its_graphs(browser: Browser, folder: Path):
+    program: Any = compiler.compile(branches(folder / "dynamic.onnx", dynamic=True))
+    for size in (16, 8):
+        program.prepare({"n": size})
+    program.save(folder / "program")
+    assert main(["explore", str(folder / "program"), "-o", str(folder / "program.html")]) == 0
+    with opened(browser, folder / "program.html") as page:
+        text = page.inner_text("section.outline")
+        assert "Graphs compiled so far: 2" in text
+        assert "13 nodes, MatMul to Sum" in text
+        page.get_by_label("Graph that the views show").select_option("1")
+        show(page, "Graph")
+        assert drawn(page, "Graph", "shown") > 4
+        show(page, "Passes")
+        assert "flowloom explore MODEL" in page.inner_text("main")
 
 
 def test_colours_follow_the_system_and_the_switch_and_paper_is_light(

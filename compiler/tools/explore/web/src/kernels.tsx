@@ -17,6 +17,8 @@ interface Column {
 }
 
 const each = (kernel: Kernel) => kernel.time / Math.max(1, kernel.tasks);
+/** A rate in a column: with one decimal where it is small. */
+const figure = (value: number) => (value < 10 ? value.toFixed(1) : count(Math.round(value)));
 const gflops = (kernel: Kernel) => kernel.flops / Math.max(1, each(kernel));
 
 export function KernelsView() {
@@ -34,8 +36,8 @@ export function KernelsView() {
     { name: "share", number: true, value: (k) => k.time / total, text: (k) => percent(k.time / total) },
     { name: "each, µs", number: true, value: each, text: (k) => micros(each(k)) },
     { name: "least, µs", number: true, value: (k) => k.floor, text: (k) => micros(k.floor) },
-    { name: "GFLOP/s", number: true, value: gflops, text: (k) => count(Math.round(gflops(k))) },
-    { name: "GB/s", number: true, value: (k) => k.traffic / each(k), text: (k) => count(Math.round(k.traffic / each(k))) },
+    { name: "GFLOP/s", number: true, value: gflops, text: (k) => figure(gflops(k)) },
+    { name: "GB/s", number: true, value: (k) => k.traffic / each(k), text: (k) => figure(k.traffic / each(k)) },
     { name: "times", number: false, value: (k) => String(k.measured), text: (k) => (k.measured ? "measured" : "estimated") },
     { name: "configuration", number: false, value: (k) => k.provenance, text: (k) => (k.template ? `${k.template}, ${k.provenance}` : k.provenance) },
   ];

@@ -9,9 +9,9 @@ export function OutlineView() {
   return (
     <section class="outline" aria-label="Outline">
       <p class="lead">
-        A program of {side.steps.length} steps, of which {side.steps.filter((s) => s.kind === "host").length} run on the
-        host. {side.modules.length} graphs are compiled: the list at the top of the page selects the one that the other
-        views show.
+        Steps of a run: {side.steps.length}, on the host: {side.steps.filter((s) => s.kind === "host").length}. Graphs
+        compiled so far: {side.modules.length}.
+        {side.modules.length > 1 && " The list at the top of the page selects the one that the other views show."}
       </p>
       <ol class="steps">
         {side.steps.map((step) => (
