@@ -19,6 +19,9 @@ DISTRIBUTIONS = {
 }
 """The distribution of each import name that differs from it."""
 
+SOURCES_OF_A_PAGE = PACKAGE / "tools" / "explore" / "web"
+"""`npm run build` makes page.html of these, which is packaged instead."""
+
 
 def names(requirements: list[str]) -> set[str]:
     """The distributions of requirements such as `numpy>=2.0` or `pyright[nodejs]`."""
@@ -64,6 +67,7 @@ def test_every_data_file_is_packaged():
         for path in (ROOT / package.replace(".", "/")).glob(glob)
     }
     files = {p for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    files = {p for p in files if SOURCES_OF_A_PAGE not in p.parents}
     assert {p for p in files if p.suffix != ".py"} == packaged
 
 

@@ -13,11 +13,13 @@ import pytest
 from compiler.nvrtc import load_nvrtc
 
 PACKAGES = {
+    "chromium": "chromium",
     "clang++": "clang",
     "cmake": "cmake",
     "g++": "g++",
     "hipcc": "hipcc",
     "llvm-objdump": "llvm",
+    "npm": "npm",
     "nvcc": "nvidia-cuda-toolkit (12.3 or newer)",
     "nvrtc": "nvidia-cuda-nvrtc of Python, by pip install '.[cuda]'",
 }

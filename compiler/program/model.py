@@ -64,6 +64,11 @@ class DynamicModule:
         return self._model.outputs
 
     @property
+    def body(self) -> ProgramBody:
+        """The model's graph and its steps, as runs so far have refined them."""
+        return self._body
+
+    @property
     def build_seconds(self) -> dict[str, float]:
         """The seconds of each compilation so far, by segment."""
         return dict(self.compiler.seconds)

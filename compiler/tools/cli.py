@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, bisect, report, export, trace, opt, tune, cache."""
+"""The `flowloom` command: compile, run, bench, bisect, report, explore, export, trace, tune, ..."""
 
 import argparse
 import io
@@ -207,11 +207,23 @@ def make_parser() -> argparse.ArgumentParser:
 
     each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
     each.add_argument("directory", type=Path, metavar="DIR")
-    each.add_argument("-o", "--output", type=Path, help="write an HTML page instead")
+    each.add_argument("-o", "--output", type=Path, help="write the text to this file")
     each.add_argument(
         "--constraints", action="store_true", help="streams and order, for compile --schedule"
     )
     each.set_defaults(command=commands.report_command)
+
+    each = add(
+        "explore",
+        help="write a page that shows a model compiled: graph, timeline, memory, kernels, passes",
+        description="Write one page, which needs no network: the graph, the timeline, the memory,"
+        " the kernels, the passes and the choice of a schedule; of two, what differs. A model is"
+        " compiled for the page, so that it has its passes and operators, unlike an artifact.",
+    )
+    each.add_argument("models", type=Path, nargs="+", metavar="MODEL|DIR", help="one, or two")
+    each.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html")
+    _add_compile_options(each)
+    each.set_defaults(command=commands.explore_command)
 
     each = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
     each.add_argument("directory", type=Path, metavar="DIR")

@@ -14,7 +14,7 @@ import numpy as np
 
 import compiler
 from compiler.backends.memory import Array
-from compiler.errors import ArtifactError, FlowloomError, ModelError
+from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
 from compiler.progress import Announcement, StepEnded, notify
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
@@ -200,18 +200,32 @@ def check_command(options: Namespace) -> int:
 
 
 def report_command(options: Namespace) -> int:
-    """`flowloom report DIR`: the artifact and why it is so, as a page with -o; or constraints."""
+    """`flowloom report DIR`: the artifact and why it is so, as text; or constraints."""
     from compiler.scheduling.constraints_json import constraints_to_json
     from compiler.tools.inspection import open_module
-    from compiler.tools.report import as_html, report
+    from compiler.tools.report import report
 
+    if options.output is not None and options.output.suffix in (".html", ".htm"):
+        raise ArgumentError(
+            f"a report is text: `flowloom explore {options.directory} -o {options.output}` writes"
+            " a page"
+        )
     module = open_module(options.directory)
     text = constraints_to_json(module.schedule) if options.constraints else report(module)
     if options.output is None:
         print(text, end="")
-        return 0
-    page = text if options.constraints else as_html(text, str(options.directory))
+    else:
+        write_text(options.output, text)
+    return 0
+
+
+def explore_command(options: Namespace) -> int:
+    """`flowloom explore DIR|MODEL [DIR|MODEL] -o page.html`: a page to look at one, or two."""
+    from compiler.tools.explore.command import explored
+
+    page = explored(options, _compile, _check_compiled)
     write_text(options.output, page)
+    print(f"{options.output}: {len(page) / 1e6:.1f} MB, opens in a browser without network")
     return 0
 
 

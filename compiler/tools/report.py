@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from html import escape
 from statistics import median
 
 from compiler.module import Module
@@ -33,14 +32,6 @@ def report(module: Module) -> str:
         _choice(module),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
-
-
-def as_html(text: str, title: str) -> str:
-    """A report as one self-contained page."""
-    return (
-        f'<!doctype html>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
-        f"<pre>{escape(text)}</pre>\n"
-    )
 
 
 def _head(module: Module) -> list[str]:

@@ -62,9 +62,11 @@ def test_a_report_has_every_figure_and_needs_no_device(
     path = re.search(r"^path +(\d+) tasks of \d+ kernels on the longest path", text, re.MULTILINE)
     assert path is not None
     assert 1 <= int(path[1]) <= tasks
-    page = tmp_path / "report.html"
-    assert main(["report", str(saved), "-o", str(page)]) == 0
-    assert "&lt;- chosen" in page.read_text()
+    written = tmp_path / "report.txt"
+    assert main(["report", str(saved), "-o", str(written)]) == 0
+    assert written.read_text() == text
+    assert main(["report", str(saved), "-o", str(tmp_path / "page.html")]) == 1
+    assert "flowloom explore" in capsys.readouterr().err
 
 
 def test_a_trace_has_predicted_and_measured_rows(saved: Path, tmp_path: Path):

@@ -1,0 +1,120 @@
+"""The recorded choice of a module for the explorer: candidates, policies, tiles and options."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from compiler.module import Module
+from compiler.schedule import ScheduleChoice, SearchRecord
+from compiler.tools.explore.document import CandidateFact, ChoiceFact
+from compiler.tools.report import WAYS
+
+NOT_SEARCHED = (
+    "Nothing was searched: schedules of this target are not chosen, the pipeline was as given."
+)
+
+TILES = (
+    "Times of tiles are in the database of `flowloom tune`, not in a module: the view of kernels"
+    " says which tile each has, and whether it was measured."
+)
+
+
+def choice_fact(module: Module) -> ChoiceFact:
+    """The candidates and the reasons, as a module records them."""
+    choice = module.choice
+    if choice is None:
+        return ChoiceFact(
+            sentence=NOT_SEARCHED,
+            candidates=[],
+            policies=[],
+            search="",
+            bound={},
+            tiles=TILES,
+            facts=[],
+        )
+    search = choice.search
+    return ChoiceFact(
+        sentence=f"{choice.chosen} was chosen: {choice.reason}.",
+        candidates=_candidates(choice),
+        policies=[] if search is None else sorted(search.policies.items(), key=lambda x: x[1]),
+        search="" if search is None else _search_sentence(search),
+        bound={} if search is None else dict(search.bound),
+        tiles=TILES,
+        facts=_facts(choice),
+    )
+
+
+def _candidates(choice: ScheduleChoice) -> list[CandidateFact]:
+    """The candidates, measured ones first, the fastest first."""
+    names = dict.fromkeys([*choice.estimates, *choice.timings, *choice.skipped])
+    found = [_candidate(choice, name) for name in names]
+    return sorted(found, key=_speed)
+
+
+def _speed(fact: CandidateFact) -> tuple[bool, float]:
+    time = fact.predicted if fact.median is None else fact.median
+    return fact.median is None, float("inf") if time is None else time
+
+
+def _candidate(choice: ScheduleChoice, name: str) -> CandidateFact:
+    timing = choice.timings.get(name)
+    notes = ["baseline"] if name == choice.baseline else []
+    notes += [f"skipped: {choice.skipped[name]}"] if name in choice.skipped else []
+    return CandidateFact(
+        name=name,
+        predicted=choice.estimates.get(name),
+        median=None if timing is None else timing.median,
+        low=None if timing is None else timing.low,
+        high=None if timing is None else timing.high,
+        count=0 if timing is None else timing.count,
+        note=", ".join(notes),
+        chosen=name == choice.chosen,
+    )
+
+
+def _search_sentence(found: SearchRecord) -> str:
+    return (
+        f"The search began with {found.start}, {found.started_at / 1e3:.1f} µs, and kept"
+        f" {found.kept} of {found.steps} moves (seed {found.seed}): {found.moved / 1e3:.1f} µs, all"
+        f" simulated. {found.makespan / 1e3:.1f} µs was taken."
+    )
+
+
+def _facts(choice: ScheduleChoice) -> list[tuple[str, str]]:
+    facts = [
+        ("source", choice.source),
+        ("mode", choice.mode + (" with early launches (PDL)" if choice.pdl else "")),
+        ("kernels measured", f"{choice.measured_kernels} of {choice.kernels}"),
+        ("budget", f"{choice.budget_seconds:g} s"),
+    ]
+    if choice.device is not None:
+        facts.append(("device", str(choice.device.get("name", ""))))
+    for name, timing in choice.graphs.items():
+        facts.append((f"{name} graph", f"{timing.median / 1e3:.1f} µs"))
+    facts += [
+        (f"contractions of {WAYS.get(way, way)}", f"{time / 1e3:.1f} µs")
+        for way, time in choice.contractions.items()
+    ]
+    for name, binding in choice.bindings.items():
+        ways = ", ".join(f"{way} {t.median / 1e3:.1f} µs" for way, t in binding.timings.items())
+        facts.append((f"{name} in memory that moves", f"by {binding.chosen} ({ways})"))
+    return facts
+
+
+def option_facts(module: Module) -> list[tuple[str, str]]:
+    """The options of the compilation that the module records, each as a label and a text."""
+    facts = [("target", module.target), ("pipeline", module.pipeline or "as given")]
+    facts += [(f"needs {name}", _text(value)) for name, value in module.requirements.items()]
+    if (choice := module.choice) is not None:
+        facts += [("mode", choice.mode), ("schedule", choice.chosen), ("PDL", _text(choice.pdl))]
+    return facts
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, object], value)
+        return ", ".join(f"{key} {_text(item)}" for key, item in pairs.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_text, cast(Sequence[object], value)))
+    return str(value)

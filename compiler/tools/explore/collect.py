@@ -1,0 +1,186 @@
+"""The facts of a compiled module that the explorer shows, from what the module records."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from compiler.dag import adjacency, critical_path
+from compiler.module import Module
+from compiler.schedule import KernelSpec, Schedule, Task, View
+from compiler.scheduling.bounds import lower_bound, needs
+from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
+from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
+from compiler.target.devices import DeviceModel
+from compiler.target.target import parse_target
+from compiler.tools.explore.choice import choice_fact, option_facts
+from compiler.tools.explore.configs import KernelConfig
+from compiler.tools.explore.document import (
+    DeviceFact,
+    KernelFact,
+    ModuleFact,
+    OperatorFact,
+    PassFact,
+    TaskFact,
+    ViewFact,
+)
+from compiler.tools.explore.layout import drawn
+from compiler.tools.explore.memory import memory_fact
+from compiler.tools.inspection import Prediction, prediction
+from compiler.tools.trace import measured_times
+
+Spans = Sequence[tuple[float, float]]
+
+NOT_RECORDED = KernelConfig("", "not recorded")
+"""The config of a kernel of an artifact, which keeps the code and not how it was chosen."""
+
+
+def module_fact(
+    module: Module,
+    operators: Sequence[OperatorFact] = (),
+    passes: Sequence[PassFact] = (),
+    configs: Mapping[str, KernelConfig] | None = None,
+) -> ModuleFact:
+    """Everything of a module; what only its compilation knows is given."""
+    found = prediction(module)
+    spans, note = measured_times(module)
+    schedule, edges = module.schedule, needs(module.schedule)
+    early = module.choice is not None and module.choice.pdl
+    return ModuleFact(
+        name=schedule.name,
+        target=module.target,
+        mode=found.mode,
+        makespan=found.timeline.makespan,
+        bound=lower_bound(found.works, edges, found.device, early=early).time,
+        measured=note,
+        device=_device(module.target, found.device),
+        streams=schedule.streams,
+        options=option_facts(module),
+        tasks=task_facts(schedule, found, spans, edges),
+        kernels=kernel_facts(module.kernels, schedule, found, configs or {}, module.target),
+        operators=list(operators),
+        layout=drawn(len(schedule.tasks), edges),
+        memory=memory_fact(schedule, found.timeline),
+        passes=list(passes),
+        choice=choice_fact(module),
+    )
+
+
+def _device(target: str, device: DeviceModel) -> DeviceFact:
+    """The roofs of the device model; those of the CPU's are one core's."""
+    gpu = parse_target(target).is_gpu
+    return DeviceFact(
+        name=parse_target(target).architecture if gpu else "one CPU core",
+        flops=device.flops,
+        tensor_flops=TENSOR_FACTOR * device.flops if gpu else 0.0,
+        bandwidth=device.bandwidth,
+        sms=device.sms if gpu else 1,
+    )
+
+
+def task_facts(
+    schedule: Schedule, found: Prediction, spans: Spans | None, edges: Sequence[tuple[int, int]]
+) -> list[TaskFact]:
+    """The tasks in launch order, those on the longest path of `edges` marked."""
+    times = [work.time for work in found.works]
+    path = set(critical_path(times, adjacency(len(times), edges)))
+    return [
+        TaskFact(
+            kernel=task.kernel,
+            stream=task.stream,
+            subflow=task.subflow,
+            after=task.after,
+            start=found.timeline.start[index],
+            end=found.timeline.end[index],
+            alone=times[index],
+            measured=None if spans is None else spans[index],
+            critical=index in path,
+            nodes=task.nodes,
+            reads=[_view(view, schedule) for view in task.reads],
+            writes=[_view(view, schedule) for view in task.writes],
+        )
+        for index, task in enumerate(schedule.tasks)
+    ]
+
+
+def _view(view: View, schedule: Schedule) -> ViewFact:
+    allocation = schedule.allocations[view.allocation]
+    return ViewFact(
+        kind=allocation.kind,
+        name=allocation.name,
+        allocation=view.allocation,
+        offset=view.offset,
+        nbytes=view.nbytes,
+        dtype=view.dtype,
+        shape=view.shape,
+    )
+
+
+def kernel_facts(
+    kernels: Mapping[str, KernelSpec],
+    schedule: Schedule,
+    found: Prediction,
+    configs: Mapping[str, KernelConfig],
+    target: str,
+) -> list[KernelFact]:
+    """The kernels that tasks of the schedule or of bodies launch, the most costly first."""
+    times: dict[str, float] = defaultdict(float)
+    for task, work in zip(schedule.tasks, found.works, strict=True):
+        times[task.kernel] += work.time
+    tasks = Counter(task.kernel for task in schedule.all_tasks)
+    gpu = parse_target(target).is_gpu
+    facts = [
+        _kernel(kernels[name], count, times[name], found, configs.get(name, NOT_RECORDED), gpu)
+        for name, count in tasks.items()
+        if name in kernels
+    ]
+    return sorted(facts, key=lambda fact: (-fact.time, fact.name))
+
+
+def _kernel(
+    kernel: KernelSpec,
+    tasks: int,
+    time: float,
+    found: Prediction,
+    config: KernelConfig,
+    gpu: bool,
+) -> KernelFact:
+    return KernelFact(
+        name=kernel.name,
+        language=kernel.language,
+        tasks=tasks,
+        time=time,
+        floor=floor_time(kernel, found.device),
+        measured=kernel.name in found.measured,
+        flops=kernel.flops,
+        traffic=kernel.traffic_bytes,
+        flops_peak=_peak(kernel, found.device, gpu),
+        code=len(kernel.code),
+        reads=tuple(map(str, kernel.reads)),
+        writes=tuple(map(str, kernel.writes)),
+        packings=kernel.packings,
+        workspaces=kernel.workspaces,
+        launches=[_launch_fact(asdict(launch)) for launch in kernel.launches],
+        template=config.template,
+        provenance=config.provenance,
+        config=config.config,
+        source=kernel.source,
+    )
+
+
+def _peak(kernel: KernelSpec, device: DeviceModel, gpu: bool) -> float:
+    """The roof of the units that a kernel uses: tensor cores where it stages operands."""
+    staged = gpu and bool(kernel.launches) and rates_of(kernel) is CONTRACTION_RATES
+    return device.flops * (TENSOR_FACTOR if staged else 1.0)
+
+
+def _launch_fact(launch: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in launch.items() if name != "args"}
+
+
+def control_note(tasks: Sequence[Task]) -> str:
+    """A sentence on tasks whose bodies the page shows as one task; empty without any."""
+    count = sum(task.control is not None for task in tasks)
+    return (
+        f"{count} tasks are an If or a Loop: their bodies are shown as one task." if count else ""
+    )

@@ -1,0 +1,47 @@
+"""The configuration of each kernel, and its provenance, as the compiler chooses it again."""
+
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.kernels.build import distinct_groups
+from compiler.kernels.gpu.select import best
+from compiler.target.target import GpuTarget, Target
+
+GENERIC = "generic"
+"""The provenance of a kernel that no template computes: TVM's schedule has no config."""
+
+CPU_RULES = "rules"
+"""The provenance of a CPU's kernels: fixed rules of its templates, of which none is measured."""
+
+
+@dataclass(frozen=True)
+class KernelConfig:
+    """The template of a kernel, the values of its config, and their provenance."""
+
+    template: str
+    provenance: str
+    config: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def kernel_configs(module: ModuleOp, target: Target) -> dict[str, KernelConfig]:
+    """The configs of a GPU's kernels by name; a CPU's follow from rules."""
+    groups = distinct_groups(module)
+    if not isinstance(target, GpuTarget):
+        return {name: KernelConfig("", CPU_RULES) for name in groups}
+    return {name: _config(group, target) for name, group in groups.items()}
+
+
+def _config(group: Any, target: GpuTarget) -> KernelConfig:
+    found = best(group, target)
+    if found is None:
+        return KernelConfig("", GENERIC)
+    return KernelConfig(found.template.name, found.provenance.value, _values(found.config))
+
+
+def _values(config: Any) -> dict[str, str]:
+    """The fields of a config as text; one without fields is a single value."""
+    if is_dataclass(config) and not isinstance(config, type):
+        return {name: str(value) for name, value in asdict(config).items()}
+    return {"config": str(config)}
