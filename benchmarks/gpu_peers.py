@@ -1,10 +1,12 @@
 """The zoo on one GPU against PyTorch, torch.compile and Opara's streams, in one table.
 
-    python benchmarks/gpu_peers.py --json peers.json [--models resnet50 unet] [--batch 1 16]
-        [--precision tf32 fp16] [--contenders eager graph opara compile max-autotune ours-1 ours]
+    python benchmarks/gpu_peers.py --json peers.json [--models resnet50 unet | --field]
+        [--batch 1 16] [--precision tf32 fp16]
+        [--contenders eager graph opara compile max-autotune ours-1 ours]
         [--prepare 6] [--limit-seconds 540]
 
-Needs torch, timm, torchvision, transformers and a CUDA device. Contenders of one row live in one
+Needs torch, timm, torchvision, transformers and a CUDA device. `--field` measures the networks of
+`examples/field` instead of the zoo; `field:NAME` is one of them. Contenders of one row live in one
 process and take turns; every figure is a median of at least `--samples` runs. `device` is the time
 between two events on one stream around a run, `wall` the host's from queuing a run until the
 stream is idle. Both are taken in the same way for all.
@@ -43,12 +45,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.peers import results
 from compiler.errors import DeviceError
 from compiler.schedule import MODES
-from examples import zoo
+from examples import named
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
-TOO_LARGE = ("gpt2large",)
-"""Left out unless named: its file cannot be made in memory."""
-
 OUT_OF_TIME = "out of time"
 
 ROW_SECONDS = 240.0
@@ -60,9 +59,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--models", nargs="+", default=[n for n in zoo.names() if n not in TOO_LARGE]
-    )
+    parser.add_argument("--models", nargs="+")
+    parser.add_argument("--field", action="store_true", help="the networks of examples/field")
     usual = [name for name in results.COLUMNS if name != "max-autotune"]
     parser.add_argument("--contenders", nargs="+", choices=tuple(results.COLUMNS), default=usual)
     parser.add_argument("--precision", nargs="+", choices=("tf32", "fp16"), default=["tf32"])
@@ -85,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="print the file's table and exit")
     parser.add_argument("--only", choices=("compile", "measure"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.models = options.models or named.usual(options.field)
     if options.samples < 50:
         parser.error("--samples is at least 50")
     return options
@@ -198,8 +197,8 @@ def check_files(options: argparse.Namespace) -> None:
 
 
 def exported_file(model: str, batch: int, folder: Path | None) -> Path | None:
-    """The file of a model at a batch size, if it is there."""
-    path = folder / str(batch) / f"{model}.light.onnx" if folder else None
+    """The file of a model at a batch size, if it is there; the field's are next to the zoo's."""
+    path = folder / str(batch) / f"{named.bare(model)}.light.onnx" if folder else None
     return path if path and path.exists() else None
 
 
@@ -213,7 +212,7 @@ def give_up(key: results.Key, options: argparse.Namespace, reason: str) -> None:
 def show(options: argparse.Namespace) -> None:
     """Print the tables of both methods, and what failed."""
     content = results.read(options.json)
-    order = {name: index for index, name in enumerate([*zoo.names(), *zoo.others()])}
+    order = {name: index for index, name in enumerate(named.every())}
     rows = sorted(content["rows"], key=lambda r: (r["precision"], r["batch"], order[r["model"]]))
     print(json.dumps(content["machine"]))
     for method in ("device", "wall"):

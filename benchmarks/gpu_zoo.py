@@ -1,8 +1,10 @@
 """Zoo models on a CUDA device: outputs against onnxruntime, and time by mode and streams.
 
-    python benchmarks/gpu_zoo.py [--models resnet50 unet] [--precision tf32] [--streams 1 2 4 8]
-                                 [--modes graph subgraphs streams] [--samples 50] [--json FILE]
+    python benchmarks/gpu_zoo.py [--models resnet50 field:swin_tiny | --field] [--precision tf32]
+                                 [--streams 1 2 4 8] [--modes graph subgraphs streams]
+                                 [--samples 50] [--json FILE]
 
+`--field` measures the networks of `examples/field` instead.
 Times are medians of wall microseconds of one run on buffers that are on the device already. The
 kernels come from the cache if they are there; then neither TVM nor a compiler is needed.
 """
@@ -24,7 +26,7 @@ from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
 from compiler.schedule import MODES
 from compiler.tools.reference import run_onnxruntime
-from examples import zoo
+from examples import named
 
 BOUNDS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 8e-2}
 """Largest error of an output against onnxruntime, relative in the Euclidean norm."""
@@ -54,8 +56,8 @@ def time_modes(module: compiler.Module, modes: list[str], samples: int) -> dict[
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One row: error, and times by streams and mode; all modes must agree in every bit."""
-    model = zoo.load(name)
-    inputs = zoo.random_inputs(model, seed=0)
+    model = named.load(name)
+    inputs = named.random_inputs(name, model, seed=0)
     expected = run_onnxruntime(model, inputs)
     row: dict[str, Any] = {"model": name, "precision": options.precision, "times": {}}
     for streams in options.streams:
@@ -96,13 +98,14 @@ def main() -> int:
     """Print one line a model; exit status 1 if an output is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*")
+    parser.add_argument("--field", action="store_true", help="the networks of examples/field")
     parser.add_argument("--precision", default="tf32", choices=tuple(BOUNDS))
     parser.add_argument("--streams", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--modes", nargs="*", default=list(MODES))
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    models = options.models or [name for name in zoo.names() if name != "gpt2large"]
+    models = options.models or named.usual(options.field)
     rows: list[dict[str, Any]] = []
     failed = 0
     print(f"{device().device}")

@@ -4,13 +4,15 @@ python examples/quickstart.py [MODEL]        # a name of the zoo; default resnet
 """
 
 import sys
+from pathlib import Path
 from time import perf_counter
 
-import zoo
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from compiler.tools.comparison import compare
 from compiler.tools.reference import run_onnxruntime
+from examples import zoo
 
 
 def main(name: str) -> int:

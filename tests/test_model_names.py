@@ -56,7 +56,7 @@ def test_an_unknown_name_lists_the_networks(capsys: pytest.CaptureFixture[str]):
 def test_an_installed_package_says_where_the_networks_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(models, "ZOO_PACKAGE", tmp_path / "zoo" / "__init__.py")
+    monkeypatch.setattr(models, "EXAMPLES", tmp_path)
     with pytest.raises(ModelError, match="run flowloom from a clone of its repository"):
         named_model(Path("zoo:resnet50"))
 

@@ -15,8 +15,8 @@ from benchmarks.peers.floor import Demand, demand_of
 from benchmarks.peers.weights import adopt
 from compiler.frontend import import_model
 from compiler.tools.reference import run_onnxruntime
-from examples import zoo
-from examples.zoo.export import BUILDERS, to_onnx
+from examples import light, named
+from examples.zoo.export import to_onnx
 
 WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
@@ -76,11 +76,11 @@ def build(name: str, batch: int, weights: str, exported: Path | None) -> Case:
     The file of a batch other than 1 is `exported/BATCH/NAME.light.onnx`.
     """
     torch.manual_seed(0)
-    module, inputs = BUILDERS[name](batch)
+    module, inputs = named.builder(name)(batch)
     module = module.eval()
     model = None
     if weights == "torch":
-        model = to_onnx(name, module, inputs)
+        model = to_onnx(named.bare(name), module, inputs)
     elif weights == "zoo":
         model = zoo_model(name, batch, exported)
     if weights == "zoo" and model is not None:
@@ -88,7 +88,7 @@ def build(name: str, batch: int, weights: str, exported: Path | None) -> Case:
     module, on_device = module.cuda(), tuple(tensor.cuda() for tensor in inputs)
     by_onnxruntime: list[Any] = []
     if model is not None:
-        model.graph.name = name
+        model.graph.name = named.bare(name)
         by_onnxruntime = list(run_onnxruntime(model, _named(model, inputs)).values())
     with torch.no_grad():
         expected = reference(module, on_device)
@@ -97,15 +97,9 @@ def build(name: str, batch: int, weights: str, exported: Path | None) -> Case:
 
 
 def zoo_model(name: str, batch: int, exported: Path | None) -> onnx.ModelProto | None:
-    """The zoo's file, or the one exported for a batch size; None if there is none."""
-    if batch == 1:
-        return zoo.load(name)
-    path = exported_file(name, batch, exported)
-    if path is None:
-        return None
-    model = onnx.load(path)
-    zoo.refill(model)
-    return model
+    """The network's file, or the one exported for a batch size; None if there is none."""
+    path = named.path(name) if batch == 1 else exported_file(name, batch, exported)
+    return None if path is None else light.load_file(path)
 
 
 def _named(model: onnx.ModelProto, inputs: Tensors) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from compiler.tools.bisect.command import add_bisect
 from compiler.tools.completion import add_completion
 from compiler.tools.progress_display import add_json, add_quiet, shown_progress
 
-MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
+MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or examples/field"
 """The help of an argument that names a model."""
 
 

@@ -1,4 +1,4 @@
-"""Models as the command line names them: an ONNX file, or `zoo:NAME` for a network of the zoo."""
+"""Models as the command line names them: an ONNX file, `zoo:NAME` or `field:NAME`."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -9,36 +9,46 @@ from compiler.errors import ModelError
 if TYPE_CHECKING:
     import onnx
 
-ZOO = "zoo:"
-"""The prefix of the names of the zoo's networks."""
+COLLECTIONS = ("zoo", "field")
+"""The folders of networks in `EXAMPLES`; a network's name starts with its folder's and a colon."""
 
-ZOO_PACKAGE = Path(__file__).parents[2] / "examples" / "zoo" / "__init__.py"
-"""The zoo's loader in a clone of the repository; an installed package does not have it."""
+EXAMPLES = Path(__file__).parents[2] / "examples"
+"""The examples in a clone of the repository; an installed package does not have them."""
 
 
 def named_model(name: Path) -> "Path | onnx.ModelProto":
-    """The file itself, or the zoo's model with its weights; raises ModelError for unknown names."""
-    if name.exists() or not str(name).startswith(ZOO):
+    """The file itself, or the network with its weights; raises ModelError for unknown names."""
+    collection, wanted = _split(name)
+    if name.exists() or not collection:
         return name
-    zoo, wanted = _zoo(), str(name).removeprefix(ZOO)
-    known = [*zoo.names(), *zoo.others()]
+    light = _loader(collection)
+    known = light.files(EXAMPLES / collection)
     if wanted not in known:
-        raise ModelError(f"the zoo has no model {wanted!r}; it has {', '.join(known)}")
-    return zoo.load(wanted)
+        raise ModelError(f"the {collection} has no model {wanted!r}; it has {', '.join(known)}")
+    return light.load_file(known[wanted])
 
 
 def default_artifact(name: Path) -> Path:
     """The directory that a model is compiled to if none is given, in the current one."""
-    stem = str(name).removeprefix(ZOO) if str(name).startswith(ZOO) else name.stem
-    return Path(f"{stem}.flowloom")
+    collection, wanted = _split(name)
+    return Path(f"{wanted if collection else name.stem}.flowloom")
 
 
-def _zoo() -> Any:
-    spec = spec_from_file_location("flowloom_zoo", ZOO_PACKAGE)
-    if spec is None or spec.loader is None or not ZOO_PACKAGE.is_file():
+def _split(name: Path) -> tuple[str, str]:
+    """The collection and the network that a name says, or an empty string and the name."""
+    collection, _, wanted = str(name).partition(":")
+    return (collection, wanted) if collection in COLLECTIONS and wanted else ("", str(name))
+
+
+def _loader(collection: str) -> Any:
+    """The module `examples.light`, by its file, since the examples are not an installed package."""
+    file = EXAMPLES / "light.py"
+    spec = spec_from_file_location("flowloom_light", file)
+    if spec is None or spec.loader is None or not file.is_file():
         raise ModelError(
-            "the zoo's networks are not part of the installed package: run flowloom from a clone"
-            f" of its repository, which has them in examples/zoo ({ZOO_PACKAGE.parent} is missing)"
+            f"the {collection}'s networks are not part of the installed package: run flowloom from"
+            f" a clone of its repository, which has them in examples/{collection} ({EXAMPLES} is"
+            " missing)"
         )
     module = module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -22,6 +22,9 @@ from onnx import numpy_helper
 
 PACKAGES = ("torch", "onnxscript", "timm", "torchvision", "transformers")
 _LIGHT_BYTES = 1024
+_INDEX_BYTES = 8192
+"""Integers are kept up to here, as sizes and permutations must be; larger ones are gathered by."""
+
 _TIMM = {
     "resnet50": ("resnet50", 299, 299),
     "resnext50": ("resnext50_32x4d", 224, 224),
@@ -47,13 +50,15 @@ _OTHER_TIMM = {
 Built = tuple[Any, tuple[Any, ...]]
 
 
-def _image(batch: int, height: int, width: int) -> tuple[Any, ...]:
+def image(batch: int, height: int, width: int) -> tuple[Any, ...]:
+    """A random image in three channels."""
     import torch
 
     return (torch.randn(batch, 3, height, width),)
 
 
-def _tokens(batch: int, *lengths: int, vocabulary: int) -> tuple[Any, ...]:
+def tokens(batch: int, *lengths: int, vocabulary: int) -> tuple[Any, ...]:
+    """Random token sequences of these lengths."""
     import torch
 
     return tuple(torch.randint(0, vocabulary, (batch, length)) for length in lengths)
@@ -65,10 +70,11 @@ def _timm(name: str, batch: int) -> Built:
     model, height, width = _TIMM[name]
     # timm starts residual branches at zero, which would hide errors in them.
     options = {"zero_init_last": False} if name in ("resnet50", "resnext50") else {}
-    return timm.create_model(model, pretrained=False, **options), _image(batch, height, width)
+    return timm.create_model(model, pretrained=False, **options), image(batch, height, width)
 
 
-def _randomised(module: Any, inputs: tuple[Any, ...]) -> Built:
+def randomised(module: Any, inputs: tuple[Any, ...]) -> Built:
+    """A module whose constant parameters and normalisations are random, and its inputs."""
     from examples.zoo.randomise import randomise
 
     randomise(module, inputs)
@@ -79,7 +85,7 @@ def _other_timm(name: str, batch: int) -> Built:
     import timm
 
     model, height, width = _OTHER_TIMM[name]
-    return _randomised(timm.create_model(model, pretrained=False), _image(batch, height, width))
+    return randomised(timm.create_model(model, pretrained=False), image(batch, height, width))
 
 
 def _distilbert(batch: int) -> Built:
@@ -89,33 +95,33 @@ def _distilbert(batch: int) -> Built:
 
     model = DistilBertModel(DistilBertConfig(attn_implementation="eager"))
     wrapped = Wrapped(model, ("input_ids",), "last_hidden_state")
-    return _randomised(wrapped, _tokens(batch, 128, vocabulary=30_000))
+    return randomised(wrapped, tokens(batch, 128, vocabulary=30_000))
 
 
 def _nasnetmobile(batch: int) -> Built:
     from timm.models.nasnet import NASNetALarge
 
     model = NASNetALarge(stem_size=32, channel_multiplier=2, num_features=1056)
-    return model, _image(batch, 224, 224)
+    return model, image(batch, 224, 224)
 
 
 def _googlenet(batch: int) -> Built:
     from torchvision.models import googlenet
 
     model = googlenet(weights=None, aux_logits=False, init_weights=True)
-    return model, _image(batch, 224, 224)
+    return model, image(batch, 224, 224)
 
 
 def _unet(batch: int) -> Built:
     from examples.zoo.networks import UNet
 
-    return UNet(), _image(batch, 224, 224)
+    return UNet(), image(batch, 224, 224)
 
 
 def _deepfm(batch: int) -> Built:
     from examples.zoo.networks import DeepFM
 
-    return DeepFM(), _tokens(batch, 26, vocabulary=10_000)
+    return DeepFM(), tokens(batch, 26, vocabulary=10_000)
 
 
 def _rnntc_sru(batch: int) -> Built:
@@ -135,7 +141,7 @@ def _bert(batch: int, length: int) -> Built:
 
     model = BertModel(BertConfig(attn_implementation="eager"))
     wrapped = Wrapped(model, ("input_ids",), "last_hidden_state")
-    return wrapped, _tokens(batch, length, vocabulary=30_000)
+    return wrapped, tokens(batch, length, vocabulary=30_000)
 
 
 def _gpt2large(batch: int) -> Built:
@@ -145,7 +151,7 @@ def _gpt2large(batch: int) -> Built:
 
     config = GPT2Config(n_embd=1280, n_layer=36, n_head=20, attn_implementation="eager")
     wrapped = Wrapped(GPT2LMHeadModel(config), ("input_ids",), "logits", use_cache=False)
-    return wrapped, _tokens(batch, 32, vocabulary=50_000)
+    return wrapped, tokens(batch, 32, vocabulary=50_000)
 
 
 def _t5small(batch: int) -> Built:
@@ -156,7 +162,7 @@ def _t5small(batch: int) -> Built:
     model = T5Model(T5Config(d_model=512, d_ff=2048, num_layers=6, num_heads=8))
     inputs = ("input_ids", "decoder_input_ids")
     wrapped = Wrapped(model, inputs, "last_hidden_state", use_cache=False)
-    return wrapped, _tokens(batch, 64, 16, vocabulary=30_000)
+    return wrapped, tokens(batch, 64, 16, vocabulary=30_000)
 
 
 MODELS: dict[str, Callable[[int], Built]] = {
@@ -183,34 +189,56 @@ BUILDERS = {**MODELS, **OTHERS}
 """The builders of all networks."""
 
 
+def _distribution(array: Any, seed: int) -> dict[str, object] | None:
+    """The distribution of a stripped tensor; None for one that is kept."""
+    if array.dtype.kind in "iu" and array.nbytes > _INDEX_BYTES:
+        return {
+            "dist": "integers",
+            "low": int(array.min()),
+            "high": int(array.max()),
+            "seed": seed,
+        }
+    if array.nbytes <= _LIGHT_BYTES or array.dtype.kind != "f":
+        return None
+    mean, deviation = float(array.mean()), float(array.std())
+    if not isfinite(deviation):  # a mask of the lowest float
+        return None
+    if deviation == 0:
+        return {"dist": "constant", "value": mean}
+    return {"dist": "normal", "mean": mean, "std": deviation, "seed": seed}
+
+
 def lighten(model: onnx.ModelProto) -> int:
-    """Replace large floating-point weights with seeded distributions; returns how many."""
+    """Replace large weights and tables of indices with seeded distributions; returns how many."""
     count = 0
     for seed, tensor in enumerate(model.graph.initializer):
-        array = numpy_helper.to_array(tensor)
-        if array.nbytes <= _LIGHT_BYTES or array.dtype.kind != "f":
+        spec = _distribution(numpy_helper.to_array(tensor), seed)
+        if spec is None:
             continue
-        mean, deviation = float(array.mean()), float(array.std())
-        if not isfinite(deviation):  # a mask of the lowest float
-            continue
-        spec: dict[str, object] = {"dist": "constant", "value": mean}
-        if deviation > 0:
-            spec = {"dist": "normal", "mean": mean, "std": deviation, "seed": seed}
         light = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
         light.doc_string = json.dumps(spec)
         tensor.CopyFrom(light)
         count += 1
-    for node in model.graph.node:
-        node.ClearField("doc_string")
-        node.ClearField("metadata_props")
+    _strip(model)
     return count
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Remove the exporter's remarks, and the shapes that follow from the operators."""
+    model.graph.ClearField("value_info")
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.input, *graph.output):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")
 
 
 def to_onnx(name: str, module: Any, inputs: tuple[Any, ...]) -> onnx.ModelProto:
     """A built module of that name with its weights, as the exporter of PyTorch gives it."""
     import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with tempfile.TemporaryDirectory() as scratch:
+    # The exporter cannot take apart the other forms of attention over windows.
+    with tempfile.TemporaryDirectory() as scratch, sdpa_kernel(SDPBackend.MATH):
         full = Path(scratch) / "model.onnx"
         torch.onnx.export(
             module.eval(),
@@ -223,19 +251,20 @@ def to_onnx(name: str, module: Any, inputs: tuple[Any, ...]) -> onnx.ModelProto:
         return onnx.load(full)
 
 
-def export(name: str, batch: int, folder: Path) -> Path:
+def export(name: str, built: Callable[[int], Built], batch: int, folder: Path) -> Path:
     """Export one model for a batch size and return the file that was written."""
     import torch
 
     torch.manual_seed(0)
-    model = to_onnx(name, *BUILDERS[name](batch))
+    model = to_onnx(name, *built(batch))
     target = folder / f"{name}.light.onnx"
     lighten(model)
     onnx.save(model, target)
     return target
 
 
-def _require(packages: tuple[str, ...]) -> None:
+def require(packages: tuple[str, ...]) -> None:
+    """Exit with the command that installs what is missing of some packages."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise SystemExit(
@@ -257,10 +286,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("give names or --others, not both")
     if options.batch < 1:
         parser.error("--batch is at least 1")
-    _require(PACKAGES)
+    require(PACKAGES)
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.names or sorted(OTHERS if options.others else MODELS):
-        print(export(name, options.batch, options.output), file=sys.stderr)
+        print(export(name, BUILDERS[name], options.batch, options.output), file=sys.stderr)
 
 
 if __name__ == "__main__":

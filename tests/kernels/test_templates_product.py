@@ -87,6 +87,7 @@ SPECIAL = {
     "matrices times vector": ((3, 21, 40), (40,)),
     "last panel narrower than a vector": ((2, 9, 20), (2, 20, 197)),
     "attention": ((1, 3, 50, 64), (1, 3, 64, 50)),
+    "many narrow rows": ((2000, 256), (256, 40)),
 }
 
 

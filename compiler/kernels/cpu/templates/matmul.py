@@ -264,7 +264,7 @@ class MatmulNest:
     def _store(self, value: Any, batch: list[Any], row: Any, column: Any) -> Stmt:
         problem, around = self.problem, self.around
         lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
-        at = unflatten_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
+        at = _row_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(problem.right) > 1 else at
         alpha, beta = problem.factors
         value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
@@ -282,3 +282,13 @@ class MatmulNest:
         own = at[len(at) - len(shape) :]
         pinned = [0 if extent == 1 else i for i, extent in zip(own, shape, strict=True)]
         return self.around.operand(2, pinned)
+
+
+def _row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:
+    """A row's index in the axes before the columns.
+
+    The first takes no remainder: with one LLVM has written beyond the result.
+    """
+    if not lead:
+        return []
+    return [row // prod(lead[1:]), *unflatten_index(row, lead[1:])]

@@ -1,0 +1,1 @@
+"""The peers and the table of `benchmarks/cpu_zoo.py`."""
