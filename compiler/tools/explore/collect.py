@@ -26,8 +26,9 @@ from compiler.tools.explore.document import (
 )
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
+from compiler.tools.inputs import random_inputs
 from compiler.tools.inspection import Prediction, prediction
-from compiler.tools.trace import measured_times
+from compiler.tools.measured import measured_run
 
 Spans = Sequence[tuple[float, float]]
 
@@ -43,7 +44,8 @@ def module_fact(
 ) -> ModuleFact:
     """Everything of a module; what only its compilation knows is given."""
     found = prediction(module)
-    spans, note = measured_times(module)
+    run = measured_run(module, random_inputs(module, 0))
+    spans = None if run.times is None else [(time.start, time.end) for time in run.times]
     schedule, edges = module.schedule, needs(module.schedule)
     early = module.choice is not None and module.choice.pdl
     return ModuleFact(
@@ -52,7 +54,7 @@ def module_fact(
         mode=found.mode,
         makespan=found.timeline.makespan,
         bound=lower_bound(found.works, edges, found.device, early=early).time,
-        measured=note,
+        measured=run.note,
         device=_device(module.target, found.device),
         streams=schedule.streams,
         options=option_facts(module),
