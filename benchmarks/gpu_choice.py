@@ -91,7 +91,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     one = run_time(baseline, options.samples, mode="graph")
     if options.trace:
         options.trace.mkdir(parents=True, exist_ok=True)
-        (options.trace / f"{name}.json").write_text(json.dumps(trace(module)[0]))
+        (options.trace / f"{name}.json").write_text(json.dumps(trace(module, inputs)[0]))
     best = min(times, key=times.__getitem__)
     row = {
         "model": name,
