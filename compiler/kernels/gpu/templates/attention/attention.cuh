@@ -109,6 +109,16 @@ __device__ __forceinline__ void load_four(Pairs& to, const T* from, int64_t stri
   }
 }
 
+// Zeros instead of what is not kept: it is loaded all the same, so that no load waits for another.
+__device__ __forceinline__ void keep_if(Floats& four, bool kept) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) four.at[i] = kept ? four.at[i] : 0.0f;
+}
+__device__ __forceinline__ void keep_if(Pairs& four, bool kept) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) four.at[i] = kept ? four.at[i] : 0u;
+}
+
 // Element `j` of each of four fours.
 __device__ __forceinline__ Floats column_of(const Floats& a, const Floats& b, const Floats& c, const Floats& d, int j) {
   return Floats{{a.at[j], b.at[j], c.at[j], d.at[j]}};
@@ -272,8 +282,17 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
       for (int t = 0; t < T::WIDTHS; t++) {
         const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2, column = t * 32 + line * 4;
         load_four<ALIGNED && P::V_VECTOR4>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
-                                        row < P::COLUMNS && (!P::MASKED || keep[row]) ? P::WIDTH - column : 0);
+                                        row < P::COLUMNS ? P::WIDTH - column : 0);
       }
+    if constexpr (P::MASKED) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2;
+        const bool kept = row < P::COLUMNS && keep[row];
+#pragma unroll
+        for (int t = 0; t < T::WIDTHS; t++) keep_if(value[i][t], kept);
+      }
+    }
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
       float scores[2][4] = {};

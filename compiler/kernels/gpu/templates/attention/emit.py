@@ -6,8 +6,8 @@ from itertools import chain
 from math import e, log2, prod
 from typing import Any
 
-from tvm.ir import PrimType, Var
-from tvm.tirx import Div, FloatImm, Mul
+from tvm.ir import Call, PrimType, Var
+from tvm.tirx import Div, FloatImm, Let, Mul, Select
 
 from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import StridedOperand
@@ -81,7 +81,7 @@ class Emitter:
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         at = [*unflatten_index(z, self.problem.attention.batch), row, column]
-        score = context.result(value, at)
+        score = _computed_first(context.result(value, at))
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
         return function, _scale(score, value)
@@ -162,6 +162,18 @@ class Emitter:
             row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column
+
+
+def _computed_first(score: Any) -> Any:
+    """A choice between a value and a constant with the value computed before the condition is
+    known: otherwise what it loads would wait for what the condition loads."""
+    if not isinstance(score, Call) or getattr(score.op, "name", "") != "prim.if_then_else":
+        return score
+    condition, value, constant = score.args
+    if not isinstance(constant, FloatImm):
+        return score
+    held = Var("held", PrimType("float32"))
+    return Let(held, value, Select(condition, held, constant))
 
 
 def _scale(score: Any, value: Var) -> float:
