@@ -206,7 +206,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
 
 def _contracts_bytes(module: ModuleOp) -> bool:
     operators = (op for op in module.walk() if isinstance(op, dataflow.OperatorOp))
-    return any(op.type_name in INTEGER_CONTRACTIONS for op in operators)
+    return any(op.type_name in (*INTEGER_CONTRACTIONS, "MatMulNBits") for op in operators)
 
 
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:

@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("frontend", "module"),
     },
     "backend": {"session"},
-    "interop": {"backends", "module"},
+    "interop": {"backends", "module", "target"},
     "autotune/kernels": {
         *(
             "autotune",

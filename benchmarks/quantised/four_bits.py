@@ -54,7 +54,8 @@ def random_layer(random: np.random.Generator, depth: int, columns: int, block: i
     """A layer whose results are about as large as its input."""
     blocks = -(-depth // block)
     packed = random.integers(0, 256, (columns, blocks, block // 2)).astype(np.uint8)
-    scales = random.uniform(0.5, 1.5, (columns, blocks)) / (4.6 * depth**0.5)
+    signs = random.choice([-1, 1], (columns, blocks))  # the integers have a mean of -1/2
+    scales = signs * random.uniform(0.5, 1.5, (columns, blocks)) / (4.6 * depth**0.5)
     return Layer(packed, scales.astype(np.float32), depth)
 
 
@@ -109,7 +110,10 @@ def contenders(layers: Sequence[Layer], rows: int, target: str, threads: int) ->
     packed, floats = model_of(layers, rows), model_of(layers, rows, floats=True)
     if target != "cpu":
         options: dict[str, Any] = {"target": target, "precision": "fp16"}
-        return {"ours": ours(packed, **options), "ours fp16": ours(floats, **options)}
+        return {
+            "ours": ours(packed, quantised="bytes", **options),
+            "ours fp16": ours(floats, **options),
+        }
     return {
         "ours": ours(packed, threads=threads),
         "ours fp32": ours(floats, threads=threads),

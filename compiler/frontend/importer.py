@@ -22,7 +22,7 @@ from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.contract import contract_bytes, drop_repeated
-from compiler.frontend.quantised.four_bits import pack_few_rows
+from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
 from compiler.frontend.quantised.keep_floats import keep_floats
 from compiler.frontend.quantised.tensor_cores import (
     is_tiled,
@@ -70,8 +70,11 @@ def import_model(
 
 
 def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
-    """The module and the weights of a graph, in which bytes are contracted as such or as floats."""
-    pack_few_rows(graph)
+    """The module and the weights of a graph, in which bytes are contracted as such or as floats.
+
+    Weights of four bits are floats, too, where bytes are.
+    """
+    pack_few_rows(graph, 0 if byte_contractions == "floats" else MOST_PACKED_ROWS)
     if byte_contractions == "all":
         contract_bytes(graph)
     elif byte_contractions == "tiles":

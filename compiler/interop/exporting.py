@@ -12,6 +12,7 @@ import compiler
 from compiler.errors import ModelError
 from compiler.interop.tensors import as_array, as_tensor, torch_dtype
 from compiler.module import Module
+from compiler.target.target import parse_target
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class ExportedFunction:
 
     def _results(self, feed: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
         device = next((t.device for t in tensors if t.device.type != "cpu"), None)
-        if device is None or self.module.target.startswith("hip"):
+        if device is None or parse_target(self.module.target).backend == "hip":
             return list(self.module.run(feed).values())
         if not isinstance(self.module, Module):
             return list(self.module.run(feed, outputs="device").values())

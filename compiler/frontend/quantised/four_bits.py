@@ -25,8 +25,8 @@ MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""
 
 
-def pack_few_rows(graph: Graph) -> None:
-    """Keep weights of four bits packed in matmuls of few rows, unpack them in all others."""
+def pack_few_rows(graph: Graph, most: int = MOST_PACKED_ROWS) -> None:
+    """Keep weights of four bits packed in matmuls of at most so many rows, unpack all others."""
     if not any(_is_four_bits(operator) or operator.bodies for operator in graph.operators):
         return
     builder = Builder(Graph(graph.inputs), Expansion())
@@ -35,8 +35,8 @@ def pack_few_rows(graph: Graph) -> None:
         inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
         operator, builder.node = replace(old, inputs=inputs), old.node
         for body in operator.bodies:
-            pack_few_rows(body)
-        found = _matmul_of(builder, operator)
+            pack_few_rows(body, most)
+        found = _matmul_of(builder, operator, most)
         if found is None:
             builder.graph.operators.append(operator)
         else:
@@ -52,11 +52,11 @@ def _is_four_bits(operator: Operator) -> bool:
     return weighted and isinstance(operator.operand(1).code, FourBits)
 
 
-def _matmul_of(builder: Builder, operator: Operator) -> Value | None:
+def _matmul_of(builder: Builder, operator: Operator, most: int) -> Value | None:
     """The value of a matmul whose weight is packed or unpacked; None if it stays as it is."""
     if not _is_four_bits(operator):
         return None
-    few = prod(operator.operand(0).shape[:-1]) <= MOST_PACKED_ROWS
+    few = prod(operator.operand(0).shape[:-1]) <= most
     if operator.op_type == "MatMulNBits":
         return None if few else _unpacked(builder, operator)
     return _packed(builder, operator) if few else None

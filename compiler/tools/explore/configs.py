@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.select import best
-from compiler.target.target import GpuTarget, Target
+from compiler.target.target import GpuTarget, Target, parse_gpu
 
 GENERIC = "generic"
 """The provenance of a kernel that no template computes: TVM's schedule has no config."""
@@ -28,9 +28,10 @@ class KernelConfig:
 def kernel_configs(module: ModuleOp, target: Target) -> dict[str, KernelConfig]:
     """The configs of a GPU's kernels by name; a CPU's follow from rules."""
     groups = distinct_groups(module)
-    if not isinstance(target, GpuTarget):
+    if not target.is_gpu:
         return {name: KernelConfig("", CPU_RULES) for name in groups}
-    return {name: _config(group, target) for name, group in groups.items()}
+    gpu = parse_gpu(str(target))
+    return {name: _config(group, gpu) for name, group in groups.items()}
 
 
 def _config(group: Any, target: GpuTarget) -> KernelConfig:
