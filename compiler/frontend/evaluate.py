@@ -1,7 +1,8 @@
 """Evaluation of operators with known inputs, and type inference of others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -28,6 +29,15 @@ def known_schema(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSche
     schema = schema_of(op_type, opset, domain)
     assert schema is not None, op_type
     return schema
+
+
+@cache
+def inexact_defaults(op_type: str, opset: int) -> Mapping[str, float]:
+    """The defaults of attributes that are no decimals: 0.01 is the float32 next to it."""
+    schema: Any = known_schema(op_type, opset)
+    defaults = ((n, a.default_value) for n, a in schema.attributes.items())
+    floats = {n: d.f for n, d in defaults if d.type == onnx.AttributeProto.FLOAT}
+    return {n: f for n, f in floats.items() if f != float(f"{f:.6g}")}
 
 
 @cache

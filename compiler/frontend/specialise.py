@@ -20,6 +20,7 @@ from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.evaluate import (
     check_types,
     evaluate,
+    inexact_defaults,
     known_schema,
     make_node,
     schema_of,
@@ -380,7 +381,9 @@ class Specialiser:
 
     def _standard_call(self, node: BodyNode) -> Call:
         schema = known_schema(node.proto.op_type, node.opset)
-        return self._call(node, schema.since_version)
+        call = self._call(node, schema.since_version)
+        call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
+        return call
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:
         return rewrite_contrib(node.domain, self._call(node, node.opset))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from xdsl.dialects.builtin import FloatAttr
 
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend import Imported, import_model
@@ -259,3 +260,11 @@ def test_a_weight_of_a_loop_is_stored_once():
     imported = check(parse(text, **values))
     assert counts(imported) == {"Add": 5}
     assert len(imported.weights) == 1
+
+
+def test_a_default_is_the_float32_next_to_its_decimal():
+    text = "g (double[2,8] x, double[8] s) => (double[2,8] y) { y = LayerNormalization(x, s) }"
+    (norm,) = operators(check(parse(text)))
+    epsilon = norm.attributes["epsilon"]
+    assert isinstance(epsilon, FloatAttr)
+    assert epsilon.value.data == float(np.float32(1e-5))

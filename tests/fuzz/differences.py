@@ -376,6 +376,14 @@ DIFFERENCES = [
         "ONNX has the formula",
     ),
     Difference(
+        "LRN",
+        "`bias` is 0",
+        lambda call: call.attributes.get("bias", 1.0) == 0,
+        "adds and subtracts squares as the window moves, and divides by what is left",
+        "adds the squares of each window",
+        "a small sum that remains of large ones has few right digits",
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,
@@ -404,6 +412,7 @@ LIMITS = {
     "with zero effective input extent": "reflection where negative pads leave nothing",
     "min_ <= max_ was false": "bounds of the old Clip of which the lower one is larger",
     "ratio must be in the range": "a share for Dropout that only training needs",
+    "narrowing_error": "integers of Resize's antialiasing near the limits of their type",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

@@ -1,5 +1,6 @@
 """Operators of decoders agree with onnxruntime's: rotary embeddings, caches, packed weights."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -147,9 +148,19 @@ def test_bias_of_weights_of_few_bits():
     check("MatMulNBits", operands, constants=[1, 2, 5], K=32, N=5, bits=4, block_size=16)
 
 
-def test_weights_of_another_size_are_refused():
-    packed = whole(0, 256, 5, 2, 8, dtype="uint8")
-    operands = [normal(3, 64), packed, np.abs(normal(5, 2))]
-    model = model_of("MatMulNBits", operands, constants=[1, 2], K=64, N=5, block_size=16)
-    with pytest.raises(ShapeError, match="does not have 160 bytes"):
+@pytest.mark.parametrize(
+    ("weight", "scales", "zeros", "message"),
+    [
+        ((5, 2, 8), (5, 4), (5, 2), "weight must be [5, 4, 8], not [5, 2, 8]"),
+        ((5, 4, 8), (4, 5), (5, 2), "scales must be [20] or [5, 4], not [4, 5]"),
+        ((5, 4, 8), (5, 4), (2, 5), "zero points must be [10] or [5, 2], not [2, 5]"),
+    ],
+)
+def test_operands_of_another_shape_are_refused(
+    weight: tuple[int, ...], scales: tuple[int, ...], zeros: tuple[int, ...], message: str
+):
+    packed, zero_points = (whole(0, 256, *shape, dtype="uint8") for shape in (weight, zeros))
+    operands = [normal(3, 64), packed, np.abs(normal(*scales)), zero_points]
+    model = model_of("MatMulNBits", operands, constants=[1, 2, 3], K=64, N=5, block_size=16)
+    with pytest.raises(ShapeError, match=re.escape(message)):
         import_model(model)

@@ -1,7 +1,5 @@
 """The rule for MatMulNBits: weights of 2, 4 or 8 bits with a scale for each block."""
 
-from math import prod
-
 from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
@@ -44,21 +42,28 @@ def _cast(call: Call, value: Value) -> Value:
     return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
 
 
-def _bytes(call: Call) -> Value:
-    """The packed weight (N, blocks, bytes of a block)."""
-    rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
-    blocks, packed = -(-depth // size), call.operand(1)
-    wanted = rows * blocks * size * call.attributes["bits"] // 8
-    if prod(packed.shape) != wanted:
-        raise ShapeMismatch(f"its weight {list(packed.shape)} does not have {wanted} bytes")
-    return call.reshaped(packed, [rows, blocks, -1])
+def _check_shapes(call: Call) -> None:
+    """Raise ShapeMismatch for operands that the attributes contradict."""
+    rows, depth, size, bits = (call.attributes[name] for name in ("N", "K", "block_size", "bits"))
+    blocks, zeros = -(-depth // size), call.input(3)
+    columns = -(-blocks * bits // 8) if zeros is not None and zeros.dtype == "uint8" else blocks
+    _check_shape("weight", call.operand(1), [rows, blocks, size * bits // 8])
+    _check_shape("scales", call.operand(2), [rows * blocks], [rows, blocks])
+    _check_shape("zero points", zeros, [rows * columns], [rows, columns])
+    _check_shape("bias", call.input(5), [rows])
+
+
+def _check_shape(name: str, value: Value | None, *allowed: list[int]) -> None:
+    if value is not None and list(value.shape) not in allowed:
+        wanted = " or ".join(map(str, allowed))
+        raise ShapeMismatch(f"its {name} must be {wanted}, not {list(value.shape)}")
 
 
 def _weight(call: Call) -> Value:
     """The weight (N, K) in the type of the left matrix."""
     rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
-    blocks, packed = -(-depth // size), _bytes(call)
-    integers = _cast(call, _unpacked(call, packed, call.attributes["bits"]))
+    blocks = -(-depth // size)
+    integers = _cast(call, _unpacked(call, call.operand(1), call.attributes["bits"]))
     scale = call.reshaped(call.operand(2), [rows, blocks, 1])
     numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
     return part(call, call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)
@@ -69,6 +74,7 @@ def rewrite_matmul_nbits(call: Call) -> list[Value]:
     """A MatMul of the dequantised, transposed weight."""
     refuse(call, "weight_prepacked")
     refuse_inputs(call, g_idx=4)
+    _check_shapes(call)
     if _stays_packed(call):
         return [biased(call, _packed_matmul(call), call.input(5))]
     weight = call.one("Transpose", _weight(call), perm=[1, 0])
@@ -88,7 +94,7 @@ def _packed_matmul(call: Call) -> Value:
     """The operator of the IR, its operands in their shapes."""
     rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
     blocks, zeros = -(-depth // size), call.input(3)
-    inputs = [call.data, _bytes(call), call.reshaped(call.operand(2), [rows, blocks])]
+    inputs = [call.data, call.operand(1), call.reshaped(call.operand(2), [rows, blocks])]
     if zeros is not None and zeros.dtype == "uint8":
         inputs.append(call.reshaped(zeros, [rows, -1]))
     elif zeros is not None:
