@@ -1,6 +1,6 @@
-"""Every distinct convolution and GEMM of the zoo: our kernel against onnxruntime's.
+"""Every distinct convolution and GEMM of the zoo or the field: our kernel against onnxruntime's.
 
-    python benchmarks/cpu_kernels.py [--models resnet50 unet] [--limit 20] [--json FILE]
+    python benchmarks/cpu_kernels.py [--models resnet50 field:s3d | --field] [--limit 20]
 
 Each operator is one model for onnxruntime (one thread, weights constant), and one
 group for us, its blocks run in order on one thread. Figures are the least CPU time of
@@ -38,10 +38,9 @@ from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import KernelSpec
 from compiler.target.target import parse_target
-from examples import zoo
+from examples import named
 
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-LARGE = {"gpt2large"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,10 @@ class Problem:
         if groups > 1:
             return "depthwise" if self.operands[1].shape[1] == 1 else "grouped"
         kernel = self.operands[1].shape[2:]
+        if len(kernel) != 2:
+            return f"{len(kernel)}-D"
+        if max(json.loads(self.attributes).get("dilations", [1])) > 1:
+            return "dilated"
         return "x".join(map(str, kernel)) if prod(kernel) in (1, 9) else "other kernels"
 
     @property
@@ -79,9 +82,9 @@ class Problem:
 
 
 def problems(name: str) -> Counter[Problem]:
-    """The contractions of a model of the zoo, and how often each occurs."""
+    """The contractions of a network, and how often each occurs."""
     found: Counter[Problem] = Counter()
-    for op in import_model(zoo.load(name)).module.walk():
+    for op in import_model(named.load(name)).module.walk():
         if isinstance(op, OperatorOp) and op.type_name in TYPES:
             operands = [v for v in op.inputs if not isinstance(v.owner, NoneOp)]
             found[
@@ -237,14 +240,15 @@ def per_model(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 def main() -> None:
     """Measure what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--models", nargs="+", default=[n for n in zoo.names() if n not in LARGE])
+    parser.add_argument("--models", nargs="+", help="zoo or field:NAME (default: all of the zoo)")
+    parser.add_argument("--field", action="store_true", help="the networks of examples/field")
     parser.add_argument("--limit", type=int, help="measure only so many operators, spread evenly")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds of timing an operator")
     parser.add_argument("--category", help="only this kind of operator")
     parser.add_argument("--json", type=Path, help="write the rows there too")
     options = parser.parse_args()
     counts: dict[Problem, Counter[str]] = {}
-    for name in options.models:
+    for name in options.models or named.usual(options.field):
         for problem, count in problems(name).items():
             if options.category in (None, problem.category):
                 counts.setdefault(problem, Counter())[name] += count

@@ -33,7 +33,7 @@ def known_schema(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSche
 
 @cache
 def inexact_defaults(op_type: str, opset: int) -> Mapping[str, float]:
-    """The defaults of attributes that are no decimals: 0.01 is the float32 next to it."""
+    """The defaults of attributes that float32 rounds: 0.01 is the float32 next to it."""
     schema: Any = known_schema(op_type, opset)
     defaults = ((n, a.default_value) for n, a in schema.attributes.items())
     floats = {n: d.f for n, d in defaults if d.type == onnx.AttributeProto.FLOAT}

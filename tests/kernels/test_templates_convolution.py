@@ -17,7 +17,7 @@ from tests.kernels.template_cases import TensorInfo, check, expected, fused, ran
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution; spatial tuples have one or two entries."""
+    """A convolution; spatial tuples have one to three entries."""
 
     batch: int
     groups: int
@@ -63,13 +63,14 @@ def reference(case: Case, data: Array, weight: Array, bias: Array | None) -> Arr
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Convolutions with at least one result, also with padding larger than the image."""
-    rank = draw(st.integers(1, 2))
+    rank = draw(st.integers(1, 3))
+    longest = 23 if rank < 3 else 9
 
     def extents(low: int, high: int, count: int = rank) -> tuple[int, ...]:
         return tuple(draw(st.lists(st.integers(low, high), min_size=count, max_size=count)))
 
-    image, kernel, strides = extents(1, 23), extents(1, 5), extents(1, 3)
-    dilations, pads = extents(1, 2), list(extents(0, 3, 2 * rank))
+    image, kernel, strides = extents(1, longest), extents(1, 5), extents(1, 3)
+    dilations, pads = extents(1, draw(st.sampled_from([2, 2, 8]))), list(extents(0, 3, 2 * rank))
     for i in range(rank):
         missing = (kernel[i] - 1) * dilations[i] + 1 - image[i] - pads[i] - pads[rank + i]
         pads[rank + i] += max(0, missing)
@@ -149,6 +150,25 @@ SPECIAL = {
     "rows beyond the stack": Case(1, 16, 1, 1, (10_007,), (3,), (1,), (1,), (1, 1), residual=True),
     "two rows beyond the stack": Case(
         1, 1, 2, 5, (3, 9_001), (3, 3), (1, 2), (1, 1), (1, 1, 0, 1), prologue=True
+    ),
+    "slices, two strides": Case(
+        2, 1, 5, 11, (5, 9, 10), (3, 3, 3), (2, 1, 2), (1, 1, 1), (1,) * 6, residual=True
+    ),
+    "slices alone": Case(1, 1, 9, 20, (4, 7, 7), (3, 1, 1), (1,) * 3, (1,) * 3, (1, 0, 0) * 2),
+    "slices in place": Case(
+        2, 1, 9, 33, (6, 5, 7), (2, 1, 1), (2, 1, 1), (3, 1, 1), (0,) * 6, residual=True
+    ),
+    "one slice in groups": Case(
+        1, 17, 1, 1, (1, 9, 9), (3, 3, 3), (1,) * 3, (1,) * 3, (1,) * 6, prologue=True
+    ),
+    "slices without taps": Case(
+        1, 1, 3, 5, (2, 4, 9), (2, 1, 3), (1,) * 3, (5, 1, 1), (4, 0, 1) * 2
+    ),
+    "dilated beyond the rows": Case(
+        1, 1, 40, 35, (17, 17), (3, 3), (1, 1), (24, 24), (24,) * 4, residual=True
+    ),
+    "dilated rows, strided": Case(
+        2, 2, 3, 5, (15, 20), (5, 3), (2, 1), (6, 2), (12, 2) * 2, prologue=True
     ),
     "129 taps in a row": Case(1, 4, 2, 2, (300,), (129,), (1,), (1,), (64, 64)),
     "taps in a row by stride and dilation": Case(

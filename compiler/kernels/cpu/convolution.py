@@ -11,10 +11,51 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from tvm import tirx
+
 from compiler.kernels.arithmetic import ceil_div
 
 LINE = 16
 """Elements of a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The axis of a convolution before its rows: every slice of the result is an image.
+
+    A result adds up what the taps along the depth give, those outside the image left out.
+    """
+
+    image: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    output: int
+
+    def first_tap(self, slice: Any) -> Any:
+        """The first tap that is inside the image, of a slice of the result."""
+        return self._taps_before(slice, self.pad)
+
+    def last_tap(self, slice: Any) -> Any:
+        """The tap after the last one that is inside the image."""
+        return self._taps_before(slice, self.pad + self.image)
+
+    def _taps_before(self, slice: Any, position: int) -> Any:
+        """The taps at positions of the padded depth below one; at most all."""
+        below = (position - slice * self.stride + self.dilation - 1) // self.dilation
+        zero, all_ = (tirx.const(n, "int32") for n in (0, self.kernel))
+        return tirx.max(zero, tirx.min(all_, below))
+
+    def place(self, slice: Any, tap: Any) -> Any:
+        """The slice of the image that a tap of a slice of the result reads."""
+        return slice * self.stride + tap * self.dilation - self.pad
+
+    @property
+    def live_taps(self) -> int:
+        """The taps inside the image, of all slices of the result."""
+        places = (self.place(z, k) for z in range(self.output) for k in range(self.kernel))
+        return sum(0 <= place < self.image for place in places)
 
 
 @dataclass(frozen=True)
@@ -22,7 +63,7 @@ class Convolution:
     """A two-dimensional convolution; `kernel`, `strides` and the like are (vertical, horizontal).
 
     `pads` are those before the first row and column; how much follows the last ones is decided by
-    `output`, the spatial extents of the result.
+    `output`, the spatial extents of the result. In three dimensions there is a `depth` besides.
     """
 
     batch: int
@@ -35,16 +76,38 @@ class Convolution:
     dilations: tuple[int, int]
     pads: tuple[int, int]
     output: tuple[int, int]
+    depth: Depth | None = None
 
     @property
     def multiplications(self) -> int:
         """Multiply-adds of the whole convolution."""
         filters = self.batch * self.groups * self.filters
-        return filters * self.channels * prod(self.kernel) * prod(self.output)
+        taps = self.depth.live_taps if self.depth else 1
+        return filters * self.channels * taps * prod(self.kernel) * prod(self.output)
+
+    @property
+    def slices(self) -> int:
+        """Slices of a channel of the input."""
+        return self.depth.image if self.depth else 1
+
+    @property
+    def images(self) -> int:
+        """Images of the result, every slice being one."""
+        return self.batch * self.depth.output if self.depth else self.batch
+
+    @property
+    def depth_taps(self) -> int:
+        """Kernel taps along the depth."""
+        return self.depth.kernel if self.depth else 1
+
+    @property
+    def summands(self) -> int:
+        """Slices of channels of one group that a result reads at most."""
+        return self.channels * self.depth_taps
 
     @property
     def pointwise(self) -> bool:
-        """Whether each output element reads the input at its own position only."""
+        """Whether each output element reads slices of the input at its own position only."""
         return (
             self.kernel == (1, 1)
             and self.strides == (1, 1)

@@ -121,10 +121,10 @@ def reduction_slots(
     conv: Convolution, rows: int, vectors: int, vector_slots: float, run: int
 ) -> float:
     """Slots of all steps of one register tile, which reads `run` positions of a row at a time."""
-    far = conv.channels * conv.planes.plane * conv.planes.phases * 4 > PAGES_BYTES
+    far = conv.channels * conv.slices * conv.planes.plane * conv.planes.phases * 4 > PAGES_BYTES
     jumps = (FAR_SLOTS + SHORT_RUN_SLOTS / run) * conv.kernel[0] if far else 0
     taps = conv.kernel[0] * conv.kernel[1]
-    return conv.channels * (taps * step_slots(rows, vectors, vector_slots) + jumps)
+    return conv.summands * (taps * step_slots(rows, vectors, vector_slots) + jumps)
 
 
 def flat_tile(
@@ -138,9 +138,9 @@ def flat_tile(
 
     def tile_cost(rows: int, vectors: int) -> float:
         run = vectors * registers.lanes
-        load = streamed_slots(conv.channels * run * 4)
+        load = streamed_slots(conv.summands * run * 4)
         if panels:
-            steps = conv.channels * step_slots(rows, vectors, load)
+            steps = conv.summands * step_slots(rows, vectors, load)
         else:
             steps = reduction_slots(conv, rows, vectors, max(CROSSING_SLOTS, load), run)
         return steps + rows * (vectors * stores.vector + stores.row)
@@ -194,7 +194,7 @@ def channel_tile(
     conv: Convolution, registers: Registers, positions: int, stores: Stores = FLOAT_STORES
 ) -> tuple[Tile, float]:
     """The tile with lanes along output channels, and its slots a group; lines have `positions`."""
-    depth = conv.channels * conv.kernel[0] * conv.kernel[1]
+    depth = conv.summands * conv.kernel[0] * conv.kernel[1]
     lines = conv.output[0] * conv.output[1] // positions
     lanes = registers.lanes
 

@@ -54,9 +54,14 @@ class FusionContext:
         return [*self.reads, *self.writes]
 
     @property
+    def rank(self) -> int:
+        """The number of axes of the anchor's result."""
+        return len(self.shape)
+
+    @property
     def spatial(self) -> int:
         """The number of axes after the batch and channel axes of a convolution."""
-        return len(self.shape) - 2
+        return self.rank - 2
 
     @property
     def elementwise(self) -> bool:
@@ -123,7 +128,8 @@ class FusionContext:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
         zero = tirx.const(0, "int32")
-        statement = self.store_flat(tirx.const(0, self.dtype), [zero, zero], zero)
+        lead = [zero] * max(2, self.rank - 2)
+        statement = self.store_flat(tirx.const(0, self.dtype), lead, zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):

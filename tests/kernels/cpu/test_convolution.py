@@ -6,7 +6,7 @@ import numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.convolution import Convolution, transposed_phases
+from compiler.kernels.cpu.convolution import Convolution, Depth, transposed_phases
 
 
 @st.composite
@@ -56,6 +56,19 @@ def test_every_tap_reads_its_input_element(conv: Convolution) -> None:
 @given(convolutions())
 def test_planes_avoid_the_page_size(conv: Convolution) -> None:
     assert conv.planes.plane % 1024
+
+
+@given(*[st.integers(1, 6)] * 4, st.integers(0, 7), st.integers(1, 6))
+def test_taps_outside_the_depth_are_left_out(
+    image: int, kernel: int, stride: int, dilation: int, pad: int, output: int
+) -> None:
+    depth, live = Depth(image, kernel, stride, dilation, pad, output), 0
+    for slice_ in range(output):
+        inside = [k for k in range(kernel) if 0 <= depth.place(slice_, k) < image]
+        first, last = int(depth.first_tap(slice_)), int(depth.last_tap(slice_))
+        assert list(range(first, last)) == inside
+        live += len(inside)
+    assert depth.live_taps == live
 
 
 @given(

@@ -8,7 +8,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place
+from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
 
@@ -51,7 +51,7 @@ class ChannelLanes(Nest):
         tile = self._new_tile(positions, self.tile.vectors)
         line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
 
-        def tap(channel: Any, row: Any, column: Column) -> Stmt:
+        def tap(channel: Summand, row: Any, column: Column) -> Stmt:
             start = first if self.flat else line * self.planes.pitch + first
             base = self.channel_start(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
@@ -69,6 +69,5 @@ class ChannelLanes(Nest):
             return vector_loop(positions, self.lanes, one)
 
         kept = tile.store(sums, lambda i, j: i * self.width + j * self.lanes)
-        return sequence(
-            [allocate, self._reduce(tile, tap), kept, self._for_channels(place, weights, channel)]
-        )
+        summed = self._reduce(place, tile, tap)
+        return sequence([allocate, summed, kept, self._for_channels(place, weights, channel)])

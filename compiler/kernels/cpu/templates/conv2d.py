@@ -14,16 +14,20 @@ Lanes along output channels (inputs are broadcast, for small images) is the same
 
 The planes are the input itself for a pointwise convolution, else a first launch fills them (see
 `planes`). A chunk is a run of row-major positions of the planes, so short rows waste few lanes.
+
+In three dimensions every slice of the result is an image, whose sums go over slices of the input
+besides. Rows are slices, too, where many taps of a dilated kernel fall outside the image.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
@@ -37,10 +41,13 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
+LIVE_SHARE = 0.8
+"""The share of live taps along dilated rows up to which they are treated as slices."""
+
 
 @template("Conv")
 def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a one- or two-dimensional float32 convolution whose weights are constant."""
+    """Schedule a float32 convolution whose weights are constant."""
     conv = conv_problem(group, anchor)
     if conv is None:
         return None
@@ -60,11 +67,38 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
 
 def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
-    return read_convolution(group, anchor) if constant_weights(group, anchor) else None
+    if not constant_weights(group, anchor, most_axes=3):
+        return None
+    return sliced_rows(read_convolution(group, anchor))
+
+
+def sliced_rows(conv: Convolution) -> Convolution:
+    """The convolution with its rows as slices, if many taps of dilated rows are outside."""
+    if conv.depth or conv.dilations[0] == 1:
+        return conv
+    rows = Depth(*(pair[0] for pair in _pairs(conv)))
+    if rows.live_taps > LIVE_SHARE * rows.kernel * rows.output:
+        return conv
+    image, kernel, strides, dilations, pads, output = (pair[1] for pair in _pairs(conv))
+    return replace(
+        conv,
+        image=(1, image),
+        kernel=(1, kernel),
+        strides=(1, strides),
+        dilations=(1, dilations),
+        pads=(0, pads),
+        output=(1, output),
+        depth=rows,
+    )
+
+
+def _pairs(conv: Convolution) -> tuple[tuple[int, int], ...]:
+    """The extents, kernel and so on of rows and columns, in the order of `Depth`."""
+    return conv.image, conv.kernel, conv.strides, conv.dilations, conv.pads, conv.output
 
 
 def read_convolution(group: Group, anchor: Operator) -> Convolution:
-    """The convolution of an operator with one or two spatial axes."""
+    """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
@@ -72,6 +106,7 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
         tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
     )
     pads = pads_before(anchor, image[2:], weight[2:], strides, dilations)
+    axes = list(zip(image[2:], weight[2:], strides, dilations, pads, output[2:], strict=True))
     return Convolution(
         batch=output[0],
         groups=groups,
@@ -83,25 +118,26 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
         dilations=plane_of(dilations, 1),
         pads=plane_of(pads, 0),
         output=plane_of(output[2:], 1),
+        depth=Depth(*axes[0]) if rank == 3 else None,
     )
 
 
-def constant_weights(group: Group, anchor: Operator) -> bool:
-    """Whether an operator is a float32 convolution in one or two dimensions over a weight that
-    nothing else in the group reads."""
+def constant_weights(group: Group, anchor: Operator, most_axes: int = 2) -> bool:
+    """Whether an operator is a float32 convolution in so many dimensions at most over a weight
+    that nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     weight = anchor.operand(1)
     return (
         {value.dtype for value in used} == {"float32"}
         and all(value.elements for value in used)
         and group.is_packable(weight)
-        and len(used[0].shape) in (3, 4)
+        and len(used[0].shape) - 2 in range(1, most_axes + 1)
     )
 
 
 def plane_of(extents: Sequence[int], missing: int) -> tuple[int, int]:
-    """Extents of rows and columns; one dimension is a single row."""
-    return (extents[0], extents[1]) if len(extents) == 2 else (missing, extents[0])
+    """Extents of rows and columns, the last ones; one dimension is a single row."""
+    return (extents[-2], extents[-1]) if len(extents) > 1 else (missing, extents[0])
 
 
 def pads_before(
@@ -148,7 +184,7 @@ def image_nest(
     conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
 ) -> Nest | None:
     """Lanes along the image; None if it is smaller than a vector."""
-    few = conv.batch * conv.groups < LOCAL_UNITS
+    few = conv.images * conv.groups < LOCAL_UNITS
     panels = operands.panels and conv.kernel == (1, 1) and around.flat and few
     flat = panels or (conv.pointwise and around.flat)
     if flat and not panels and prod(conv.output) < registers.lanes:
@@ -167,12 +203,14 @@ def weight_packing(nest: Nest) -> str:
     """Weights as tiles of output channels, innermost the channels of a tile."""
     conv, kernel = nest.conv, nest.conv.kernel
     missing = nest.tiles * nest.width - conv.filters
+    inner = (conv.channels, *([conv.depth.kernel] if conv.depth else []), *kernel)
+    order = (4, 3, 5, 6) if conv.depth else (3, 4, 5)
     return "|".join(
         [
-            packing_step("reshape", conv.groups, conv.filters, conv.channels, *kernel),
-            packing_step("pad", 0, missing, 0, 0, 0),
-            packing_step("reshape", conv.groups, nest.tiles, nest.width, conv.channels, *kernel),
-            packing_step("transpose", 0, 1, 3, 4, 5, 2),
+            packing_step("reshape", conv.groups, conv.filters, *inner),
+            packing_step("pad", 0, missing, *[0] * len(inner)),
+            packing_step("reshape", conv.groups, nest.tiles, nest.width, *inner),
+            packing_step("transpose", 0, 1, *order, 2),
         ]
     )
 

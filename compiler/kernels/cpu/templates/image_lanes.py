@@ -9,7 +9,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place
+from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.cpu.templates.prefetch import prefetch
 from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_at, vector_loop
 
@@ -84,16 +84,16 @@ class ImageLanes(Nest):
             tile = self._new_tile(self.tile.rows, vectors)
             first = number * (vectors * self.lanes)
 
-            def tap(channel: Any, row: Any, column: Column) -> Stmt:
-                weight = self._weight(place, channel, row, column)
+            def tap(read: Summand, row: Any, column: Column) -> Stmt:
+                weight = self._weight(place, read, row, column)
                 position = self.first_position(place.chunk) + first + self._shift(row, column)
-                base = self.channel_start(place, channel) + position
+                base = self.channel_start(place, read) + position
                 return tile.step(
                     lambda i: self.operands.weight(weights, weight + i),
                     lambda j: vector_at(source, base + starts[j], self.lanes),
                 )
 
-            reduced = self._reduce(tile, tap)
+            reduced = self._reduce(place, tile, tap)
             kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
             return sequence([reduced, kept])
 
@@ -112,7 +112,7 @@ class ImageLanes(Nest):
         def channel(i: Any) -> Stmt:
             own = tirx.min(place.tile * self.width + i, tirx.const(self.conv.filters - 1, "int32"))
             number = place.group * self.conv.filters + own
-            return prefetch(self.around, [place.image, number], first, positions)
+            return prefetch(self.around, self.lead(place, number), first, positions)
 
         return [loop_over("filter", self.width, channel)]
 

@@ -53,6 +53,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Summand:
+    """A channel, and in three dimensions a tap along the depth."""
+
+    channel: Any
+    tap: Any = 0
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of the kernel: a number, and a loop's multiple of the stride before it."""
 
@@ -120,13 +128,13 @@ class Nest(ABC):
 
     @property
     def stride(self) -> int:
-        """Elements from one channel's planes to the next."""
+        """Elements from the planes of one slice to the next; every channel has its slices."""
         return prod(self.conv.image) if self.direct else self.planes.phases * self.planes.plane
 
     @property
     def unit_elements(self) -> int:
-        """Elements of the planes of one group of one image."""
-        return self.conv.channels * self.stride
+        """Elements of the planes of one group of the input."""
+        return self.conv.channels * self.conv.slices * self.stride
 
     @property
     def tiles(self) -> int:
@@ -136,12 +144,12 @@ class Nest(ABC):
     @property
     def units(self) -> int:
         """Groups of all images."""
-        return self.conv.batch * self.conv.groups
+        return self.conv.images * self.conv.groups
 
     @property
     def local(self) -> bool:
         """Whether every block fills the planes of its groups, one group after another."""
-        room = self.unit_elements * 4 <= LOCAL_PLANES_BYTES
+        room = self.unit_elements * 4 <= LOCAL_PLANES_BYTES and not self.conv.depth
         return not self.direct and self.units >= LOCAL_UNITS and room
 
     def launches(self, weights: Var) -> Stmt:
@@ -158,7 +166,7 @@ class Nest(ABC):
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
-        elements = self.units * self.unit_elements
+        elements = conv.batch * conv.groups * self.unit_elements
         reached = elements + max(0, reach - self.stride)
         workspace = buffer("planes", reached, self.operands.dtype)
         fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes)
@@ -172,9 +180,8 @@ class Nest(ABC):
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
             def unit(i: Any) -> Stmt:
                 number = firsts[0] + i
-                return self._unit(
-                    number, number * self.unit_elements, firsts, lengths, weights, source
-                )
+                planes = self._input_unit(number) * self.unit_elements
+                return self._unit(number, planes, firsts, lengths, weights, source)
 
             return loop_over("unit", lengths[0], unit)
 
@@ -219,6 +226,13 @@ class Nest(ABC):
         groups = self.conv.groups
         return (unit // groups, unit % groups) if groups > 1 else (unit, 0)
 
+    def _input_unit(self, unit: Any) -> Any:
+        """The group of the input that a group of an image of the result reads."""
+        if not self.conv.depth:
+            return unit
+        image, group = self._split(unit)
+        return image // self.conv.depth.output * self.conv.groups + group
+
     def _unit(
         self,
         number: Any,
@@ -239,13 +253,15 @@ class Nest(ABC):
             "chunk", lengths[1], lambda c: loop_over("tile", lengths[2], lambda t: compute(c, t))
         )
 
-    def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, Column], Stmt]) -> Stmt:
-        """Sum over channels and kernel taps; `tap` gives the step of (channel, row, column)."""
+    def _reduce(
+        self, place: Place, tile: RegisterTile, tap: Callable[[Summand, Any, Column], Stmt]
+    ) -> Stmt:
+        """Sum over channels and kernel taps; `tap` gives the step of (summand, row, column)."""
         height, width = self.conv.kernel
         stride = self.conv.strides[1]
         run = ceil_div(UNROLLED_COLUMNS, stride) * stride
 
-        def row(channel: Any, i: Any) -> Stmt:
+        def row(channel: Summand, i: Any) -> Stmt:
             if width <= 2 * run:
                 return sequence([tap(channel, i, Column(j)) for j in range(width)])
             whole = width - width % run
@@ -256,13 +272,26 @@ class Nest(ABC):
             rest = [tap(channel, i, Column(j)) for j in range(whole, width)]
             return sequence([loop_over("kernel_column", width // run, columns), *rest])
 
-        def channel(c: Any) -> Stmt:
+        def channel(c: Summand) -> Stmt:
             if height * width <= UNROLLED_TAPS or not self._rows_are_regular():
                 return sequence([row(c, i) for i in range(height)])
             return loop_over("kernel_row", height, lambda i: row(c, i))
 
-        sums = [loop_over("channel", self.conv.channels, channel)] if height * width else []
+        sums = [self._for_summands(place, channel)] if height * width else []
         return sequence([*tile.start(), *sums])
+
+    def _for_summands(self, place: Place, body: Callable[[Summand], Stmt]) -> Stmt:
+        """A loop over what a result of a place reads: the taps inside the depth, all channels."""
+        depth = self.conv.depth
+        if not depth:
+            return loop_over("channel", self.conv.channels, lambda c: body(Summand(c)))
+        slice_ = place.image % depth.output
+        first = depth.first_tap(slice_)
+
+        def tap(k: Any) -> Stmt:
+            return loop_over("channel", self.conv.channels, lambda c: body(Summand(c, first + k)))
+
+        return loop_over("slice", depth.last_tap(slice_) - first, tap)
 
     def _rows_are_regular(self) -> bool:
         phases = self.planes.row_phases
@@ -283,28 +312,40 @@ class Nest(ABC):
         columns = [Column(j) for j in range(width)]
         return max((self._shift(i, j) for i in range(height) for j in columns), default=0)
 
-    def _weight(self, place: Place, channel: Any, row: Any, column: Column) -> Any:
+    def _weight(self, place: Place, summand: Summand, row: Any, column: Column) -> Any:
         """Where the weights of a tile's channels begin for one tap."""
         taps = self.taps
         tile = place.group * self.tiles + place.tile
         head = (tile + 1) * self.operands.head_rows * self.width if self.operands.head_rows else 0
         line, number = taps.rows[0] + row * taps.rows[1], column.before + column.number
         tap = line * taps.kernel[1] + taps.columns[0] + number * taps.columns[1]
-        row = (tile * self.conv.channels + channel) * prod(taps.kernel) + tap
+        channel = summand.tap * self.conv.channels + summand.channel
+        row = (tile * self.conv.summands + channel) * prod(taps.kernel) + tap
         return head + row * self.width
 
     def _head(self, place: Place) -> Any:
         """Where the weights of a tile's channels begin."""
         tile = place.group * self.tiles + place.tile
-        rows = self.conv.channels * prod(self.taps.kernel) + self.operands.head_rows
+        rows = self.conv.summands * prod(self.taps.kernel) + self.operands.head_rows
         return tile * rows * self.width
 
     def _new_tile(self, rows: int, vectors: int) -> RegisterTile:
         return RegisterTile(rows, vectors, self.lanes, self.operands.arithmetic)
 
-    def channel_start(self, place: Place, channel: Any) -> Any:
-        """Where the planes of a channel begin."""
-        return place.planes + channel * self.stride
+    def channel_start(self, place: Place, summand: Summand) -> Any:
+        """Where the planes of a slice of a channel begin."""
+        depth, plane = self.conv.depth, summand.channel
+        if depth:
+            own = depth.place(place.image % depth.output, summand.tap)
+            plane = plane * depth.image + own
+        return place.planes + plane * self.stride
+
+    def lead(self, place: Place, number: Any) -> list[Any]:
+        """The first indices of a result: image, channel, and in three dimensions the slice."""
+        if not self.conv.depth:
+            return [place.image, number]
+        slices = self.conv.depth.output
+        return [place.image // slices, number, place.image % slices]
 
     def _for_channels(
         self, place: Place, weights: Var, body: Callable[[Any, Any, Any], Stmt]
@@ -335,11 +376,12 @@ class Nest(ABC):
         return sequence([allocate, kept, body(tirx.BufferLoad(once, [0]))])
 
     def _store(self, place: Place, number: Any, row: Any, column: Any, value: Any) -> Stmt:
+        lead = self.lead(place, number)
         if self.flat:
-            return self.around.store_flat(value, [place.image, number], column)
+            return self.around.store_flat(value, lead, column)
         taps = self.taps
         at = [
             taps.result_rows[0] + row * taps.result_rows[1],
             taps.result_columns[0] + column * taps.result_columns[1],
         ]
-        return self.around.store(value, [place.image, number, *at[-self.around.spatial :]])
+        return self.around.store(value, [*lead, *at[-(self.around.rank - len(lead)) :]])

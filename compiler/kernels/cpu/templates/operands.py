@@ -87,7 +87,8 @@ class FloatOperands:
 
     def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
         """An element of the image."""
-        return self.around.operand(0, [*lead, *[row, column][-self.around.spatial :]])
+        missing = self.around.rank - len(lead)
+        return self.around.operand(0, [*lead, *[row, column][-missing:]])
 
     def weight(self, weights: Var, position: Any) -> Any:
         """One weight."""

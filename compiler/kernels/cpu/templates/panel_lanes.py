@@ -17,7 +17,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import Place
+from compiler.kernels.cpu.templates.nests import Place, Summand
 from compiler.kernels.cpu.templates.planes import BLOCK_ELEMENTS, fill_planes
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import block_loops, buffer, loop_over, sequence, vector_loop
@@ -153,6 +153,6 @@ class PanelLanes(ImageLanes):
     def first_position(self, chunk: Any) -> Any:
         return 0
 
-    def channel_start(self, place: Place, channel: Any) -> Any:
+    def channel_start(self, place: Place, summand: Summand) -> Any:
         before = 0 if self.local else place.chunk * self.conv.channels
-        return place.planes + (before + channel) * self.stride
+        return place.planes + (before + summand.channel) * self.stride

@@ -27,20 +27,21 @@ class PlaneSource(Protocol):
         ...
 
     def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
-        """An element of the image, `lead` its number in the batch and its channel."""
+        """An element of the image, `lead` its number in the batch, its channel and its slice."""
         ...
 
 
 def fill_planes(
     conv: Convolution, source: PlaneSource, target: Var, stride: int, lanes: int
 ) -> Stmt:
-    """Write an image into planes, `stride` elements from channel to channel."""
-    channels = conv.groups * conv.channels
-    total = conv.batch * channels
+    """Write an image into planes, `stride` elements from slice to slice of every channel."""
+    channels, slices = conv.groups * conv.channels, conv.slices
+    total = conv.batch * channels * slices
     run_planes = min(total, max(1, BLOCK_ELEMENTS // stride))
 
     def channel(index: Any) -> Stmt:
-        lead = [index // channels, index % channels]
+        number, own = (index // slices, [index % slices]) if conv.depth else (index, [])
+        lead = [number // channels, number % channels, *own]
         return fill_channel(conv, source, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
@@ -57,7 +58,7 @@ def fill_channel(
     base: Any,
     lanes: int,
 ) -> Stmt:
-    """Write the planes of one channel, `lead` its image and number, from `base` on."""
+    """Write the planes of one slice of a channel, which `lead` names, from `base` on."""
     planes = conv.planes
     if planes.phases > UNROLLED_PHASES and planes.regular:
         return _fill_phases(conv, source, target, lead, base, lanes)
