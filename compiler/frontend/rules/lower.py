@@ -8,6 +8,7 @@ from compiler.frontend.builder import is_known, supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.ir.operators import check_size
 from compiler.ir.values import numpy_dtype
@@ -130,7 +131,8 @@ def rewrite_window(call: Call) -> list[Value]:
         sizes = zip(x.shape[2:], strides, _effective(kernel, dilations), strict=True)
         pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
     explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
-    return call.emit(None, **explicit)
+    inputs = crop_dead_taps(call, explicit) if call.op_type == "Conv" else None
+    return call.emit(inputs, **explicit)
 
 
 @rule("ConvTranspose")

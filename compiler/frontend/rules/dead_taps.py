@@ -1,0 +1,62 @@
+"""Kernel taps of a convolution that read padding only, as wide dilations of small images have."""
+
+import numpy as np
+
+from compiler.frontend.graph import Inputs
+from compiler.frontend.rules.call import Call
+from compiler.graph.weights import Array
+
+
+def live_taps(
+    image: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]
+) -> range | None:
+    """The taps from the first to the last that read the image; None for an empty result.
+
+    Those before and after can be cropped with the padding that they read, if there is as much.
+    """
+    output = (image + sum(pads) - (kernel - 1) * dilation - 1) // stride + 1
+    if output < 1:
+        return None
+    last = (output - 1) * stride
+    live = [k for k in range(kernel) if _reads(k * dilation - pads[0], last, stride, image)]
+    if not live:
+        return None
+    before, after = live[0] * dilation, (kernel - 1 - live[-1]) * dilation
+    return range(live[0], live[-1] + 1) if before <= pads[0] and after <= pads[1] else None
+
+
+def _reads(first: int, last: int, stride: int, image: int) -> bool:
+    """Whether a position from `first` on, in steps of the stride, is inside the image."""
+    return any(0 <= first + step < image for step in range(0, last + 1, stride))
+
+
+def crop_dead_taps(call: Call, attributes: dict[str, list[int]]) -> Inputs:
+    """The inputs of a convolution without dead taps, its attributes changed to suit."""
+    weight = call.operand(1)
+    array = weight.array if weight.code is None else None
+    rank = len(attributes["dilations"])
+    if array is None or max(attributes["dilations"]) == 1 or not np.isfinite(array).all():
+        return call.inputs
+    pads = attributes["pads"]
+    sizes = call.data.shape[2:], array.shape[2:], attributes["strides"], attributes["dilations"]
+    axes = zip(*sizes, zip(pads[:rank], pads[rank:], strict=True), strict=True)
+    live = [live_taps(*axis) for axis in axes]
+    kept = [taps or range(size) for taps, size in zip(live, array.shape[2:], strict=True)]
+    cropped: Array = array[(..., *(slice(taps.start, taps.stop) for taps in kept))]
+    if cropped.shape == array.shape:
+        return call.inputs
+    _fit(attributes, kept, array.shape[2:])
+    smaller = call.builder.constant(np.ascontiguousarray(cropped), weight.dtype)
+    return [call.data, smaller, *call.inputs[2:]]
+
+
+def _fit(attributes: dict[str, list[int]], kept: list[range], kernel: tuple[int, ...]) -> None:
+    """Shorten kernel and padding by the taps that are gone."""
+    steps = attributes["dilations"]
+    before = [taps.start * d for taps, d in zip(kept, steps, strict=True)]
+    after = [(k - taps.stop) * d for k, taps, d in zip(kernel, kept, steps, strict=True)]
+    cropped = zip(attributes["pads"], [*before, *after], strict=True)
+    attributes["pads"] = [pad - gone for pad, gone in cropped]
+    attributes["kernel_shape"] = [len(taps) for taps in kept]
+    sizes = zip(attributes["kernel_shape"], steps, strict=True)
+    attributes["dilations"] = [1 if size == 1 else d for size, d in sizes]
