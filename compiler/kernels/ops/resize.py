@@ -1,6 +1,6 @@
 """Lowering of Resize: each axis is a small table of source positions and weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
@@ -110,9 +110,19 @@ def _axis_index(places: Array, position: Any) -> Any:
 
 
 def resize_axis(
-    data: te.Tensor, axis: int, places: Array, weights: Array, outside: Array | None, fill: float
+    data: te.Tensor,
+    axis: int,
+    places: Array,
+    weights: Array,
+    outside: Array | None,
+    fill: float,
+    *,
+    kept: bool = False,
 ) -> te.Tensor:
-    """Resize one axis; where `outside` holds the result is `fill`."""
+    """Resize one axis; where `outside` holds the result is `fill`.
+
+    With `kept` every sum is computed once for all its readers.
+    """
     shape = [int(n) for n in data.shape]
     shape[axis] = len(places)
     taps = places.shape[1]
@@ -136,7 +146,8 @@ def resize_axis(
         return tirx.Select(inside, tirx.const(fill, dtype), total)
 
     if taps <= UNROLLED_RESIZE_TAPS:
-        return te.compute(tuple(shape), inline, name="Resize")
+        attributes = {"keep": 1} if kept else {}
+        return te.compute(tuple(shape), inline, name="Resize", attrs=attributes)
     tap = te.reduce_axis((0, taps), "tap")
 
     def summed(*indices: Any) -> Any:
@@ -167,18 +178,32 @@ def lower_resize(context: Context) -> te.Tensor:
     if compute != dtype:
         source = data
         data = te.compute(source.shape, lambda *i: cast(source(*i), compute), name="widened")
-    for number, axis in enumerate(axes):
+    changed = [
+        (number, axis)
+        for number, axis in _outwards(axes, shape, full)
+        if crop or shape[axis] != full[axis] or scales[number] != 1.0
+    ]
+    for number, axis in changed:
         limits = (roi[number], roi[number + len(axes)]) if crop else (0.0, 1.0)
-        if shape[axis] == full[axis] and not crop and scales[number] == 1.0:
-            continue
         at = source_coordinates(mode, full[axis], shape[axis], scales[number], limits)
         places, weights = axis_taps(context, at, shape[axis], scales[number])
         outside = (at < 0) | (at > shape[axis] - 1) if crop else None
-        data = resize_axis(data, axis, places, weights, outside, _fill(context, compute))
+        kept, fill = axis != changed[-1][1], _fill(context, compute)
+        data = resize_axis(data, axis, places, weights, outside, fill, kept=kept)
     if compute != dtype:
         done = data
         return te.compute(full, lambda *i: _narrow(done(*i), dtype), name="narrowed")
     return data
+
+
+def _outwards(axes: list[int], shape: Sequence[int], full: Sequence[int]) -> list[tuple[int, int]]:
+    """The number and the axis of each step: the innermost first where all become longer.
+
+    Its elements, which are read one by one, are the fewest then; other axes are read in a row.
+    """
+    numbered = list(enumerate(axes))
+    grows = all(full[axis] >= shape[axis] for axis in axes)
+    return sorted(numbered, key=lambda step: -step[1]) if grows else numbered
 
 
 def _of_nothing(context: Context) -> te.Tensor:
