@@ -12,7 +12,7 @@ from compiler.graph.cost import Work, work_of
 from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
-from compiler.kernels.cpu.machine import named_target
+from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.workers import build_in_workers
@@ -25,6 +25,12 @@ WORKERS_PAY = 12
 
 NAMED: Mapping[str, Callable[[Any], Target]] = {"cpu": named_target}
 """The function that names this machine in a target that leaves it open, for each backend."""
+
+KERNELS_DEPEND_ON: Mapping[str, Callable[[Any], str]] = {
+    "cpu": lambda target: f"{second_cache_bytes(target)} bytes of cache",
+    "hip": lambda target: hip_generator(),
+}
+"""The facts, besides the target, that decide the kernels of each backend, as a text."""
 
 
 def build_kernels(
@@ -40,7 +46,7 @@ def build_kernels(
     if exact.is_gpu:
         groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
-    name, compiler = str(exact), hip_generator() if exact.backend == "hip" else ""
+    name, compiler = str(exact), KERNELS_DEPEND_ON.get(exact.backend, lambda _: "")(exact)
     if cache is not None:
         found = {g.name: cache.load(g, name, compiler) for g in groups.values()}
         specs = {name: spec for name, spec in found.items() if spec is not None}

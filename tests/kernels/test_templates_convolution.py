@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template
-from compiler.target.target import parse_cpu
+from compiler.kernels.cpu.templates.conv2d import choose_nest
+from compiler.kernels.cpu.templates.nests import Nest
+from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.harness import Array, single
 from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
 
@@ -181,6 +184,39 @@ SPECIAL = {
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
 def test_special_convolution(name: str, target: str) -> None:
     run(SPECIAL[name], target)
+
+
+BEYOND_THE_CACHE = {
+    "two lines": Case(
+        1, 1, 50, 128, (4, 12), (3, 3), (1, 1), (1, 1), (1,) * 4, prologue=True, residual=True
+    ),
+    "groups and slices": Case(
+        2, 2, 40, 48, (3, 4, 10), (3, 3, 3), (1,) * 3, (1,) * 3, (1,) * 6, residual=True
+    ),
+    "a last pass of fewer channels": Case(1, 1, 67, 40, (5, 5), (5, 5), (1, 1), (1, 1), (2,) * 4),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_THE_CACHE)
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_weights_beyond_the_cache_are_read_in_passes(
+    name: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+
+    def tiny(target: CpuTarget) -> int:
+        return 16 << 10
+
+    def noted(*arguments: Any) -> Nest:
+        nest = choose_nest(*arguments)
+        passes.append(nest.passes)
+        return nest
+
+    module = "compiler.kernels.cpu.templates.conv2d"
+    monkeypatch.setattr(f"{module}.second_cache_bytes", tiny)
+    monkeypatch.setattr(f"{module}.choose_nest", noted)
+    run(BEYOND_THE_CACHE[name], target)
+    assert max(passes) > 1
 
 
 @pytest.mark.parametrize(

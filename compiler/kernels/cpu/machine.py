@@ -1,5 +1,6 @@
 """The CPU that kernels are compiled for, as LLVM knows it."""
 
+import os
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -68,6 +69,18 @@ def has_vnni(target: CpuTarget) -> bool:
     with tvm.target.Target(options):
         has = codegen.llvm_cpu_has_features
         return bool(has("avxvnni") or (has("avx512vnni") and has("avx512vl")))
+
+
+TYPICAL_CACHE = 1 << 20
+"""The bytes of the second-level cache of a core that is not this machine's."""
+
+
+@cache
+def second_cache_bytes(target: CpuTarget) -> int:
+    """The bytes of a core's second-level cache."""
+    ours = named_target(target).mcpu == llvm.get_host_cpu_name()
+    named = os.sysconf_names.get("SC_LEVEL2_CACHE_SIZE")
+    return (ours and named and os.sysconf(named)) or TYPICAL_CACHE
 
 
 _PROBE = """

@@ -237,6 +237,16 @@ class RegisterTile:
             return scalar
         return lambda i: tirx.Broadcast(scalar(i), self.lanes)
 
+    def add(self, target: Var, place: Callable[[int, int], Any]) -> list[Stmt]:
+        """Add the vector at its place to each accumulator."""
+        return [
+            tirx.BufferStore(
+                a, tirx.BufferLoad(a, [0]) + vector_at(target, place(i, j), self.lanes), [0]
+            )
+            for i, row in enumerate(self.accumulators)
+            for j, a in enumerate(row)
+        ]
+
     def store(self, target: Var, place: Callable[[int, int], Any]) -> Stmt:
         """Store each accumulator to its place."""
         return sequence(

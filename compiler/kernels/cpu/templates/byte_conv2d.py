@@ -16,7 +16,7 @@ from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -66,7 +66,8 @@ def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget
     """The nest of a convolution whose channels are words."""
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))
-    nest = choose_nest(words, around, registers_of(vector_bytes(target)), operands)
+    registers, cache = registers_of(vector_bytes(target)), second_cache_bytes(target)
+    nest = choose_nest(words, around, registers, operands, cache)
     rows = isinstance(nest, ChannelLanes)  # images are broadcast there
     return replace(nest, operands=replace(operands, arithmetic=word_arithmetic(target, rows)))
 

@@ -1,5 +1,6 @@
 """The loop nest of a convolution with lanes along output channels."""
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -8,15 +9,24 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.machine import TYPICAL_CACHE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
+LEAST_CHANNELS = 16
+"""The fewest input channels of a pass."""
 
+
+@dataclass(frozen=True)
 class ChannelLanes(Nest):
     """Lanes along output channels; a chunk is a run of positions in a line of the result.
 
-    Lines are the rows of the result, or all its positions at once if `flat`.
+    Lines are the rows of the result, or all its positions at once if `flat`. All chunks read a
+    tile's weights, which therefore stay in the second-level cache of `cache` bytes: if need be,
+    those of some input channels after those of others.
     """
+
+    cache: int = TYPICAL_CACHE
 
     @property
     def width(self) -> int:
@@ -38,6 +48,25 @@ class ChannelLanes(Nest):
     def reach(self) -> int:
         return 0
 
+    @property
+    def _panel_bytes(self) -> int:
+        return self.conv.summands * prod(self.taps.kernel) * self.width * 4
+
+    @property
+    def passes(self) -> int:
+        fits = self.chunks == 1 or not self.tiles_first
+        most = self.conv.channels // LEAST_CHANNELS
+        return 1 if fits else max(1, min(most, ceil_div(self._panel_bytes, self._room)))
+
+    @property
+    def tiles_first(self) -> bool:
+        return self.chunks > 1 and self.tiles * self._panel_bytes > self._room
+
+    @property
+    def _room(self) -> int:
+        """The bytes of the cache that weights may fill."""
+        return self.cache // 2
+
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         whole = self._tile(place, weights, source, self.tile.rows)
         rest = self._line % self.tile.rows
@@ -47,27 +76,43 @@ class ChannelLanes(Nest):
         return tirx.IfThenElse(place.chunk % self._runs < self._runs - 1, whole, tail)
 
     def _tile(self, place: Place, weights: Var, source: Var, positions: int) -> Stmt:
-        sums, allocate = scratch("sums", positions * self.width, self.operands.dtype)
+        sums, base, allocate = self._sums(place, positions)
         tile = self._new_tile(positions, self.tile.vectors)
         line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
 
         def tap(channel: Summand, row: Any, column: Column) -> Stmt:
             start = first if self.flat else line * self.planes.pitch + first
-            base = self.channel_start(place, channel) + start + self._shift(row, column)
+            first_read = self.channel_start(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
             return tile.step(
-                lambda i: tirx.BufferLoad(source, [base + i]),
+                lambda i: tirx.BufferLoad(source, [first_read + i]),
                 lambda j: self.operands.weights(weights, weight + j * self.lanes, self.lanes),
             )
 
         def channel(i: Any, number: Any, bias: Any) -> Stmt:
             def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [x * self.width + i])
+                value = tirx.BufferLoad(sums, [base + x * self.width + i])
                 value = value if bias is None else value + bias
                 return self._store(place, number, line, first + x, value)
 
             return vector_loop(positions, self.lanes, one)
 
-        kept = tile.store(sums, lambda i, j: i * self.width + j * self.lanes)
+        def at(i: int, j: int) -> Any:
+            return base + i * self.width + j * self.lanes
+
+        finish = self._for_channels(place, weights, channel)
         summed = self._reduce(place, tile, tap)
-        return sequence([allocate, summed, kept, self._for_channels(place, weights, channel)])
+        if place.part is None:
+            return sequence([*allocate, summed, tile.store(sums, at), finish])
+        added = tirx.IfThenElse(place.part.number > 0, sequence(tile.add(sums, at)), None)
+        last = tirx.IfThenElse(place.part.number == self.passes - 1, finish, None)
+        return sequence([summed, added, tile.store(sums, at), last])
+
+    def _sums(self, place: Place, positions: int) -> tuple[Var, Any, list[Stmt]]:
+        """The buffer of a place's sums, where they begin, and its allocation."""
+        if place.part is None:
+            sums, allocate = scratch("sums", positions * self.width, self.operands.dtype)
+            return sums, 0, [allocate]
+        unit = place.image * self.conv.groups + place.group
+        number = (unit * self.tiles + place.tile) * self.chunks + place.chunk
+        return place.part.sums, number * self.sums_elements, []

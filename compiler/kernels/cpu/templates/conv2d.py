@@ -28,7 +28,7 @@ from tvm.tirx import PrimFunc
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -55,7 +55,8 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
     if not around.elementwise:
         return None
     registers = registers_of(vector_bytes(target))
-    nest = choose_nest(conv, around, registers, FloatOperands(around))
+    cache = second_cache_bytes(target)
+    nest = choose_nest(conv, around, registers, FloatOperands(around), cache)
     weight = anchor.operand(1)
     packings = [""] * group.inputs
     packings[weight] = weight_packing(nest)
@@ -158,9 +159,16 @@ def pads_before(
 
 
 def choose_nest(
-    conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
+    conv: Convolution,
+    around: FusionContext,
+    registers: Registers,
+    operands: ConvOperands,
+    cache: int,
 ) -> Nest:
-    """Lanes along the image or along channels: the one whose cost is less."""
+    """Lanes along the image or along channels: the one whose cost is less.
+
+    `cache` is the bytes of a core's second-level cache.
+    """
     flat = conv.pointwise and around.flat
     line = prod(conv.output) if flat else conv.output[1]
     channels, channel_slots = channel_tile(conv, registers, line, operands.stores)
@@ -177,6 +185,7 @@ def choose_nest(
         conv.planes,
         Taps(conv.kernel),
         operands,
+        cache,
     )
 
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -21,6 +22,7 @@ from compiler.kernels.tir.loops import (
     block_loops,
     buffer,
     loop_over,
+    run_length,
     scratch,
     sequence,
 )
@@ -39,10 +41,21 @@ UNROLLED_COLUMNS = 64
 
 
 @dataclass(frozen=True)
+class ChannelRun:
+    """The channels that are added to the partial sums of a tile before the next ones are."""
+
+    number: Any
+    first: Any
+    channels: Any
+    sums: Var
+
+
+@dataclass(frozen=True)
 class Place:
     """The part that one register tile computes: image, group, chunk of positions, tile of channels.
 
-    `planes` is where the planes of the group's first channel begin.
+    `planes` is where the planes of the group's first channel begin; without a `part` of the input
+    channels all of them are added up at once.
     """
 
     image: Any
@@ -50,6 +63,7 @@ class Place:
     chunk: Any
     tile: Any
     planes: Any
+    part: ChannelRun | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,16 @@ class Nest(ABC):
     def reach(self) -> int:
         """Elements of a channel's planes that the chunks read, as if the last had no end."""
 
+    @property
+    def passes(self) -> int:
+        """Passes over the chunks of a tile, each of which adds up some of the input channels."""
+        return 1
+
+    @property
+    def tiles_first(self) -> bool:
+        """Whether all chunks of a tile come before the next tile, not the reverse."""
+        return self.passes > 1
+
     @abstractmethod
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         """The results of one tile."""
@@ -174,18 +198,36 @@ class Nest(ABC):
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
         """The launch that convolves planes that are there."""
-        extents = (self.units, self.chunks, self.tiles)
+        extents = [self.units, self.chunks, self.tiles]
+        order = [0, 2, 1] if self.tiles_first else [0, 1, 2]
+        extents = [extents[axis] for axis in order]
         blocks = split_blocks(self.slots * self.units, *extents)
+        allocated, sums = self._partial_sums()
 
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+        def body(outer: list[Any], runs: list[Any]) -> Stmt:
+            firsts, lengths = ([values[axis] for axis in order] for values in (outer, runs))
+
             def unit(i: Any) -> Stmt:
                 number = firsts[0] + i
                 planes = self._input_unit(number) * self.unit_elements
-                return self._unit(number, planes, firsts, lengths, weights, source)
+                return self._unit(number, planes, firsts, lengths, weights, source, sums)
 
             return loop_over("unit", lengths[0], unit)
 
-        return block_loops(blocks, extents, body)
+        return sequence([*allocated, block_loops(blocks, extents, body)])
+
+    def _partial_sums(self) -> tuple[list[Stmt], Var | None]:
+        """The workspace of the sums that passes add to, if there are several."""
+        if self.passes == 1:
+            return [], None
+        count = self.units * self.tiles * self.chunks
+        sums = buffer("sums", count * self.sums_elements, self.operands.dtype)
+        return [tirx.AllocBuffer(sums)], sums
+
+    @property
+    def sums_elements(self) -> int:
+        """The sums of one chunk of a tile."""
+        return self.tile.rows * self.tile.vectors * self.lanes
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch that fills planes and convolves them while they are in the cache."""
@@ -241,17 +283,36 @@ class Nest(ABC):
         lengths: list[Any],
         weights: Var,
         source: Var,
+        sums: Var | None = None,
     ) -> Stmt:
         """The chunks and tiles of one group of one image."""
         image, group = self._split(number)
 
-        def compute(chunk: Any, tile: Any) -> Stmt:
-            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes)
+        def compute(chunk: Any, tile: Any, part: ChannelRun | None) -> Stmt:
+            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes, part)
             return self.compute(place, weights, source)
 
-        return loop_over(
-            "chunk", lengths[1], lambda c: loop_over("tile", lengths[2], lambda t: compute(c, t))
-        )
+        def chunks(tile: Any, part: ChannelRun | None) -> Stmt:
+            return loop_over("chunk", lengths[1], lambda c: compute(c, tile, part))
+
+        def tiles(chunk: Any) -> Stmt:
+            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, None))
+
+        if not self.tiles_first:
+            return loop_over("chunk", lengths[1], tiles)
+        return loop_over("tile", lengths[2], lambda t: self._in_passes(sums, partial(chunks, t)))
+
+    def _in_passes(self, sums: Var | None, body: Callable[[ChannelRun | None], Stmt]) -> Stmt:
+        """A loop over the passes, each with its share of the input channels."""
+        if sums is None:
+            return body(None)
+        channels = self.conv.channels
+        run = ceil_div(channels, self.passes)
+
+        def one(number: Any) -> Stmt:
+            return body(ChannelRun(number, number * run, run_length(number, run, channels), sums))
+
+        return loop_over("pass", ceil_div(channels, run), one)
 
     def _reduce(
         self, place: Place, tile: RegisterTile, tap: Callable[[Summand, Any, Column], Stmt]
@@ -282,16 +343,18 @@ class Nest(ABC):
 
     def _for_summands(self, place: Place, body: Callable[[Summand], Stmt]) -> Stmt:
         """A loop over what a result of a place reads: the taps inside the depth, all channels."""
-        depth = self.conv.depth
+        depth, part = self.conv.depth, place.part
+        before, channels = (part.first, part.channels) if part else (0, self.conv.channels)
+
+        def all_channels(tap: Any) -> Stmt:
+            return loop_over("channel", channels, lambda c: body(Summand(before + c, tap)))
+
         if not depth:
-            return loop_over("channel", self.conv.channels, lambda c: body(Summand(c)))
+            return all_channels(0)
         slice_ = place.image % depth.output
         first = depth.first_tap(slice_)
-
-        def tap(k: Any) -> Stmt:
-            return loop_over("channel", self.conv.channels, lambda c: body(Summand(c, first + k)))
-
-        return loop_over("slice", depth.last_tap(slice_) - first, tap)
+        taps = depth.last_tap(slice_) - first
+        return loop_over("slice", taps, lambda k: all_channels(first + k))
 
     def _rows_are_regular(self) -> bool:
         phases = self.planes.row_phases
