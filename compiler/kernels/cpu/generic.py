@@ -30,6 +30,12 @@ INNER_WORK = 16
 FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
 
+LINES = 16
+"""The most cache lines that a transposition goes through side by side."""
+
+LEAST_LINES = 7
+"""The fewest lines that pay."""
+
 
 def schedule_cpu(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
     """Lower a group and schedule it without knowing what it computes.
@@ -150,6 +156,9 @@ class GenericSchedule:
         units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
         if units and outer:
             self.schedule.reorder(*[loops[axis] for axis in (*units, *outer)])
+        strided = self.strided_axis(known, outer)
+        if strided is not None and self.transposed(known, loops, outer, strided):
+            return
         inner = [outer.pop()] if outer else []
         while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
             if not can_fuse(known, outer[-1], inner[0]):
@@ -162,6 +171,33 @@ class GenericSchedule:
             self.grid([loops[axis] for axis in outer], work)
         elif len(inner) == 1:
             self.grid([loops[inner[0]]], 1)
+
+    def strided_axis(self, known: BlockFacts, axes: Sequence[int]) -> int | None:
+        """The axis along which a read is contiguous while the result is so along the last one."""
+        for plain, shape, _ in known.accesses:
+            long = [axis for axis, extent in zip(plain, shape, strict=True) if extent > 1]
+            if long and long[-1] in axes[:-1] and axes[-1] in long:
+                return long[-1]
+        return None
+
+    def transposed(
+        self, known: BlockFacts, loops: list[LoopRV], axes: Sequence[int], strided: int
+    ) -> bool:
+        """A nest that walks along few lines of cache side by side, so that each is read once.
+
+        Returns whether there is such a nest: the lines are those of the read, else of the result.
+        """
+        last = axes[-1]
+        for across, along in ((last, strided), (strided, last)):
+            lines = divisor_below(known.extents[across], LINES)
+            if lines >= LEAST_LINES:
+                outer = [loops[axis] for axis in axes if axis not in (across, along)]
+                whole = [known.extents[across] // lines, lines]
+                blocks, inner = self.schedule.split(loops[across], whole)
+                self.schedule.reorder(*outer, blocks, loops[along], inner)
+                self.grid([*outer, blocks], known.extents[along] * lines)
+                return True
+        return False
 
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
         """Fuse loops and split them into blocks of enough work; returns the loop inside a block."""
