@@ -22,8 +22,8 @@ class ChannelLanes(Nest):
     """Lanes along output channels; a chunk is a run of positions in a line of the result.
 
     Lines are the rows of the result, or all its positions at once if `flat`. All chunks read a
-    tile's weights, which therefore stay in the second-level cache of `cache` bytes: if need be,
-    those of some input channels after those of others.
+    tile's weights. Where that is more than all tiles reading the image, the weights stay in the
+    second-level cache of `cache` bytes: if need be, those of some input channels after others.
     """
 
     cache: int = TYPICAL_CACHE
@@ -60,7 +60,9 @@ class ChannelLanes(Nest):
 
     @property
     def tiles_first(self) -> bool:
-        return self.chunks > 1 and self.tiles * self._panel_bytes > self._room
+        weights, image = self.tiles * self._panel_bytes, self.unit_elements * 4
+        far = self.chunks > 1 and weights > self._room
+        return far and self.tiles * image < self.chunks * weights
 
     @property
     def _room(self) -> int:
