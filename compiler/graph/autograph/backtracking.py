@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from heapq import heapify, heappop, heappush
 
 from compiler.graph.rewriting.matching import Matcher
@@ -18,6 +19,10 @@ SAME_COST = 1e-4
 
 MOST_TIMES = 60
 """Applications of one rule in a sweep: more than a part has places for, but for those that loop."""
+
+
+RECENT = 4
+"""The graphs whose matchers are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ class Backtracking:
     cost: Cost
     limits: Limits
     found: dict[Graph, Found] = field(default_factory=dict[Graph, Found])
+    matcher: Callable[[Graph], Matcher] = field(init=False)
+    """The matcher of a graph; those of the last graphs are kept, as all rules look at them."""
+
+    def __post_init__(self) -> None:
+        self.matcher = lru_cache(RECENT)(partial(Matcher, self.terms))
 
     def run(self, graph: Graph) -> list[Found]:
         """The cheapest graphs equal to one, the best first; of equal costs, the first found."""
@@ -90,7 +100,7 @@ class Backtracking:
         """
         swept: list[Found] = []
         for rule in self.rules:
-            graph, times = everywhere(self.terms, start.graph, rule)
+            graph, times = everywhere(self.matcher, start.graph, rule)
             if times > 1 and graph not in self.found and not self._spent:
                 swept.append(Found(self.cost(graph), graph, (rule.name,) * times))
                 self.found[graph] = swept[-1]
@@ -132,7 +142,7 @@ class Backtracking:
 
     def _neighbours(self, current: Found, rules: Sequence[Rule]) -> Iterator[Found]:
         """The new graphs that one substitution makes of a graph."""
-        for rule, graph in neighbours(self.terms, current.graph, rules):
+        for rule, graph in neighbours(self.matcher(current.graph), rules):
             if self._spent:
                 return
             if graph not in self.found:
@@ -164,9 +174,8 @@ def _is_constant(pattern: Pattern) -> bool:
     return not isinstance(pattern, Tensor) or pattern.constant
 
 
-def neighbours(terms: Terms, graph: Graph, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Graph]]:
+def neighbours(matcher: Matcher, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Graph]]:
     """The graphs that one substitution makes of a graph."""
-    matcher = Matcher(terms, graph)
     for rule in rules:
         for site in matcher.sites(rule):
             other = matcher.apply(site)
@@ -174,11 +183,11 @@ def neighbours(terms: Terms, graph: Graph, rules: Sequence[Rule]) -> Iterator[tu
                 yield rule, other
 
 
-def everywhere(terms: Terms, graph: Graph, rule: Rule) -> tuple[Graph, int]:
+def everywhere(matcher: Callable[[Graph], Matcher], graph: Graph, rule: Rule) -> tuple[Graph, int]:
     """A graph after one rule was applied until it can't be, or is undone; and how many times."""
     seen = [graph]
     while len(seen) <= MOST_TIMES:
-        other = next((found for _, found in neighbours(terms, seen[-1], [rule])), None)
+        other = next((found for _, found in neighbours(matcher(seen[-1]), [rule])), None)
         if other is None or other in seen:
             break
         seen.append(other)

@@ -10,6 +10,7 @@ from compiler.graph.autograph.backtracking import neighbours
 from compiler.graph.autograph.blocks import operators_of
 from compiler.graph.autograph.parts import GraphPart, composed, part_of
 from compiler.graph.rewriting.dataflow import read_terms, write_terms
+from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Graph, Terms
 from compiler.graph.substitutions import SEARCHED
 from tests.graph.autograph.crafted import read, repvgg
@@ -73,7 +74,7 @@ def test_changed_parts_equal_the_original(seed: int):
     random = np.random.default_rng(seed)
     chosen: list[tuple[GraphPart, Graph]] = []
     for part in parts_of(terms, found.graph, 5):
-        others = [graph for _, graph in neighbours(terms, part.graph, SEARCHED)]
+        others = [graph for _, graph in neighbours(Matcher(terms, part.graph), SEARCHED)]
         assert others
         chosen.append((part, others[random.integers(len(others))]))
     whole = composed(terms, found.graph, chosen)
