@@ -1,5 +1,6 @@
 """Modules, documents and pages that the explorer's tests share."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from compiler.scheduling.simulator import Timeline
 from compiler.tools.explore.document import (
     ChoiceFact,
     DeviceFact,
+    HelpFact,
     KernelFact,
     ModuleFact,
     OperatorFact,
@@ -89,6 +91,7 @@ def side_of(schedule: Schedule, operators: int) -> SideFact:
             end=timeline.end[index],
             alone=1000.0,
             measured=None,
+            thread=None,
             critical=task.stream == 0,
             nodes=task.nodes,
             reads=[],
@@ -105,6 +108,8 @@ def side_of(schedule: Schedule, operators: int) -> SideFact:
         measured="not measured: no device",
         device=DeviceFact("a core", 40.0, 0.0, 10.0, 1),
         streams=streams,
+        threads=0,
+        helps=[],
         options=[("target", "cpu")],
         tasks=tasks,
         kernels=[_kernel(name) for name in sorted({task.kernel for task in schedule.tasks})],
@@ -115,6 +120,18 @@ def side_of(schedule: Schedule, operators: int) -> SideFact:
         choice=ChoiceFact("Nothing was searched.", [], [], "", {}, "", []),
     )
     return SideFact("wide", "", ["wide"], [module])
+
+
+def on_threads(side: SideFact) -> SideFact:
+    """The side as a CPU's with two threads: the first runs all tasks, and the second helps."""
+    (module,) = side.modules
+    spans = [(2000.0 * index, 2000.0 * index + 1900.0) for index in range(len(module.tasks))]
+    tasks = [
+        replace(task, measured=span, thread=0)
+        for task, span in zip(module.tasks, spans, strict=True)
+    ]
+    helps = [HelpFact(index, 1, start + 500, end) for index, (start, end) in enumerate(spans)]
+    return replace(side, modules=[replace(module, tasks=tasks, threads=2, helps=helps)])
 
 
 def _operators(tasks: int, each: int) -> list[OperatorFact]:

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import compiler
+from compiler.backends.cpu.driver import usable_threads
+from compiler.schedule import Launch
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.simulator import Timeline
+from compiler.target.devices import H200
 from compiler.tools.cli import main
 from compiler.tools.explore import page
+from compiler.tools.explore.collect import launch_fact
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sides import artifact_side
@@ -57,6 +62,21 @@ def test_a_models_page_has_its_operators_passes_and_kernels(explored: dict[str, 
     assert counts["arena bytes"] == arena
     assert {each["provenance"] for each in module["kernels"]} == {"rules"}
     assert "Nothing was searched" in module["choice"]["sentence"]
+
+
+def test_each_task_of_a_cpu_has_the_thread_that_ran_it(explored: dict[str, Any]):
+    (module,) = explored["sides"][0]["modules"]
+    assert 1 <= module["threads"] <= usable_threads()
+    threads = [task["thread"] for task in module["tasks"]]
+    assert set(threads) <= set(range(module["threads"]))
+    assert all(help["thread"] != threads[help["task"]] for help in module["helps"])
+
+
+def test_a_launch_says_how_it_fills_the_device():
+    launch = Launch("k", (), (528, 1, 1), (256, 1, 1), registers=64)
+    facts = launch_fact(launch, H200)
+    assert (facts["resident_blocks"], facts["occupancy"], facts["waves"]) == (4, 0.5, 1.0)
+    assert launch_fact(replace(launch, registers=0), H200)["occupancy"] is None
 
 
 def test_operators_read_what_makes_their_inputs(explored: dict[str, Any]):

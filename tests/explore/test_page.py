@@ -19,7 +19,7 @@ from compiler.tools.explore.page import explore_page
 from tests.autotune.schedule import fakes
 from tests.backends.gpu.recording import RecordingDriver
 from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, show
-from tests.explore.modules import branches, side_of, wide_schedule
+from tests.explore.modules import branches, on_threads, side_of, wide_schedule
 
 VIEWS = ("Graph", "Timeline", "Memory", "Kernels", "Passes", "Choice")
 
@@ -165,12 +165,34 @@ def test_measured_times_and_candidates_are_shown(browser: Browser, measured: Pat
     with opened(browser, measured) as page:
         show(page, "Timeline")
         tasks = drawn(page, "Timeline")
+        assert page.get_by_role("table", name="Streams, measured").count() == 1
         show(page, "Choice")
         assert page.locator("figure.plot").first.inner_text().startswith("Candidates: measured")
         assert page.locator(".interval").count() > 2
         assert page.locator(".chosen-mark").count() == 1
         show(page, "Graph")
         assert tasks > drawn(page, "Graph", "shown")
+
+
+def test_a_cpus_measured_run_has_a_row_a_thread(browser: Browser, folder: Path):
+    path = folder / "threads.html"
+    path.write_text(explore_page([on_threads(side_of(wide_schedule(12, 3), 1))]))
+    with opened(browser, path) as page:
+        assert "measured run" in page.inner_text(".figures")
+        show(page, "Timeline")
+        table = page.get_by_role("table", name="Threads, measured")
+        assert table.locator("tbody tr").all_inner_texts() == [
+            "0\t12\t22.80\t95.4\u00a0%\t0.00\t0",
+            "1\t0\t16.80\t70.3\u00a0%\t16.80\t0",
+        ]
+        assert drawn(page, "Timeline") == 36
+        box = page.locator("section.timeline canvas").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 150, box["y"] + box["height"] - 27)
+        tip = page.locator(".tip").inner_text()
+        assert "helps" in tip
+        assert "helped by threads 1" in tip
+        assert "of the bandwidth" in tip
 
 
 def test_passes_are_compared_side_by_side(browser: Browser, model_page: Path):

@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 from compiler.dag import adjacency, critical_path
 from compiler.module import Module
-from compiler.schedule import KernelSpec, Schedule, Task, View
+from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
@@ -17,6 +18,7 @@ from compiler.tools.explore.choice import choice_fact, option_facts
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import (
     DeviceFact,
+    HelpFact,
     KernelFact,
     ModuleFact,
     OperatorFact,
@@ -28,9 +30,7 @@ from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.inputs import random_inputs
 from compiler.tools.inspection import Prediction, prediction
-from compiler.tools.measured import measured_run
-
-Spans = Sequence[tuple[float, float]]
+from compiler.tools.measured import MeasuredRun, is_cpu, measured_run
 
 NOT_RECORDED = KernelConfig("", "not recorded")
 """The config of a kernel of an artifact, which keeps the code and not how it was chosen."""
@@ -45,7 +45,7 @@ def module_fact(
     """Everything of a module; what only its compilation knows is given."""
     found = prediction(module)
     run = measured_run(module, random_inputs(module, 0))
-    spans = None if run.times is None else [(time.start, time.end) for time in run.times]
+    on_cpu = is_cpu(module)
     schedule, edges = module.schedule, needs(module.schedule)
     early = module.choice is not None and module.choice.pdl
     return ModuleFact(
@@ -57,8 +57,10 @@ def module_fact(
         measured=run.note,
         device=_device(module.target, found.device),
         streams=schedule.streams,
+        threads=_threads(run) if on_cpu else 0,
+        helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
         options=option_facts(module),
-        tasks=task_facts(schedule, found, spans, edges),
+        tasks=task_facts(schedule, found, run, edges, on_cpu),
         kernels=kernel_facts(module.kernels, schedule, found, configs or {}, module.target),
         operators=list(operators),
         layout=drawn(len(schedule.tasks), edges),
@@ -80,12 +82,23 @@ def _device(target: str, device: DeviceModel) -> DeviceFact:
     )
 
 
+def _threads(run: MeasuredRun) -> int:
+    """The threads that worked in a measured run; 0 without one."""
+    own = [time.thread for time in run.times or ()]
+    return max((*own, *(one.thread for one in run.help)), default=-1) + 1
+
+
 def task_facts(
-    schedule: Schedule, found: Prediction, spans: Spans | None, edges: Sequence[tuple[int, int]]
+    schedule: Schedule,
+    found: Prediction,
+    run: MeasuredRun,
+    edges: Sequence[tuple[int, int]],
+    on_cpu: bool,
 ) -> list[TaskFact]:
     """The tasks in launch order, those on the longest path of `edges` marked."""
     times = [work.time for work in found.works]
     path = set(critical_path(times, adjacency(len(times), edges)))
+    ran = run.times
     return [
         TaskFact(
             kernel=task.kernel,
@@ -95,7 +108,8 @@ def task_facts(
             start=found.timeline.start[index],
             end=found.timeline.end[index],
             alone=times[index],
-            measured=None if spans is None else spans[index],
+            measured=None if ran is None else (ran[index].start, ran[index].end),
+            thread=ran[index].thread if ran is not None and on_cpu else None,
             critical=index in path,
             nodes=task.nodes,
             reads=[_view(view, schedule) for view in task.reads],
@@ -162,7 +176,7 @@ def _kernel(
         writes=tuple(map(str, kernel.writes)),
         packings=kernel.packings,
         workspaces=kernel.workspaces,
-        launches=[_launch_fact(asdict(launch)) for launch in kernel.launches],
+        launches=[launch_fact(launch, found.device) for launch in kernel.launches],
         template=config.template,
         provenance=config.provenance,
         config=config.config,
@@ -176,8 +190,19 @@ def _peak(kernel: KernelSpec, device: DeviceModel, gpu: bool) -> float:
     return device.flops * (TENSOR_FACTOR if staged else 1.0)
 
 
-def _launch_fact(launch: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in launch.items() if name != "args"}
+def launch_fact(launch: Launch, device: DeviceModel) -> dict[str, Any]:
+    """The fields of a launch, and how it fills the SMs, where its registers are known."""
+    fields = {name: value for name, value in asdict(launch).items() if name != "args"}
+    if not launch.registers:
+        return {**fields, **dict.fromkeys(("resident_blocks", "occupancy", "waves"))}
+    threads, shared = prod(launch.block), launch.shared_bytes + launch.static_shared_bytes
+    resident = device.resident_blocks(threads, launch.registers, shared)
+    return {
+        **fields,
+        "resident_blocks": resident,
+        "occupancy": resident * -(-threads // 32) * 32 / device.threads,
+        "waves": prod(launch.grid) / (resident * device.sms),
+    }
 
 
 def control_note(tasks: Sequence[Task]) -> str:

@@ -30,7 +30,8 @@ class TaskFact:
     """A task: its kernel, stream, predicted and measured times, and what it reads and writes.
 
     `alone` is the time of its kernel alone on the device. `measured` is None where no run was
-    measured. `critical` tasks are on the longest path of data dependencies.
+    measured, and `thread`, which ran it, is None but for a CPU's. `critical` tasks are on the
+    longest path of data dependencies.
     """
 
     kernel: str
@@ -41,10 +42,21 @@ class TaskFact:
     end: float
     alone: float
     measured: tuple[float, float] | None
+    thread: int | None
     critical: bool
     nodes: tuple[str, ...]
     reads: list[ViewFact]
     writes: list[ViewFact]
+
+
+@dataclass(frozen=True)
+class HelpFact:
+    """When a thread of the CPU executed blocks of a task that another thread ran."""
+
+    task: int
+    thread: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,8 @@ class OperatorFact:
 class KernelFact:
     """A kernel: its work, launches and source, and the provenance of its configuration.
 
+    A GPU's launches have the blocks that an SM holds at a time, the occupancy (their warps of those
+    that it can hold) and the waves of blocks, None where registers are unknown.
     `time` is that of all `tasks` alone; `floor` is the least time of its FLOPs and its bytes on the
     device, of one task. `flops_peak` is the roof, in FLOPs in a ns, of the units that it uses.
     """
@@ -208,7 +222,10 @@ class DeviceFact:
 
 @dataclass(frozen=True)
 class ModuleFact:
-    """One static graph, compiled: everything that the page shows of it."""
+    """One static graph, compiled: everything that the page shows of it.
+
+    `threads` are the rows of a run that was measured on a CPU, else 0: rows are streams.
+    """
 
     name: str
     target: str
@@ -218,6 +235,8 @@ class ModuleFact:
     measured: str
     device: DeviceFact
     streams: int
+    threads: int
+    helps: list[HelpFact]
     options: list[tuple[str, str]]
     tasks: list[TaskFact]
     kernels: list[KernelFact]

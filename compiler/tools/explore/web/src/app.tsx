@@ -125,13 +125,15 @@ export function App({ document: found }: { document: ExploreDocument }) {
   );
 
   function Figures() {
-    const measured = module.tasks.some((each) => each.measured);
+    const timeline = module.tasks.reduce((most, each) => Math.max(most, each.measured?.[1] ?? 0), 0);
     const candidate = module.choice.candidates.find((each) => each.chosen);
     const critical = module.tasks.filter((each) => each.critical).length;
-    const run = candidate?.median ?? module.makespan;
+    const measured = candidate?.median ?? (module.threads ? timeline : null);
+    const run = measured ?? module.makespan;
+    const predicted = measured === null ? "" : `, predicted ${time(module.makespan)}`;
     const figures: [string, string, string][] = [
-      [candidate?.median ? "measured run" : "predicted run", time(run), `mode ${module.mode}`],
-      ["lower bound", time(module.bound), `${((100 * module.bound) / run).toFixed(0)} % of the run`],
+      [measured === null ? "predicted run" : "measured run", time(run), `mode ${module.mode}${predicted}`],
+      ["lower bound", time(module.bound), `${((100 * module.bound) / module.makespan).toFixed(0)} % of the prediction`],
       ["tasks", count(module.tasks.length), `${count(critical)} on the critical path`],
       ["kernels", count(module.kernels.length), `${module.kernels.filter((k) => k.measured).length} measured`],
       ["streams", count(module.streams), `${count(module.tasks.reduce((sum, t) => sum + t.after.length, 0))} waits`],
@@ -147,7 +149,6 @@ export function App({ document: found }: { document: ExploreDocument }) {
             <dd class="muted">{more}</dd>
           </div>
         ))}
-        {measured && <span class="chip">measured timeline</span>}
       </dl>
     );
   }

@@ -36,6 +36,7 @@ export function Details() {
           {found.measured && (
             <Row name="measured" value={`${micros(found.measured[0])} to ${micros(found.measured[1])} µs`} />
           )}
+          {found.thread !== null && <Row name="thread" value={String(found.thread)} />}
           <Row name="alone" value={`${time(found.alone)}${kernel?.measured ? ", measured" : ", estimated"}`} />
           {kernel && <Row name="work" value={`${flops(kernel.flops)}, ${bytes(kernel.traffic)}`} />}
           <Row name="critical path" value={found.critical ? "yes" : "no"} />

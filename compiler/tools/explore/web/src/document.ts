@@ -22,10 +22,18 @@ export interface Task {
   end: number;
   alone: number;
   measured: [number, number] | null;
+  thread: number | null;
   critical: boolean;
   nodes: string[];
   reads: View[];
   writes: View[];
+}
+
+export interface Help {
+  task: number;
+  thread: number;
+  start: number;
+  end: number;
 }
 
 export interface Operator {
@@ -46,6 +54,9 @@ export interface Launch {
   registers: number;
   static_shared_bytes: number;
   programmatic: boolean;
+  resident_blocks: number | null;
+  occupancy: number | null;
+  waves: number | null;
 }
 
 export interface Kernel {
@@ -142,6 +153,8 @@ export interface Module {
   measured: string;
   device: { name: string; flops: number; tensor_flops: number; bandwidth: number; sms: number };
   streams: number;
+  threads: number;
+  helps: Help[];
   options: [string, string][];
   tasks: Task[];
   kernels: Kernel[];

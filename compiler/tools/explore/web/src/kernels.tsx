@@ -213,6 +213,9 @@ function KernelFacts({ kernel }: { kernel: Kernel }) {
               <Row name="shared memory" value={bytes(launch.shared_bytes + launch.static_shared_bytes)} />
             )}
             {launch.registers > 0 && <Row name="registers" value={`${launch.registers} a thread`} />}
+            {launch.occupancy !== null && (
+              <Row name="occupancy" value={`${percent(launch.occupancy)}: ${launch.resident_blocks} blocks an SM, ${launch.waves!.toFixed(2)} waves`} />
+            )}
           </tbody>
         </table>
       ))}

@@ -1,13 +1,15 @@
-/** When each task runs: a row a stream, predicted and measured, with the waits between streams. */
+/** When each task runs: a row a stream, or a thread of the CPU, with the waits between them. */
 import { scaleLinear } from "d3-scale";
 import { select as selection } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Canvas, fitted } from "./canvas";
-import { micros, time } from "./format";
+import { time } from "./format";
 import { labels } from "./labels";
+import { lanes, type Bar, type Lane } from "./lanes";
 import { FONT, SMALL, colours, inkOn, streamColour } from "./palette";
 import { useShared } from "./state";
+import { Rows, Tip } from "./tip";
 
 const ROW = 30;
 const BAR = 22;
@@ -17,10 +19,20 @@ const LEFT = 92;
 /** Waits in view that are drawn; of more only those of the selected task. */
 const MOST_WAITS = 600;
 
-interface Lane {
-  title: string;
+/** A timeline and the pixel row of its title. */
+interface Placed extends Lane {
   top: number;
-  spans: (index: number) => [number, number] | null;
+}
+
+/** The timelines one below the other, and the height of all. */
+function stacked(all: Lane[]): { placed: Placed[]; height: number } {
+  let top = HEAD;
+  const placed = all.map((lane) => {
+    const found = { ...lane, top };
+    top += TITLE + lane.rows.length * ROW + 16;
+    return found;
+  });
+  return { placed, height: top - 4 };
 }
 
 export function TimelineView() {
@@ -29,22 +41,15 @@ export function TimelineView() {
   const view = useRef<ZoomTransform>(zoomIdentity);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const element = useRef<HTMLCanvasElement | null>(null);
-  const [hover, setHover] = useState<{ index: number; x: number; y: number } | null>(null);
+  const [hover, setHover] = useState<{ bar: Bar; lane: Lane; x: number; y: number } | null>(null);
   const [waits, setWaits] = useState(true);
   const [, redraw] = useState(0);
   const names = labels(module).tasks;
   const hits = useMemo(() => (found ? new Set(found) : null), [found]);
-  const measured = module.tasks.some((each) => each.measured);
-  const lanes: Lane[] = [
-    { title: "predicted", top: HEAD, spans: (i) => [module.tasks[i].start, module.tasks[i].end] },
-  ];
-  if (measured) {
-    lanes.push({ title: "measured", top: HEAD + TITLE + module.streams * ROW + 16, spans: (i) => module.tasks[i].measured });
-  }
-  const height = lanes[lanes.length - 1].top + TITLE + module.streams * ROW + 12;
+  const { placed, height } = useMemo(() => stacked(lanes(module)), [module]);
   const last = useMemo(
-    () => module.tasks.reduce((most, each) => Math.max(most, each.end, each.measured?.[1] ?? 0), 1),
-    [module],
+    () => placed.reduce((most, lane) => lane.bars.reduce((m, bar) => Math.max(m, bar?.to ?? 0), most), 1),
+    [placed],
   );
   const scale = (width: number) => {
     const base = scaleLinear([0, last], [LEFT, width - 16]);
@@ -72,29 +77,23 @@ export function TimelineView() {
     behaviour.current.translateTo(selection(canvas), base((each.start + each.end) / 2), 0);
   }, [task]);
 
-  const rows = useMemo(() => {
-    const found: number[][] = Array.from({ length: module.streams }, () => []);
-    module.tasks.forEach((each, index) => found[each.stream].push(index));
-    return found;
-  }, [module]);
-
   const draw = (context: CanvasRenderingContext2D, width: number, height: number) => {
     const c = colours();
     const x = scale(width);
     drawAxis(context, c, x, width, height);
     let drawn = 0;
-    for (const lane of lanes) {
+    for (const lane of placed) {
       context.font = FONT;
       context.fillStyle = c.text;
       context.textBaseline = "middle";
       context.fillText(lane.title, 12, lane.top + TITLE / 2);
       if (waits) drawWaits(context, c, lane, x, width);
-      rows.forEach((tasks, stream) => {
-        const top = lane.top + TITLE + stream * ROW + (ROW - BAR) / 2;
+      lane.rows.forEach((bars, row) => {
+        const top = lane.top + TITLE + row * ROW + (ROW - BAR) / 2;
         context.font = SMALL;
         context.fillStyle = c.muted;
-        context.fillText(`stream ${stream}`, 12, top + BAR / 2);
-        drawn += drawRow(context, c, lane, tasks, top, x, width);
+        context.fillText(`${lane.kind} ${row}`, 12, top + BAR / 2);
+        drawn += drawRow(context, c, bars, top, x, width);
       });
     }
     context.canvas.dataset.drawn = String(drawn);
@@ -122,7 +121,7 @@ export function TimelineView() {
       context.stroke();
       context.globalAlpha = 1;
       context.fillStyle = c.muted;
-      context.fillText(`${+(tick / 1e3).toFixed(3)} µs`, at, 12);
+      context.fillText(last < 1e7 ? `${+(tick / 1e3).toFixed(3)} µs` : `${+(tick / 1e6).toFixed(4)} ms`, at, 12);
     }
     context.textAlign = "left";
   };
@@ -130,8 +129,7 @@ export function TimelineView() {
   const drawRow = (
     context: CanvasRenderingContext2D,
     c: ReturnType<typeof colours>,
-    lane: Lane,
-    tasks: number[],
+    bars: Bar[],
     top: number,
     x: ReturnType<typeof scale>,
     width: number,
@@ -142,28 +140,29 @@ export function TimelineView() {
     context.beginPath();
     context.rect(LEFT - 1, top - 3, width - LEFT + 1, BAR + 6);
     context.clip();
-    for (const index of tasks) {
-      const span = lane.spans(index);
-      if (!span) continue;
-      const [from, to] = [x(span[0]), x(span[1])];
+    for (const bar of bars) {
+      const index = bar.task;
+      const [from, to] = [x(bar.from), x(bar.to)];
       if (to < LEFT || from > width || (to < free && index !== task)) continue;
       const wide = Math.max(1, to - from - 0.5);
       free = from + 1;
       drawn++;
       const each = module.tasks[index];
-      context.globalAlpha = hits && !hits.has(index) ? 0.2 : 1;
+      const alpha = hits && !hits.has(index) ? 0.2 : 1;
+      context.globalAlpha = bar.helps ? 0.35 * alpha : alpha;
       context.fillStyle = streamColour(each.stream);
       context.beginPath();
       context.roundRect(from, top, wide, BAR, Math.min(3, wide / 2));
       context.fill();
-      if (each.critical && wide > 3) {
+      context.globalAlpha = alpha;
+      if (each.critical && !bar.helps && wide > 3) {
         context.fillStyle = c.path;
         context.fillRect(from, top + BAR - 3, wide, 3);
       }
       if (wide > 34) {
         context.font = SMALL;
-        context.fillStyle = inkOn(each.stream);
-        context.fillText(fitted(context, names[index], wide - 10), from + 5, top + BAR / 2 - 0.5);
+        context.fillStyle = bar.helps ? c.text : inkOn(each.stream);
+        context.fillText(fitted(context, bar.helps ? `helps ${names[index]}` : names[index], wide - 10), from + 5, top + BAR / 2 - 0.5);
       }
       if (index === task) {
         context.strokeStyle = c.accent;
@@ -178,12 +177,12 @@ export function TimelineView() {
   const drawWaits = (
     context: CanvasRenderingContext2D,
     c: ReturnType<typeof colours>,
-    lane: Lane,
+    lane: Placed,
     x: ReturnType<typeof scale>,
     width: number,
   ) => {
     const shown = waitsIn(lane, x, width);
-    const middle = (stream: number) => lane.top + TITLE + stream * ROW + ROW / 2;
+    const middle = (task: number) => lane.top + TITLE + lane.rowOf(task) * ROW + ROW / 2;
     const many = shown.length > MOST_WAITS;
     if (many) {
       context.fillStyle = c.muted;
@@ -193,7 +192,7 @@ export function TimelineView() {
     for (const { other, index, ax, bx } of shown) {
       const mine = index === task || other === task;
       if (many && !mine) continue;
-      const [ay, by] = [middle(module.tasks[other].stream), middle(module.tasks[index].stream)];
+      const [ay, by] = [middle(other), middle(index)];
       context.strokeStyle = mine ? c.accent : c.muted;
       context.globalAlpha = mine ? 1 : 0.45;
       context.lineWidth = mine ? 2 : 1;
@@ -212,27 +211,25 @@ export function TimelineView() {
     context.globalAlpha = 1;
   };
 
-  /** The waits between streams that are in view, with the places of both ends. */
-  const waitsIn = (lane: Lane, x: ReturnType<typeof scale>, width: number) =>
+  /** The waits between rows that are in view, with the places of both ends. */
+  const waitsIn = (lane: Placed, x: ReturnType<typeof scale>, width: number) =>
     module.tasks.flatMap((each, index) =>
       each.after.flatMap((other) => {
-        const [from, to] = [lane.spans(other), lane.spans(index)];
-        if (!from || !to || module.tasks[other].stream === each.stream) return [];
-        const [ax, bx] = [x(from[1]), x(to[0])];
+        const [from, to] = [lane.bars[other], lane.bars[index]];
+        if (!from || !to || lane.rowOf(other) === lane.rowOf(index)) return [];
+        const [ax, bx] = [x(from.to), x(to.from)];
         return bx < LEFT || ax > width || ax < LEFT ? [] : [{ other, index, ax, bx }];
       }),
     );
 
-  const at = (px: number, py: number): number | null => {
+  const at = (px: number, py: number): { bar: Bar; lane: Lane } | null => {
     const canvas = element.current;
-    if (!canvas) return null;
+    if (!canvas || px < LEFT) return null;
     const x = scale(canvas.clientWidth);
-    for (const lane of lanes) {
-      const stream = Math.floor((py - lane.top - TITLE) / ROW);
-      for (const index of rows[stream] ?? []) {
-        const span = lane.spans(index);
-        if (span && px >= x(span[0]) - 1 && px <= Math.max(x(span[1]), x(span[0]) + 2) && px >= LEFT) return index;
-      }
+    for (const lane of placed) {
+      const row = lane.rows[Math.floor((py - lane.top - TITLE) / ROW)] ?? [];
+      const bar = row.find((each) => px >= x(each.from) - 1 && px <= Math.max(x(each.to), x(each.from) + 2));
+      if (bar) return { bar, lane };
     }
     return null;
   };
@@ -240,16 +237,21 @@ export function TimelineView() {
   const key = (event: KeyboardEvent) => {
     const canvas = element.current;
     if (!canvas || !behaviour.current) return;
-    const inRow = task === null ? [] : rows[module.tasks[task].stream];
+    const { rows } = placed[0];
+    const beside = (step: number) => {
+      if (task === null) return 0;
+      const row = rows[module.tasks[task].stream];
+      return row[row.findIndex((bar) => bar.task === task) + step]?.task;
+    };
     const near = (stream: number) => {
       const row = rows[stream];
       if (!row?.length || task === null) return undefined;
-      const start = module.tasks[task].start;
-      return row.reduce((a, b) => (Math.abs(module.tasks[b].start - start) < Math.abs(module.tasks[a].start - start) ? b : a));
+      const { start } = module.tasks[task];
+      return row.reduce((a, b) => (Math.abs(b.from - start) < Math.abs(a.from - start) ? b : a)).task;
     };
     const next: Record<string, () => number | undefined> = {
-      ArrowRight: () => (task === null ? 0 : inRow[inRow.indexOf(task) + 1]),
-      ArrowLeft: () => (task === null ? 0 : inRow[inRow.indexOf(task) - 1]),
+      ArrowRight: () => beside(1),
+      ArrowLeft: () => beside(-1),
       ArrowDown: () => (task === null ? 0 : near(module.tasks[task].stream + 1)),
       ArrowUp: () => (task === null ? 0 : near(module.tasks[task].stream - 1)),
     };
@@ -278,6 +280,11 @@ export function TimelineView() {
           <span>
             <span class="swatch path" /> critical path
           </span>
+          {module.helps.length > 0 && (
+            <span>
+              <span class="swatch helps" /> blocks of a task that another thread runs
+            </span>
+          )}
         </span>
         <span class="space" />
         <span class="muted help">scroll zooms, drag pans, arrow keys go from task to task</span>
@@ -288,68 +295,23 @@ export function TimelineView() {
         draw={draw}
         connect={connect}
         onKeyDown={key}
-        onClick={(x, y) => select(at(x, y))}
+        onClick={(x, y) => select(at(x, y)?.bar.task ?? null)}
         onHover={(x, y) => {
-          const index = at(x, y);
-          setHover(index === null ? null : { index, x, y });
+          const found = at(x, y);
+          setHover(found && { ...found, x, y });
         }}
         onLeave={() => setHover(null)}
       >
-        {hover && <Tip {...hover} />}
+        {hover && <Tip {...hover} width={element.current?.clientWidth ?? 0} />}
       </Canvas>
       <p class="muted note">
         The prediction is the simulator's. The second timeline: {module.measured}.
       </p>
-      <Streams />
+      <div class="beside">
+        {placed.map((lane) => (
+          <Rows lane={lane} />
+        ))}
+      </div>
     </section>
   );
-
-  function Tip({ index, x, y }: { index: number; x: number; y: number }) {
-    const each = module.tasks[index];
-    const right = x > (element.current?.clientWidth ?? 0) - 300;
-    return (
-      <div class="tip" style={{ left: `${right ? x - 280 : x + 14}px`, top: `${y + 14}px` }}>
-        <b>{names[index]}</b>
-        <div>
-          task {index}, stream {each.stream}, {micros(each.start)} to {micros(each.end)} µs
-        </div>
-        <div>alone {time(each.alone)}{each.measured ? `, measured ${time(each.measured[1] - each.measured[0])}` : ""}</div>
-        <div class="muted">{each.nodes.slice(0, 4).join(", ")}{each.nodes.length > 4 ? ", …" : ""}</div>
-      </div>
-    );
-  }
-
-  function Streams() {
-    return (
-      <table class="rows narrow">
-        <caption>Streams</caption>
-        <thead>
-          <tr>
-            <th scope="col">stream</th>
-            <th scope="col" class="number">tasks</th>
-            <th scope="col" class="number">busy, µs</th>
-            <th scope="col" class="number">of the run</th>
-            <th scope="col" class="number">waits for others</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((tasks, stream) => {
-            const busy = tasks.reduce((sum, i) => sum + module.tasks[i].end - module.tasks[i].start, 0);
-            const waits = tasks.reduce((sum, i) => sum + module.tasks[i].after.length, 0);
-            return (
-              <tr>
-                <td>
-                  <span class="swatch" style={{ background: streamColour(stream) }} /> {stream}
-                </td>
-                <td class="number">{tasks.length}</td>
-                <td class="number">{micros(busy)}</td>
-                <td class="number">{((100 * busy) / module.makespan).toFixed(1)} %</td>
-                <td class="number">{waits}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    );
-  }
 }
