@@ -4,6 +4,7 @@ import { select as selection } from "d3-selection";
 import { zoom, zoomIdentity, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Canvas, fitted } from "./canvas";
+import type { Module } from "./document";
 import { time } from "./format";
 import { labels } from "./labels";
 import { lanes, type Bar, type Lane } from "./lanes";
@@ -35,8 +36,12 @@ function stacked(all: Lane[]): { placed: Placed[]; height: number } {
   return { placed, height: top - 4 };
 }
 
+/** The end of the last task, in the prediction or the measured run. */
+const ending = (module: Module) =>
+  module.tasks.reduce((most, each) => Math.max(most, each.end, each.measured?.[1] ?? 0), 0);
+
 export function TimelineView() {
-  const { module, task, select, found, theme } = useShared();
+  const { document: whole, module, task, select, found, theme } = useShared();
   void theme;
   const view = useRef<ZoomTransform>(zoomIdentity);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
@@ -47,10 +52,9 @@ export function TimelineView() {
   const names = labels(module).tasks;
   const hits = useMemo(() => (found ? new Set(found) : null), [found]);
   const { placed, height } = useMemo(() => stacked(lanes(module)), [module]);
-  const last = useMemo(
-    () => placed.reduce((most, lane) => lane.bars.reduce((m, bar) => Math.max(m, bar?.to ?? 0), most), 1),
-    [placed],
-  );
+  const graphs = useMemo(() => whole.sides.flatMap((side) => side.modules), [whole]);
+  const [alike, setAlike] = useState(false);
+  const last = useMemo(() => Math.max(1, ...(alike ? graphs : [module]).map(ending)), [alike, module]);
   const scale = (width: number) => {
     const base = scaleLinear([0, last], [LEFT, width - 16]);
     return view.current.rescaleX(base);
@@ -276,6 +280,12 @@ export function TimelineView() {
           <input type="checkbox" checked={waits} onChange={(event) => setWaits(event.currentTarget.checked)} /> waits
           between streams
         </label>
+        {graphs.length > 1 && (
+          <label>
+            <input type="checkbox" checked={alike} onChange={(event) => setAlike(event.currentTarget.checked)} /> one
+            scale for all graphs
+          </label>
+        )}
         <span class="legend">
           <span>
             <span class="swatch path" /> critical path
