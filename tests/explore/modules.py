@@ -19,6 +19,7 @@ from compiler.tools.explore.document import (
     OperatorFact,
     SideFact,
     TaskFact,
+    TileFact,
 )
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
@@ -122,6 +123,18 @@ def side_of(schedule: Schedule, operators: int) -> SideFact:
     return SideFact("wide", "", ["wide"], [module])
 
 
+def with_tiles(side: SideFact) -> SideFact:
+    """The side with two measured tiles of its first kernel, of which the slower was built."""
+    (module,) = side.modules
+    first, *others = module.kernels
+    tiles = [
+        TileFact("gemm", {"rows": "64"}, 900.0, 850.0, 990.0, 1200.0, "a GPU", False),
+        TileFact("gemm", {"rows": "128"}, 1000.0, None, None, None, "a GPU", True),
+    ]
+    module = replace(module, kernels=[replace(first, candidates=tiles), *others])
+    return replace(side, modules=[module])
+
+
 def on_threads(side: SideFact) -> SideFact:
     """The side as a CPU's with two threads: the first runs all tasks, and the second helps."""
     (module,) = side.modules
@@ -169,5 +182,6 @@ def _kernel(name: str) -> KernelFact:
         template="",
         provenance="rules",
         config={},
+        candidates=[],
         source="",
     )

@@ -19,7 +19,7 @@ from compiler.tools.explore.page import explore_page
 from tests.autotune.schedule import fakes
 from tests.backends.gpu.recording import RecordingDriver
 from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, show
-from tests.explore.modules import branches, on_threads, side_of, wide_schedule
+from tests.explore.modules import branches, on_threads, side_of, wide_schedule, with_tiles
 
 VIEWS = ("Graph", "Timeline", "Memory", "Kernels", "Passes", "Choice")
 
@@ -193,6 +193,23 @@ def test_a_cpus_measured_run_has_a_row_a_thread(browser: Browser, folder: Path):
         assert "helps" in tip
         assert "helped by threads 1" in tip
         assert "of the bandwidth" in tip
+
+
+def test_measured_tiles_are_shown_with_their_intervals(browser: Browser, folder: Path):
+    path = folder / "tiles.html"
+    path.write_text(explore_page([with_tiles(side_of(wide_schedule(12, 3), 1))]))
+    with opened(browser, path) as page:
+        show(page, "Choice")
+        text = page.inner_text("section.choice")
+        assert "Another than the fastest" in text
+        assert "Measured on a GPU" in text
+        rows = page.locator("section.choice .scroll tbody tr").all_inner_texts()
+        assert [row.split("\t") for row in rows] == [
+            ["1", "gemm", "64", "0.90", "0.85 to 0.99", "1.20"],
+            ["✓\u00a02", "gemm", "128", "1.00", "not recorded", "not measured"],
+        ]
+        assert page.locator(".plot.tiles .interval").count() == 1
+        assert page.locator(".plot.tiles .dot").count() == 1
 
 
 def test_passes_are_compared_side_by_side(browser: Browser, model_page: Path):

@@ -242,15 +242,18 @@ class _Bench:
         if best is not None and probe > limit:
             return replace(blank, warm=round(probe, 1))
         driver, stream = self.driver, self.stream
-        warm, cold = (
-            chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe)).median,
-            None,
-        )
+        found = chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe))
+        warm, cold = found.median, None
         self.best[blank.key] = best = min(warm, best or warm)
         if warm <= COLD_WITHIN * best:
             timing = chain_time(driver, calls, self.flush, stream, COLD_SAMPLES, COLD_LENGTHS)
             cold = max(warm, timing.median - self.flush_ns)
-        return replace(blank, warm=round(warm, 1), cold=None if cold is None else round(cold, 1))
+        return replace(
+            blank,
+            warm=round(warm, 1),
+            cold=None if cold is None else round(cold, 1),
+            interval=(round(found.low, 1), round(found.high, 1)),
+        )
 
     def _probe(self, calls: Sequence[PreparedLaunch]) -> float:
         """Nanoseconds of a few launches in a row, each."""

@@ -25,7 +25,7 @@ def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
 
 def _fastest(results: list[Result]) -> tuple[Measured, ...]:
     # a time of 0 is one that noise has swallowed
-    right = [Measured(r.config, r.warm, r.cold) for r in results if r.warm]
+    right = [Measured(r.config, r.warm, r.cold, r.interval) for r in results if r.warm]
     wrong = sum(result.problem.startswith("wrong") for result in results)
     return () if wrong > len(right) else tuple(sorted(right, key=_rank)[:KEPT])
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from compiler.errors import ArtifactError
 from compiler.kernels.database import positional
-from compiler.kernels.database.fields import Config, as_config, problem_fields, problem_key
+from compiler.kernels.database.fields import (
+    Config,
+    Interval,
+    as_config,
+    as_interval,
+    problem_fields,
+    problem_key,
+)
 
 FORMAT = 3
 
@@ -21,7 +28,7 @@ XZ = b"\xfd7zXZ\0"
 class Result:
     """A candidate's nanoseconds, or why it has none; `weight` is that of its kernel.
 
-    `version` is the hash of its template's code.
+    `version` is the hash of its template's code, `interval` the 95 % interval of the warm time.
     """
 
     key: str
@@ -31,6 +38,7 @@ class Result:
     cold: float | None = None
     problem: str = ""
     weight: float = 0.0
+    interval: Interval | None = None
 
     @property
     def identity(self) -> tuple[str, Config, str]:
@@ -106,6 +114,8 @@ def _line(result: Result) -> dict[str, Any]:
 def _result(fields: dict[str, Any]) -> Result:
     key: dict[str, Any] = fields.pop("of")
     fields["config"] = as_config(fields["config"])
+    if interval := fields.get("interval"):
+        fields["interval"] = as_interval(interval)
     return Result(key=problem_key(key.pop("template"), key), **fields)
 
 

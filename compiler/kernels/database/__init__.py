@@ -16,7 +16,14 @@ from typing import Any
 from compiler.caches import user_folder
 from compiler.errors import ArtifactError
 from compiler.kernels.database import positional
-from compiler.kernels.database.fields import Config, as_config, problem_fields, problem_key
+from compiler.kernels.database.fields import (
+    Config,
+    Interval,
+    as_config,
+    as_interval,
+    problem_fields,
+    problem_key,
+)
 
 FORMAT = 3
 KEPT = 6
@@ -27,11 +34,15 @@ DATABASE_VARIABLE = "FLOWLOOM_TUNING"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A config of a template and its nanoseconds with warm and cold caches."""
+    """A config of a template and its nanoseconds with warm and cold caches.
+
+    `interval` is the 95 % interval of the warm time; None where it was not recorded.
+    """
 
     config: Config
     warm: float
     cold: float | None = None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +180,18 @@ def load(path: str | os.PathLike[str]) -> Database:
 
 def _entry(line: dict[str, Any]) -> Entry:
     problem: dict[str, Any] = line["problem"]
-    configs = tuple(
-        Measured(as_config(found["config"]), found["warm"], found["cold"])
-        for found in line["configs"]
-    )
+    configs = tuple(map(_measured, line["configs"]))
     if not configs:
         raise ValueError("an entry without configs")
     found = line.get("context")
     context = InContext(as_config(found.pop("config")), **found) if found else None
     key = problem_key(problem.pop("template"), problem)
     return Entry(key, line["device"], line["version"], configs, context)
+
+
+def _measured(line: dict[str, Any]) -> Measured:
+    config, interval = as_config(line["config"]), line.get("interval")
+    return Measured(config, line["warm"], line["cold"], interval and as_interval(interval))
 
 
 def _positional_entry(line: dict[str, Any]) -> Entry:
@@ -210,11 +223,13 @@ def save(path: str | os.PathLike[str], database: Database) -> None:
         raise ArtifactError(f"cannot write the database {path}: {error.strerror}") from error
 
 
+def _measured_line(found: Measured) -> dict[str, Any]:
+    line = {"config": dict(found.config), "warm": found.warm, "cold": found.cold}
+    return line if found.interval is None else {**line, "interval": found.interval}
+
+
 def _line(entry: Entry) -> dict[str, Any]:
-    configs = [
-        {"config": dict(found.config), "warm": found.warm, "cold": found.cold}
-        for found in entry.configs[:KEPT]
-    ]
+    configs = [_measured_line(found) for found in entry.configs[:KEPT]]
     line: dict[str, Any] = {"problem": problem_fields(entry.key), "device": entry.device}
     line |= {"version": entry.version, "configs": configs}
     if found := entry.context:

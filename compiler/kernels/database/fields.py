@@ -1,7 +1,7 @@
 """Problems and configs as named fields: the form in which the database stores them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, cast
@@ -26,6 +26,16 @@ def config_fields(config: Any) -> Config:
 def as_config(values: Mapping[str, Any]) -> Config:
     """The fields of a config that were read from JSON."""
     return tuple((name, _plain(value)) for name, value in values.items())
+
+
+Interval = tuple[float, float]
+"""The least and the largest time of a confidence interval, in nanoseconds."""
+
+
+def as_interval(values: Sequence[float]) -> Interval:
+    """An interval that was read from JSON."""
+    low, high = values
+    return low, high
 
 
 def problem_key(template: str, problem: Mapping[str, Value]) -> str:

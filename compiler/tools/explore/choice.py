@@ -5,6 +5,8 @@ from typing import cast
 
 from compiler.module import Module
 from compiler.schedule import ScheduleChoice, SearchRecord
+from compiler.target.target import parse_target
+from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import CandidateFact, ChoiceFact
 from compiler.tools.report import WAYS
 
@@ -12,14 +14,38 @@ NOT_SEARCHED = (
     "Nothing was searched: schedules of this target are not chosen, the pipeline was as given."
 )
 
-TILES = (
-    "Times of tiles are in the database of `flowloom tune`, not in a module: the view of kernels"
-    " says which tile each has, and whether it was measured."
+TILES_OF_RULES = (
+    "The tiles of a CPU's kernels follow from rules of their templates: no candidate is measured."
+)
+TILES_OF_ARTIFACT = (
+    "An artifact does not record which tiles competed: `flowloom explore MODEL` compiles the model"
+    " and shows them."
+)
+NO_TILES = (
+    "The database has no candidate of these kernels: none was measured, and `flowloom tune MODEL`"
+    " on a machine with the device measures them."
 )
 
 
-def choice_fact(module: Module) -> ChoiceFact:
-    """The candidates and the reasons, as a module records them."""
+def tiles_sentence(configs: Mapping[str, KernelConfig], on_cpu: bool) -> str:
+    """Of how many kernels candidates were measured; why of none."""
+    if on_cpu:
+        return TILES_OF_RULES
+    if not configs:
+        return TILES_OF_ARTIFACT
+    count = sum(bool(config.candidates) for config in configs.values())
+    if not count:
+        return NO_TILES
+    return (
+        f"Candidates of {count} of {len(configs)} kernels were measured alone, of each the fastest"
+        " that the database of `flowloom tune` keeps. The others have none: similar kernels lent"
+        " their tile, an estimate decided, or no template computes them."
+    )
+
+
+def choice_fact(module: Module, configs: Mapping[str, KernelConfig]) -> ChoiceFact:
+    """The candidates and the reasons, as a module records them, and the tiles of its kernels."""
+    tiles = tiles_sentence(configs, not parse_target(module.target).is_gpu)
     choice = module.choice
     if choice is None:
         return ChoiceFact(
@@ -28,7 +54,7 @@ def choice_fact(module: Module) -> ChoiceFact:
             policies=[],
             search="",
             bound={},
-            tiles=TILES,
+            tiles=tiles,
             facts=[],
         )
     search = choice.search
@@ -38,7 +64,7 @@ def choice_fact(module: Module) -> ChoiceFact:
         policies=[] if search is None else sorted(search.policies.items(), key=lambda x: x[1]),
         search="" if search is None else _search_sentence(search),
         bound={} if search is None else dict(search.bound),
-        tiles=TILES,
+        tiles=tiles,
         facts=_facts(choice),
     )
 

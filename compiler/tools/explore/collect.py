@@ -66,7 +66,7 @@ def module_fact(
         layout=drawn(len(schedule.tasks), edges),
         memory=memory_fact(schedule, found.timeline),
         passes=list(passes),
-        choice=choice_fact(module),
+        choice=choice_fact(module, configs or {}),
     )
 
 
@@ -180,6 +180,7 @@ def _kernel(
         template=config.template,
         provenance=config.provenance,
         config=config.config,
+        candidates=config.candidates,
         source=kernel.source,
     )
 

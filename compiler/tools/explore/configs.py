@@ -6,8 +6,9 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.gpu.select import best
+from compiler.kernels.gpu.select import Candidate, Selection, best, measurable
 from compiler.target.target import GpuTarget, Target, parse_gpu
+from compiler.tools.explore.document import TileFact
 
 GENERIC = "generic"
 """The provenance of a kernel that no template computes: TVM's schedule has no config."""
@@ -18,11 +19,12 @@ CPU_RULES = "rules"
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """The template of a kernel, the values of its config, and their provenance."""
+    """The template of a kernel, the values of its config, their provenance, and what competed."""
 
     template: str
     provenance: str
     config: dict[str, str] = field(default_factory=dict[str, str])
+    candidates: list[TileFact] = field(default_factory=list[TileFact])
 
 
 def kernel_configs(module: ModuleOp, target: Target) -> dict[str, KernelConfig]:
@@ -38,10 +40,37 @@ def _config(group: Any, target: GpuTarget) -> KernelConfig:
     found = best(group, target)
     if found is None:
         return KernelConfig("", GENERIC)
-    return KernelConfig(found.template.name, found.provenance.value, _values(found.config))
+    tiles = [
+        tile for candidate in measurable(group, target) for tile in measured_tiles(candidate, found)
+    ]
+    tiles.sort(key=lambda tile: tile.warm)
+    config = config_values(found.config)
+    return KernelConfig(found.template.name, found.provenance.value, config, tiles)
 
 
-def _values(config: Any) -> dict[str, str]:
+def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
+    """The configs of a candidate that the database has times of, the built one marked."""
+    entry, template = candidate.entry, candidate.template
+    if entry is None:
+        return []
+    mine = (template.name, candidate.key) == (built.template.name, built.candidate.key)
+    return [
+        TileFact(
+            template=template.name,
+            config=config_values(config),
+            warm=measured.warm,
+            low=measured.interval and measured.interval[0],
+            high=measured.interval and measured.interval[1],
+            cold=measured.cold,
+            device=entry.device,
+            chosen=mine and config == built.config,
+        )
+        for measured in entry.configs
+        for config in (template.config(measured.config),)
+    ]
+
+
+def config_values(config: Any) -> dict[str, str]:
     """The fields of a config as text; one without fields is a single value."""
     if is_dataclass(config) and not isinstance(config, type):
         return {name: str(value) for name, value in asdict(config).items()}

@@ -77,6 +77,24 @@ class OperatorFact:
 
 
 @dataclass(frozen=True)
+class TileFact:
+    """A config that was measured for a kernel alone: its times with warm and with cold caches.
+
+    `low` and `high` are the 95 % interval of `warm`, None where the database has none. `chosen` is
+    the one that the kernel was built with.
+    """
+
+    template: str
+    config: dict[str, str]
+    warm: float
+    low: float | None
+    high: float | None
+    cold: float | None
+    device: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
 class KernelFact:
     """A kernel: its work, launches and source, and the provenance of its configuration.
 
@@ -104,6 +122,7 @@ class KernelFact:
     template: str
     provenance: str
     config: dict[str, str]
+    candidates: list[TileFact]
     source: str
 
 

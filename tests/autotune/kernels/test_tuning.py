@@ -157,6 +157,15 @@ def test_a_time_that_noise_swallowed_gives_no_entry():
     assert [measured.config for measured in entry.configs] == [config(1)]
 
 
+def test_a_measured_candidate_keeps_its_interval(tmp_path: Path):
+    (found,) = run(tmp_path / "r", make_bundle(candidate(0, "double")))
+    assert found.warm is not None
+    assert found.interval is not None
+    assert found.interval[0] <= found.warm <= found.interval[1]
+    (entry,) = entries_of(HEADER, load_results(tmp_path / "r")[1])
+    assert [measured.interval for measured in entry.configs] == [found.interval]
+
+
 def test_a_kernel_gets_its_workspace_and_gives_everything_back(tmp_path: Path):
     device = driver()
     free = device.free_memory()
@@ -254,7 +263,11 @@ def test_the_choice_of_a_whole_model_outlives_faster_tiles():
 
 def test_a_database_survives_and_a_damaged_one_is_refused(tmp_path: Path):
     entry = Entry(
-        KEY, "d", "v", (Measured(config(2), 4.0, None),), InContext(config(2), "m.onnx", 0.1)
+        KEY,
+        "d",
+        "v",
+        (Measured(config(2), 4.0, None, (3.5, 4.5)),),
+        InContext(config(2), "m.onnx", 0.1),
     )
     plain = Entry(key_of("j"), "d", "v", measured(1, 2))
     database.save(tmp_path / "d", Database([entry, plain], "d"))

@@ -3,8 +3,9 @@ import { scaleLinear } from "d3-scale";
 import { Row } from "./details";
 import { micros, time } from "./format";
 import { useShared } from "./state";
+import { Tiles } from "./tiles";
 
-interface Mark {
+export interface Mark {
   name: string;
   value: number | null;
   low?: number | null;
@@ -57,11 +58,10 @@ export function ChoiceView() {
               </tbody>
             </table>
           )}
-          <h3>Tiles</h3>
-          <p class="muted">{choice.tiles}</p>
           <Provenance />
         </div>
       </div>
+      <Tiles />
     </section>
   );
 
@@ -95,7 +95,7 @@ export function ChoiceView() {
   }
 }
 
-function Plot({ title, marks, bounds }: { title: string; marks: Mark[]; bounds: [string, number][] }) {
+export function Plot({ title, marks, bounds }: { title: string; marks: Mark[]; bounds: [string, number][] }) {
   const [width, row, left, right] = [900, 22, 250, 96];
   const height = marks.length * row + 46;
   const values = marks.flatMap((m) => [m.value, m.high, m.other]).filter((v): v is number => v != null);

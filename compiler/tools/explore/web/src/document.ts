@@ -59,6 +59,17 @@ export interface Launch {
   waves: number | null;
 }
 
+export interface Tile {
+  template: string;
+  config: Record<string, string>;
+  warm: number;
+  low: number | null;
+  high: number | null;
+  cold: number | null;
+  device: string;
+  chosen: boolean;
+}
+
 export interface Kernel {
   name: string;
   language: string;
@@ -78,6 +89,7 @@ export interface Kernel {
   template: string;
   provenance: string;
   config: Record<string, string>;
+  candidates: Tile[];
   source: string;
 }
 

@@ -214,7 +214,7 @@ function KernelFacts({ kernel }: { kernel: Kernel }) {
             )}
             {launch.registers > 0 && <Row name="registers" value={`${launch.registers} a thread`} />}
             {launch.occupancy !== null && (
-              <Row name="occupancy" value={`${percent(launch.occupancy)}: ${launch.resident_blocks} blocks an SM, ${launch.waves!.toFixed(2)} waves`} />
+              <Row name="occupancy" value={`${percent(launch.occupancy)}, blocks an SM: ${launch.resident_blocks}, waves: ${launch.waves!.toFixed(2)}`} />
             )}
           </tbody>
         </table>

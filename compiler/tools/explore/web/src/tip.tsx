@@ -31,8 +31,9 @@ export function Tip({ bar, lane, x, y, width }: TipProperties) {
       </div>
       {helpers !== null && helpers.size > 0 && <div>helped by threads {[...helpers].sort().join(", ")}</div>}
       <div>
-        predicted {time(each.end - each.start)}, alone {time(each.alone)}
-        {each.measured ? `, measured ${time(each.measured[1] - each.measured[0])}` : ""}
+        alone {time(each.alone)}
+        {lane.title === "measured" ? `, predicted ${time(each.end - each.start)}` : ""}
+        {lane.title === "predicted" && each.measured ? `, measured ${time(each.measured[1] - each.measured[0])}` : ""}
       </div>
       {kernel && <Work kernel={kernel} ns={lane.title === "measured" ? each.measured![1] - each.measured![0] : each.alone} />}
       <div class="muted">{each.nodes.slice(0, 4).join(", ")}{each.nodes.length > 4 ? ", …" : ""}</div>
@@ -55,7 +56,7 @@ function Work({ kernel, ns }: { kernel: Kernel; ns: number }) {
       </div>
       {known.map((launch) => (
         <div>
-          occupancy {percent(launch.occupancy!)}: {launch.resident_blocks} blocks an SM, {launch.waves!.toFixed(2)} waves
+          occupancy {percent(launch.occupancy!)}, blocks an SM: {launch.resident_blocks}, waves: {launch.waves!.toFixed(2)}
         </div>
       ))}
       {kernel.template && (
