@@ -183,5 +183,6 @@ def _kernel(name: str) -> KernelFact:
         provenance="rules",
         config={},
         candidates=[],
-        source="",
+        sources={},
+        lacking="",
     )

@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 
 import compiler
 from compiler.backends.cpu.driver import usable_threads
-from compiler.schedule import Launch
+from compiler.schedule import KernelSpec, Launch
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.simulator import Timeline
 from compiler.target.devices import H200
+from compiler.target.target import parse_target
 from compiler.tools.cli import main
 from compiler.tools.explore import page
 from compiler.tools.explore.collect import launch_fact
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sides import artifact_side
+from compiler.tools.explore.sources import NOT_COMPILED, kernel_sources
 from tests.explore.modules import branches, side_of, wide_schedule
 
 
@@ -77,6 +79,28 @@ def test_a_launch_says_how_it_fills_the_device():
     facts = launch_fact(launch, H200)
     assert (facts["resident_blocks"], facts["occupancy"], facts["waves"]) == (4, 0.5, 1.0)
     assert launch_fact(replace(launch, registers=0), H200)["occupancy"] is None
+
+
+def test_a_cpus_kernel_has_its_texts_from_the_expression_to_llvm(explored: dict[str, Any]):
+    kernels = explored["sides"][0]["modules"][0]["kernels"]
+    for kernel in kernels:
+        assert list(kernel["sources"]) == ["tensor expression", "schedule", "LLVM"]
+        assert f"define internal void @{kernel['name']}_0(" in kernel["sources"]["LLVM"]
+        assert kernel["lacking"] == ""
+    expressions = [kernel["sources"]["tensor expression"] for kernel in kernels]
+    assert len(set(expressions)) == len(kernels)
+    assert all('T.Buffer((16, 16), "float32")' in text for text in expressions)
+
+
+def test_the_texts_of_a_kernel_without_its_group_or_beyond_the_limit_are_few():
+    kernel = KernelSpec("k", "cuda", b"damaged", (), (), source="__global__")
+    target = parse_target("cuda:sm_90:tf32")
+    texts, lacking = kernel_sources(kernel, None, target, listed=False)
+    assert texts == {"CUDA C++": "__global__"}
+    assert lacking == NOT_COMPILED
+    texts, lacking = kernel_sources(kernel, None, target, listed=True)
+    assert texts == {"CUDA C++": "__global__"}
+    assert "No SASS: " in lacking
 
 
 def test_operators_read_what_makes_their_inputs(explored: dict[str, Any]):

@@ -161,6 +161,17 @@ def test_kernels_sort_and_the_source_is_copied(browser: Browser, measured: Path)
         assert page.locator("th[aria-sort=ascending]").count() == 1
 
 
+def test_a_kernels_texts_are_shown_in_turn(browser: Browser, model_page: Path):
+    with opened(browser, model_page) as page:
+        show(page, "Kernels")
+        page.locator("tbody tr").first.click()
+        assert "T.Buffer" in page.locator("pre.source").inner_text()
+        page.get_by_role("button", name="LLVM").click()
+        assert "define internal void" in page.get_by_label("LLVM of the kernel").inner_text()
+        page.get_by_role("button", name="Copy").click()
+        assert page.get_by_role("status").last.inner_text() == "copied"
+
+
 def test_measured_times_and_candidates_are_shown(browser: Browser, measured: Path):
     with opened(browser, measured) as page:
         show(page, "Timeline")

@@ -2,18 +2,20 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import prod
 from typing import Any
 
 from compiler.dag import adjacency, critical_path
+from compiler.kernels.build import exact_target
+from compiler.kernels.group import Group
 from compiler.module import Module
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
 from compiler.target.devices import DeviceModel
-from compiler.target.target import parse_target
+from compiler.target.target import Target, parse_target
 from compiler.tools.explore.choice import choice_fact, option_facts
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import (
@@ -28,6 +30,7 @@ from compiler.tools.explore.document import (
 )
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
+from compiler.tools.explore.sources import LISTED, kernel_sources
 from compiler.tools.inputs import random_inputs
 from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import MeasuredRun, is_cpu, measured_run
@@ -41,6 +44,7 @@ def module_fact(
     operators: Sequence[OperatorFact] = (),
     passes: Sequence[PassFact] = (),
     configs: Mapping[str, KernelConfig] | None = None,
+    groups: Mapping[str, Group] | None = None,
 ) -> ModuleFact:
     """Everything of a module; what only its compilation knows is given."""
     found = prediction(module)
@@ -61,7 +65,7 @@ def module_fact(
         helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
         options=option_facts(module),
         tasks=task_facts(schedule, found, run, edges, on_cpu),
-        kernels=kernel_facts(module.kernels, schedule, found, configs or {}, module.target),
+        kernels=kernel_facts(module, found, configs or {}, groups or {}),
         operators=list(operators),
         layout=drawn(len(schedule.tasks), edges),
         memory=memory_fact(schedule, found.timeline),
@@ -133,24 +137,37 @@ def _view(view: View, schedule: Schedule) -> ViewFact:
 
 
 def kernel_facts(
-    kernels: Mapping[str, KernelSpec],
-    schedule: Schedule,
+    module: Module,
     found: Prediction,
     configs: Mapping[str, KernelConfig],
-    target: str,
+    groups: Mapping[str, Group],
 ) -> list[KernelFact]:
     """The kernels that tasks of the schedule or of bodies launch, the most costly first."""
+    kernels, schedule = module.kernels, module.schedule
     times: dict[str, float] = defaultdict(float)
     for task, work in zip(schedule.tasks, found.works, strict=True):
         times[task.kernel] += work.time
     tasks = Counter(task.kernel for task in schedule.all_tasks)
-    gpu = parse_target(target).is_gpu
+    target = exact_target(module.target)
     facts = [
-        _kernel(kernels[name], count, times[name], found, configs.get(name, NOT_RECORDED), gpu)
+        _kernel(
+            kernels[name], count, times[name], found, configs.get(name, NOT_RECORDED), target.is_gpu
+        )
         for name, count in tasks.items()
         if name in kernels
     ]
-    return sorted(facts, key=lambda fact: (-fact.time, fact.name))
+    facts.sort(key=lambda fact: (-fact.time, fact.name))
+    return [
+        _with_sources(fact, kernels[fact.name], groups.get(fact.name), target, rank < LISTED)
+        for rank, fact in enumerate(facts)
+    ]
+
+
+def _with_sources(
+    fact: KernelFact, kernel: KernelSpec, group: Group | None, target: Target, listed: bool
+) -> KernelFact:
+    sources, lacking = kernel_sources(kernel, group, target, listed)
+    return replace(fact, sources=sources, lacking=lacking)
 
 
 def _kernel(
@@ -181,7 +198,8 @@ def _kernel(
         provenance=config.provenance,
         config=config.config,
         candidates=config.candidates,
-        source=kernel.source,
+        sources={},
+        lacking="",
     )
 
 

@@ -1,12 +1,11 @@
 """The configuration of each kernel, and its provenance, as the compiler chooses it again."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
-
-from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.select import Candidate, Selection, best, measurable
+from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget, Target, parse_gpu
 from compiler.tools.explore.document import TileFact
 
@@ -27,9 +26,8 @@ class KernelConfig:
     candidates: list[TileFact] = field(default_factory=list[TileFact])
 
 
-def kernel_configs(module: ModuleOp, target: Target) -> dict[str, KernelConfig]:
+def kernel_configs(groups: Mapping[str, Group], target: Target) -> dict[str, KernelConfig]:
     """The configs of a GPU's kernels by name; a CPU's follow from rules."""
-    groups = distinct_groups(module)
     if not target.is_gpu:
         return {name: KernelConfig("", CPU_RULES) for name in groups}
     gpu = parse_gpu(str(target))

@@ -100,6 +100,7 @@ class KernelFact:
 
     A GPU's launches have the blocks that an SM holds at a time, the occupancy (their warps of those
     that it can hold) and the waves of blocks, None where registers are unknown.
+    `sources` are its texts by what they are, `lacking` says why there are no others.
     `time` is that of all `tasks` alone; `floor` is the least time of its FLOPs and its bytes on the
     device, of one task. `flops_peak` is the roof, in FLOPs in a ns, of the units that it uses.
     """
@@ -123,7 +124,8 @@ class KernelFact:
     provenance: str
     config: dict[str, str]
     candidates: list[TileFact]
-    source: str
+    sources: dict[str, str]
+    lacking: str
 
 
 @dataclass(frozen=True)

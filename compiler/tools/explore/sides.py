@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compiler.errors import ArgumentError
+from compiler.kernels.build import distinct_groups
 from compiler.module import Module
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
@@ -56,8 +57,9 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
     if graph is None:
         return module_fact(module, passes=passes)
     operators = operator_facts(graph, module.schedule.tasks)
-    configs = kernel_configs(graph, parse_target(module.target))
-    return module_fact(module, operators, passes, configs)
+    groups = distinct_groups(graph)
+    configs = kernel_configs(groups, parse_target(module.target))
+    return module_fact(module, operators, passes, configs, groups)
 
 
 def _saved_program(directory: Path) -> SideFact:

@@ -1,10 +1,6 @@
 """In the machine code of kernels nothing touches global memory before the wait for predecessors."""
 
 import re
-import shutil
-import subprocess
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +11,7 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tools.sass import disassembler, sass_of
 from tests.kernels.gpu.mutation_cases import FAMILIES
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.harness import single
@@ -26,26 +23,15 @@ GLOBAL = re.compile(r"(LD|ST|LDG|STG|LDGSTS|ATOM|ATOMG|RED|REDG|UBLKCP|UTMA\w+)\
 """Instructions that touch global memory, or may; constants and shared memory have others."""
 
 
-def disassembler() -> str | None:
-    """The path of nvdisasm, of CUDA's tools or of the package nvidia-cuda-nvdisasm."""
-    spec = find_spec("nvidia")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    found = (str(path) for place in places for path in Path(place).glob("*/bin/nvdisasm"))
-    return shutil.which("nvdisasm") or next(found, None)
-
-
 pytestmark = [
     pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm: nvidia-cuda-nvdisasm"),
     pytest.mark.skipif(compiler_version() == "none", reason="needs NVRTC or nvcc"),
 ]
 
 
-def functions(text: str, folder: Path) -> dict[str, list[str]]:
+def functions(text: str) -> dict[str, list[str]]:
     """The instructions of each kernel of a text, in order, without predicates and operands."""
-    path = folder / "kernel.cubin"
-    path.write_bytes(compile_cubin(complete_text(text), TARGET))
-    command = [str(disassembler()), "-c", str(path)]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listing = sass_of(compile_cubin(complete_text(text), TARGET))
     found: dict[str, list[str]] = {}
     for line in listing.splitlines():
         if name := re.match(r"\s*\.text\.(\w+):", line):
@@ -79,9 +65,9 @@ QUICK = ("tiles", "wgmma tiles", "attention", "softmax")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.large) for n in KERNELS]
 )
-def test_nothing_is_touched_before_the_wait(name: str, tmp_path: Path):
+def test_nothing_is_touched_before_the_wait(name: str):
     kernel = with_indirect_entries(kernel_of(name))
-    found = functions(kernel.text, tmp_path)
+    found = functions(kernel.text)
     assert len(found) == 2 * len(kernel.launches)
     for instructions in found.values():
         assert instructions.count(WAIT) == 1
@@ -89,11 +75,11 @@ def test_nothing_is_touched_before_the_wait(name: str, tmp_path: Path):
         assert not early(instructions)
 
 
-def test_a_load_before_the_wait_is_found(tmp_path: Path):
+def test_a_load_before_the_wait_is_found():
     text = 'extern "C" __global__ void bad(float* to, const float* from) {{ {} }}\n'
     load, wait = "const float x = from[threadIdx.x];", "grid_dependency_wait();"
     store = "to[threadIdx.x] = x;"
-    (wrong,) = functions(text.format(load + wait + store), tmp_path).values()
-    (right,) = functions(text.format(wait + load + store), tmp_path).values()
+    (wrong,) = functions(text.format(load + wait + store)).values()
+    (right,) = functions(text.format(wait + load + store)).values()
     assert early(wrong)
     assert not early(right)

@@ -90,7 +90,8 @@ export interface Kernel {
   provenance: string;
   config: Record<string, string>;
   candidates: Tile[];
-  source: string;
+  sources: Record<string, string>;
+  lacking: string;
 }
 
 export interface Region {

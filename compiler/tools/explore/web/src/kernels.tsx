@@ -237,19 +237,21 @@ function KernelFacts({ kernel }: { kernel: Kernel }) {
 
 function Source({ kernel }: { kernel: Kernel }) {
   const [said, say] = useState("");
-  if (!kernel.source) {
+  const [wanted, want] = useState("");
+  const all = Object.keys(kernel.sources);
+  const name = all.includes(wanted) ? wanted : all[all.length > 1 && kernel.language !== "object" ? 1 : 0];
+  if (!name) {
     return (
       <>
         <h3>Source</h3>
-        <p class="muted">
-          TVM writes this kernel as machine code: there is no text. Its schedule is in compiler/kernels/cpu.
-        </p>
+        <p class="muted">{kernel.lacking}</p>
       </>
     );
   }
+  const text = kernel.sources[name];
   const copy = () => {
     const area = document.createElement("textarea");
-    area.value = kernel.source;
+    area.value = text;
     document.body.append(area);
     area.select();
     say(document.execCommand("copy") ? "copied" : "not copied: select the text");
@@ -260,7 +262,13 @@ function Source({ kernel }: { kernel: Kernel }) {
       <h3>
         Source <button onClick={copy}>Copy</button> <span role="status" class="muted">{said}</span>
       </h3>
-      <pre class="source" tabIndex={0} aria-label="Source of the kernel">{kernel.source}</pre>
+      <div class="sources" role="group" aria-label="Texts of the kernel">
+        {all.map((each) => (
+          <button aria-pressed={each === name} onClick={() => (want(each), say(""))}>{each}</button>
+        ))}
+      </div>
+      <pre class="source" tabIndex={0} aria-label={`${name} of the kernel`}>{text}</pre>
+      {kernel.lacking && <p class="muted">{kernel.lacking}</p>}
     </>
   );
 }

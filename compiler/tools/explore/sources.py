@@ -1,0 +1,73 @@
+"""The texts of a kernel for the explorer: its tensor expression, program, LLVM, CUDA and SASS."""
+
+from collections.abc import Callable, Iterator
+
+from compiler.errors import FlowloomError
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec
+from compiler.target.target import CpuTarget, Target
+from compiler.tools.sass import sass_of
+
+LISTED = 32
+"""Kernels of which all texts are shown, the most costly; of the others those that are short."""
+
+LANGUAGES = {"cuda": "CUDA C++", "hip": "HIP C++", "emu": "C++"}
+"""The language of a GPU kernel's text."""
+
+NOT_COMPILED = (
+    "An artifact has the machine code alone: `flowloom explore MODEL` compiles the model and shows"
+    " tensor expressions and LLVM code."
+)
+NOT_LISTED = f"The other texts are shown of the {LISTED} most costly kernels."
+
+
+def kernel_sources(
+    kernel: KernelSpec, group: Group | None, target: Target, listed: bool
+) -> tuple[dict[str, str], str]:
+    """A kernel's texts by what they are, from the expression to machine code, and what is missing.
+
+    Without a group only what the kernel itself has; unless it is `listed` only short texts.
+    """
+    texts: dict[str, str] = {}
+    notes = [] if group else [NOT_COMPILED]
+    notes += [] if listed or group is None else [NOT_LISTED]
+    for name, text in _texts(kernel, group, target, listed):
+        if isinstance(text, FlowloomError):
+            notes.append(f"No {name}: {text}")
+        else:
+            texts[name] = text
+    return texts, " ".join(notes)
+
+
+def _texts(
+    kernel: KernelSpec, group: Group | None, target: Target, listed: bool
+) -> Iterator[tuple[str, str | FlowloomError]]:
+    if group is not None:
+        yield "tensor expression", _text(lambda: _expression(group))
+    if kernel.source:
+        yield LANGUAGES[kernel.language], kernel.source
+    if not listed:
+        return
+    if kernel.language == "cuda":
+        yield "SASS", _text(lambda: sass_of(kernel.code))
+    if group is not None and isinstance(target, CpuTarget):
+        from compiler.kernels.listing import cpu_listing
+
+        found = cpu_listing(group, target)
+        if found is not None:
+            yield "schedule", found.program
+            yield "LLVM", found.llvm
+
+
+def _text(made: Callable[[], str]) -> str | FlowloomError:
+    """A text, or the error that says why there is none."""
+    try:
+        return made()
+    except FlowloomError as error:
+        return error
+
+
+def _expression(group: Group) -> str:
+    from compiler.kernels.listing import expression_text
+
+    return expression_text(group)
