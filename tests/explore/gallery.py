@@ -4,7 +4,8 @@ python -m tests.explore.gallery docs
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,6 +58,14 @@ draws all and writes this page.
 """
 
 TAIL = """
+## A measured run on a CPU
+
+The same model in fp32 where the command ran: above the prediction, below the run of median length
+of fifteen, a row a thread. Pale are blocks of a kernel that another thread runs; what else the
+machine did shows as gaps.
+
+![A measured run on a CPU](gallery/cpu.png)
+
 ## The arena of `auto`
 
 Which tensor has which bytes, and when; above it the bytes in use.
@@ -88,13 +97,25 @@ def draw_gallery(browser: Browser, title: str, model: Any, docs: Path, **options
     folder = docs / "gallery"
     folder.mkdir(parents=True, exist_ok=True)
     side = SideFact(title, "", list(found), list(found.values()))
+    on_cpu = compiler.compile(model)
+    assert isinstance(on_cpu, Module)
+    cpu = SideFact(title, "", ["cpu"], [module_fact(on_cpu)])
+    with _page(browser, side) as page:
+        drawn = _pictures(page, list(found), folder)
+    with _page(browser, cpu) as page:
+        show(page, "Timeline")
+        _save(page.locator("section.timeline canvas"), folder / "cpu.png")
+    (docs / "gallery.md").write_text(_text(title, found))
+    return [*drawn, "cpu.png"]
+
+
+@contextmanager
+def _page(browser: Browser, side: SideFact) -> Generator[Page]:
     with TemporaryDirectory() as scratch:
         path = Path(scratch, "gallery.html")
         path.write_text(explore_page([side]))
         with opened(browser, path) as page:
-            drawn = _pictures(page, list(found), folder)
-    (docs / "gallery.md").write_text(_text(title, found))
-    return drawn
+            yield page
 
 
 def _pictures(page: Page, names: list[str], folder: Path) -> list[str]:

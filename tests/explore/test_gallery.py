@@ -17,7 +17,7 @@ def test_every_policy_has_a_picture(tmp_path: Path):
     model = branches(tmp_path / "model.onnx")
     with chromium() as browser:
         pictures = draw_gallery(browser, "Branches", model, tmp_path)
-    assert len(pictures) == len(set(pictures)) == len(NOTES) + 2
+    assert len(pictures) == len(set(pictures)) == len(NOTES) + 3
     sizes = {name: Image.open(tmp_path / "gallery" / name).size for name in pictures}
     assert sizes[picture_of("sequential")][1] < sizes[picture_of("opara, 4")][1]
     text = (tmp_path / "gallery.md").read_text()

@@ -21,6 +21,7 @@ from tests.backends.gpu.recording import RecordingDriver
 from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, show
 from tests.explore.modules import branches, on_threads, side_of, wide_schedule, with_tiles
 
+ONE_STREAM = compiler.DEFAULT_PIPELINE.replace("policy=opara streams=4", "policy=sequential")
 VIEWS = ("Graph", "Timeline", "Memory", "Kernels", "Passes", "Choice")
 
 
@@ -329,6 +330,38 @@ def pictured(model_page: Path, folder: Path) -> Path:
     return folder / "zoo.html"
 
 
+@pytest.fixture(scope="module")
+def pictured_pair(folder: Path) -> Path:
+    """A page of two: a real network in two precisions, else the small model on 1 and 4 streams."""
+    pair = (folder / "before", folder / "after")
+    options: list[list[str]] = [["--pipeline", ONE_STREAM], []]
+    model = str(branches(folder / "pair.onnx"))
+    if PICTURES in os.environ:
+        model = "zoo:googlenet"
+        on_a_gpu = ["--target", "cuda", "--budget", "0", "--precision"]
+        options = [[*on_a_gpu, "tf32"], [*on_a_gpu, "fp16"]]
+    for output, given in zip(pair, options, strict=True):
+        assert main(["compile", model, *given, "-o", str(output)]) == 0
+    assert main(["explore", *map(str, pair), "-o", str(folder / "pair.html")]) == 0
+    return folder / "pair.html"
+
+
+def test_a_picture_of_two_artifacts(browser: Browser, pictured_pair: Path, tmp_path: Path):
+    with opened(browser, pictured_pair) as page:
+        show(page, "Compare")
+        assert "predicted run" in page.inner_text("section.compare")
+        saved(page, Path(os.environ.get(PICTURES, tmp_path)) / "compare.png")
+
+
+def saved(page: Page, path: Path) -> tuple[int, int]:
+    """Save a picture of the window in few colours; its width and height."""
+    picture = Image.open(BytesIO(page.screenshot()))
+    small = picture.convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE)
+    small.save(path, optimize=True)
+    assert path.stat().st_size < 250_000
+    return picture.size
+
+
 def shown_off(page: Page, view: str) -> None:
     """Show a view with something selected, as the docs' pictures have it."""
     show(page, view)
@@ -356,8 +389,7 @@ def test_pictures_of_every_view_fit_the_window(
             )
             assert overflow <= 0, view
             path = pictures / f"{view.lower()}{'-dark' if dark else ''}.png"
-            picture = Image.open(BytesIO(page.screenshot()))
-            assert picture.size == (width, page.evaluate("innerHeight"))
-            small = picture.convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE)
-            small.save(path, optimize=True)
-            assert path.stat().st_size < 250_000
+            assert saved(page, path) == (width, page.evaluate("innerHeight"))
+            if view == "Choice" and page.locator("figure.tiles").count():
+                page.locator("figure.tiles").scroll_into_view_if_needed()
+                saved(page, pictures / f"tiles{'-dark' if dark else ''}.png")
