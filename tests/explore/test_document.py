@@ -16,16 +16,18 @@ import compiler
 from compiler.backends.cpu.driver import usable_threads
 from compiler.schedule import KernelSpec, Launch
 from compiler.scheduling.bounds import needs
-from compiler.scheduling.simulator import Timeline
-from compiler.target.devices import H200
+from compiler.scheduling.simulator import TaskDemand, Timeline
+from compiler.target.devices import CORES, H200
 from compiler.target.target import parse_target
 from compiler.tools.cli import main
 from compiler.tools.explore import page
-from compiler.tools.explore.collect import launch_fact
+from compiler.tools.explore.collect import launch_fact, task_facts
 from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sides import artifact_side
 from compiler.tools.explore.sources import NOT_COMPILED, kernel_sources
+from compiler.tools.inspection import Prediction
+from compiler.tools.measured import MeasuredRun, TaskTime
 from tests.explore.modules import branches, side_of, wide_schedule
 
 
@@ -72,6 +74,17 @@ def test_each_task_of_a_cpu_has_the_thread_that_ran_it(explored: dict[str, Any])
     threads = [task["thread"] for task in module["tasks"]]
     assert set(threads) <= set(range(module["threads"]))
     assert all(help["thread"] != threads[help["task"]] for help in module["helps"])
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_tasks_have_the_measured_times_and_on_a_cpu_the_threads(on_cpu: bool):
+    schedule = wide_schedule(3, 1)
+    line, works = Timeline((0.0, 1.0, 2.0), (1.0, 2.0, 3.0)), [TaskDemand(1.0)] * 3
+    found = Prediction("streams", line, works, frozenset(), CORES)
+    times = [TaskTime(thread, 10.0 * thread, 10.0 * thread + 5) for thread in (1, 0, 2)]
+    facts = task_facts(schedule, found, MeasuredRun(times, ""), needs(schedule), on_cpu)
+    assert [fact.thread for fact in facts] == ([1, 0, 2] if on_cpu else [None] * 3)
+    assert [fact.measured for fact in facts] == [(10.0, 15.0), (0.0, 5.0), (20.0, 25.0)]
 
 
 def test_a_launch_says_how_it_fills_the_device():
