@@ -42,7 +42,7 @@ from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
-from compiler.ir.operators import INTEGER_CONTRACTIONS
+from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.hip_toolchain import (
@@ -206,7 +206,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
 
 def _contracts_bytes(module: ModuleOp) -> bool:
     operators = (op for op in module.walk() if isinstance(op, dataflow.OperatorOp))
-    return any(op.type_name in (*INTEGER_CONTRACTIONS, "MatMulNBits") for op in operators)
+    return any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators)
 
 
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:

@@ -29,10 +29,10 @@ def test_without_a_device_the_estimates_decide():
     module = compiler.compile(MODEL, target="cuda:sm_90", precision="fp16", budget=0)
     assert module.choice is not None
     times = module.choice.contractions
-    assert {*times} == {"tiles", "floats"}
+    assert {*times} == {"float8-tiles", "floats"}
     kept = next(iter(times))
     assert times[kept] == min(times.values())
-    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "tiles")
+    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "float8-tiles")
     saved = choice_from_json(choice_to_json(module.choice), "choice")
     assert saved.contractions == times
     assert "quantised operators contract" in report(module)
