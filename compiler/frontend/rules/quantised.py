@@ -17,6 +17,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_window
+from compiler.ir.operators.dtypes import ALL
 from compiler.schedule import ELEMENT_BYTES
 
 
@@ -42,7 +43,7 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     block = call.attributes.get("block_size", 0) or -(-size // count)
     if block * count != size:
         raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
-    if value.dtype not in ELEMENT_BYTES:  # constants' types that Expand does not support
+    if value.dtype not in ALL:  # types that Expand does not support
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
