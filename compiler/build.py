@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted
+from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_floats
 from compiler.autotune.schedule import (
     Decision,
     Request,
@@ -192,6 +192,8 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     notify(StepEnded("import", perf_counter() - start))
     if not others or not _contracts_bytes(imported.module):
         built = build_module(imported.module, imported.weights, settings)
+        if imported.widened and way == parse_target(settings.target).byte_contractions[0]:
+            built = replace(built, choice=with_floats(built.choice))
     else:
         half = replace(settings, budget=settings.budget / (1 + len(others)))
         builds = {way: build_module(imported.module, imported.weights, half)}

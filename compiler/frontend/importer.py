@@ -21,7 +21,7 @@ from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.frontend.quantised.contract import contract_bytes, drop_repeated
+from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
 from compiler.frontend.quantised.keep_floats import keep_floats
 from compiler.frontend.quantised.tensor_cores import (
@@ -43,10 +43,14 @@ TENSOR_CORES = {"tiles": suits_integer_tensor_cores, "float8-tiles": suits_tenso
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A module with one `dataflow.graph @main` of static shapes, and its weights by key."""
+    """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
+
+    It is `widened` if it contracts floats where the operands are dequantised bytes.
+    """
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
+    widened: bool = False
 
 
 def import_model(
@@ -83,20 +87,23 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     pack_few_rows(graph, 0 if byte_contractions == "floats" else MOST_PACKED_ROWS)
     if byte_contractions == "all":
         contract_bytes(graph, has_integers)
+        widened = contracts_floats(graph)
     elif byte_contractions in TENSOR_CORES:
         contract_bytes(graph, TENSOR_CORES[byte_contractions])
+        widened = contracts_floats(graph)
         widen_bytes(graph, is_tiled)
         separate_zero_points(graph)
         keep_floats(graph)
     else:
         drop_repeated(graph)
+        widened = contracts_floats(graph)
         widen_bytes(graph)
         keep_floats(graph)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
-    return Imported(*emit(graph))
+    return Imported(*emit(graph), widened)
 
 
 def specialise(

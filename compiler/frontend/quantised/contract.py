@@ -44,6 +44,16 @@ def drop_repeated(graph: Graph) -> None:
     _rewrite(graph, None)
 
 
+def contracts_floats(graph: Graph) -> bool:
+    """Whether a contraction multiplies floats that both were dequantised from bytes."""
+    operands = (op.inputs[:2] for op in graph.operators if op.op_type in _CONTRACTIONS)
+    codes = ([value and value.code for value in pair] for pair in operands)
+    return any(
+        all(isinstance(code, Dequantised) and (code.is_bytes or code.is_float8) for code in pair)
+        for pair in codes
+    )
+
+
 def _rewrite(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
     if any(value.code for operator in graph.operators for value in _values(operator)):
         walk = _Walk(Builder(Graph(graph.inputs), Expansion()), suits)
