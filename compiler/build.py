@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted
+from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_floats
 from compiler.autotune.schedule import (
     Decision,
     Request,
@@ -42,7 +42,7 @@ from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
-from compiler.ir.operators import INTEGER_CONTRACTIONS
+from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.hip_toolchain import (
@@ -192,6 +192,8 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     notify(StepEnded("import", perf_counter() - start))
     if not others or not _contracts_bytes(imported.module):
         built = build_module(imported.module, imported.weights, settings)
+        if imported.widened and way == parse_target(settings.target).byte_contractions[0]:
+            built = replace(built, choice=with_floats(built.choice))
     else:
         half = replace(settings, budget=settings.budget / (1 + len(others)))
         builds = {way: build_module(imported.module, imported.weights, half)}
@@ -206,7 +208,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
 
 def _contracts_bytes(module: ModuleOp) -> bool:
     operators = (op for op in module.walk() if isinstance(op, dataflow.OperatorOp))
-    return any(op.type_name in (*INTEGER_CONTRACTIONS, "MatMulNBits") for op in operators)
+    return any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators)
 
 
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:

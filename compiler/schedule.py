@@ -28,6 +28,8 @@ ELEMENT_BYTES = {
     "bool": 1,
     "int8": 1,
     "uint8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
     "int16": 2,
     "uint16": 2,
     "float16": 2,
@@ -39,7 +41,7 @@ ELEMENT_BYTES = {
     "uint64": 8,
     "float64": 8,
 }
-"""Bytes of one element in memory, by dtype name (numpy's names, and `bfloat16`)."""
+"""Bytes of one element in memory, by dtype name (numpy's names, and ml_dtypes')."""
 
 
 ARENA_ALIGNMENT = 64

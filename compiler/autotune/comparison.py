@@ -1,6 +1,7 @@
 """The last word on what was compiled in several ways: the modules, on the device."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.autotune.bindings import MeasuredChoice, measured_choice
 from compiler.autotune.lock import measuring
@@ -10,6 +11,15 @@ from compiler.schedule import ScheduleChoice
 
 SUBSTITUTED, ORIGINAL = "substituted", "original"
 """The names of the two in records."""
+
+
+def with_floats(choice: ScheduleChoice | None) -> ScheduleChoice | None:
+    """The choice of a module whose quantised operators contract floats, with the record of that."""
+    if choice is None:
+        return None
+    timing = choice.timings.get(choice.chosen)
+    time = min(choice.estimates.values()) if timing is None else timing.median
+    return replace(choice, contractions={"floats": time})
 
 
 def compared(

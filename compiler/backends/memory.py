@@ -28,7 +28,7 @@ MEMORY_INFORMATION = Path("/proc/meminfo")
 
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
     """The numpy dtype of a name in `compiler.schedule.ELEMENT_BYTES`."""
-    return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
 @cache

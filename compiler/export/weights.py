@@ -1,4 +1,4 @@
-"""Weights as a safetensors file (bfloat16 included), written and read without a second copy.
+"""Weights as a safetensors file (ml_dtypes' included), written and read without a second copy.
 
 The format: the header's length in 8 bytes, the header as JSON, then the tensors without gaps.
 """
@@ -21,6 +21,8 @@ CODES = {
     "uint8": "U8",
     "int16": "I16",
     "uint16": "U16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
     "float16": "F16",
     "bfloat16": "BF16",
     "int32": "I32",

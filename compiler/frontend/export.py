@@ -12,10 +12,17 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from compiler.errors import ModelError
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
-from compiler.ir.operators import CONTRIB_DOMAINS
+from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.schedule import ControlForm
+
+FLOAT8_DOMAIN = "flowloom"
+"""The domain of contractions of float8s, which models define as functions."""
+
+_DOMAINS = {**CONTRIB_DOMAINS, **dict.fromkeys(FLOAT8_CONTRACTIONS, FLOAT8_DOMAIN)}
+
+_FLOAT = onnx.TensorProto.FLOAT
 
 
 def graph_of(module: ModuleOp) -> dataflow.GraphOp:
@@ -87,7 +94,7 @@ def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
 
 def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
     inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
-    domain = CONTRIB_DOMAINS.get(op.type_name, "")
+    domain = _DOMAINS.get(op.type_name, "")
     node = helper.make_node(op.type_name, inputs, outputs, name=op.node_name, domain=domain)
     for key, value in sorted(attributes_of(op).items()):
         plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
@@ -108,9 +115,23 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
     body.initializer.extend(exporter.initializers)
     opsets = [helper.make_opsetid("", graph.opset.value.data)]
     used = {op.type_name for op in module.walk() if isinstance(op, dataflow.OperatorOp)}
-    domains = sorted({CONTRIB_DOMAINS[name] for name in used.intersection(CONTRIB_DOMAINS)})
+    domains = sorted({_DOMAINS[name] for name in used.intersection(_DOMAINS)})
     opsets += [helper.make_opsetid(domain, 1) for domain in domains]
-    return helper.make_model(body, opset_imports=opsets, ir_version=10)
+    functions = [_function(name, opsets[0]) for name in FLOAT8_CONTRACTIONS if name in used]
+    return helper.make_model(body, opset_imports=opsets, ir_version=10, functions=functions)
+
+
+def _function(name: str, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProto:
+    """A contraction of float8s by ONNX's operators: that of the same numbers as float32."""
+    nodes = [helper.make_node("Cast", [x], [f"{x}_wide"], to=_FLOAT) for x in "ab"]
+    contraction = helper.make_node(name.removesuffix("Float8"), ["a_wide", "b_wide"], ["y"])
+    attributes = OPERATORS[name].attributes
+    for key, formal in attributes.items():
+        contraction.attribute.append(
+            onnx.AttributeProto(name=key, ref_attr_name=key, type=formal.kind.upper())
+        )
+    own = FLOAT8_DOMAIN, name, ["a", "b"], ["y"], [*nodes, contraction], [opset], [*attributes]
+    return helper.make_function(*own)
 
 
 @dataclass

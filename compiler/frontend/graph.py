@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.operators.shapes import axis_in
 
 Attributes = dict[str, Any]
@@ -85,6 +86,14 @@ class Dequantised:
     def is_bytes(self) -> bool:
         """Whether the integers are bytes."""
         return self.integers.dtype in ("int8", "uint8")
+
+    @property
+    def is_float8(self) -> bool:
+        """Whether they are floats of a byte, whose zero point is 0, instead of integers."""
+        zero = None if self.zero is None else self.zero.array
+        return self.integers.dtype in FLOAT8 and (
+            self.zero is None or (zero is not None and not zero.astype("float32").any())
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,12 +21,14 @@ from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.frontend.quantised.contract import contract_bytes, drop_repeated
+from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
 from compiler.frontend.quantised.keep_floats import keep_floats
 from compiler.frontend.quantised.tensor_cores import (
+    has_integers,
     is_tiled,
     separate_zero_points,
+    suits_integer_tensor_cores,
     suits_tensor_cores,
 )
 from compiler.frontend.quantised.widen import widen_bytes
@@ -35,13 +37,20 @@ from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 
 Shapes = Mapping[str, Sequence[int]]
 
+TENSOR_CORES = {"tiles": suits_integer_tensor_cores, "float8-tiles": suits_tensor_cores}
+"""The contractions that tensor cores compute on bytes, by the word for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A module with one `dataflow.graph @main` of static shapes, and its weights by key."""
+    """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
+
+    It is `widened` if it contracts floats where the operands are dequantised bytes.
+    """
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
+    widened: bool = False
 
 
 def import_model(
@@ -56,7 +65,8 @@ def import_model(
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
     `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
-    "tiles" that tensor cores take, or none, "floats" instead.
+    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, or none, "floats"
+    instead.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -76,21 +86,24 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     """
     pack_few_rows(graph, 0 if byte_contractions == "floats" else MOST_PACKED_ROWS)
     if byte_contractions == "all":
-        contract_bytes(graph)
-    elif byte_contractions == "tiles":
-        contract_bytes(graph, suits_tensor_cores)
+        contract_bytes(graph, has_integers)
+        widened = contracts_floats(graph)
+    elif byte_contractions in TENSOR_CORES:
+        contract_bytes(graph, TENSOR_CORES[byte_contractions])
+        widened = contracts_floats(graph)
         widen_bytes(graph, is_tiled)
         separate_zero_points(graph)
         keep_floats(graph)
     else:
         drop_repeated(graph)
+        widened = contracts_floats(graph)
         widen_bytes(graph)
         keep_floats(graph)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
-    return Imported(*emit(graph))
+    return Imported(*emit(graph), widened)
 
 
 def specialise(

@@ -7,7 +7,7 @@ import onnx
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
-from compiler.ir.operators import CONTRIB_DOMAINS
+from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS
 
 _OPTIONAL = "FormalParameterOption.Optional"
 
@@ -38,7 +38,7 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
 
 def _trim(operator: Operator, used: set[Value]) -> None:
     """Omit optional results without users."""
-    if operator.op_type in CONTRIB_DOMAINS:
+    if operator.op_type in (*CONTRIB_DOMAINS, *FLOAT8_CONTRACTIONS):
         return
     formal = known_schema(operator.op_type, NORMALISED_OPSET).outputs
     for i, value in enumerate(operator.outputs):

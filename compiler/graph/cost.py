@@ -116,7 +116,7 @@ def _multiplications(op: OperatorOp) -> int:
     first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
     out = elements(op.outputs[0])
     match op.type_name:
-        case "Conv" | "ConvInteger":
+        case "Conv" | "ConvFloat8" | "ConvInteger":
             return out * prod(second[1:])
         case "ConvTranspose":
             return prod(first) * prod(second[1:])

@@ -29,7 +29,7 @@ LAYOUT_MISMATCH_COST = 0.1
 Inner = dict[SSAValue, SSAValue]
 """From the arguments of a group's body to the group's operands."""
 
-CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
+CONVOLUTIONS = ("Conv", "ConvFloat8", "ConvInteger", "ConvTranspose")
 """Operators that read channel blocks of images faster."""
 
 _MOVING = ("Concat", "Slice", "Split")

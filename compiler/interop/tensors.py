@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import ModelError, ShapeError
+
+NARROW_DTYPES = {
+    "bfloat16": torch.bfloat16,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
+}
+"""PyTorch's dtypes of those that numpy has by ml_dtypes only."""
 
 
 def as_array(tensor: torch.Tensor) -> Any:
@@ -21,8 +27,10 @@ def as_array(tensor: torch.Tensor) -> Any:
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.device.type != "cpu":
         return plain.contiguous()
-    if plain.dtype is torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if plain.dtype in NARROW_DTYPES.values():
+        name = next(n for n, dtype in NARROW_DTYPES.items() if dtype is plain.dtype)
+        same_size = torch.uint8 if plain.dtype.itemsize == 1 else torch.int16
+        return plain.view(same_size).numpy().view(numpy_dtype(name))
     return plain.numpy()
 
 
@@ -33,15 +41,16 @@ def as_tensor(value: Any) -> torch.Tensor:
     if not isinstance(value, np.ndarray | np.generic):
         return torch.from_dlpack(value)
     array = np.asarray(value)
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if array.dtype.name in NARROW_DTYPES:
+        same_size = np.uint8 if array.dtype.itemsize == 1 else np.int16
+        return torch.from_numpy(array.view(same_size)).view(NARROW_DTYPES[array.dtype.name])
     return torch.from_numpy(array)
 
 
 def torch_dtype(name: str) -> torch.dtype:
     """PyTorch's dtype of a schedule's."""
-    if name == "bfloat16":
-        return torch.bfloat16
+    if name in NARROW_DTYPES:
+        return NARROW_DTYPES[name]
     return torch.from_numpy(np.empty(0, numpy_dtype(name))).dtype
 
 

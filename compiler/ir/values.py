@@ -25,8 +25,8 @@ Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[s
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """The numpy dtype of a dtype name; bfloat16 is ml_dtypes'."""
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    """The numpy dtype of a dtype name; ml_dtypes has those that numpy has not."""
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def stored_as(array: Array, type: Attribute, key: str) -> Array:

@@ -88,8 +88,8 @@ def exact_target(text: str) -> Target:
 def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
     """The kernel of a group with the types of the tensors that it reads and writes."""
     packed = zip(group.reads, spec.packings, strict=True)
-    reads = (Operand(info.dtype, packed_shape(info.shape, packing)) for info, packing in packed)
-    writes = (Operand(info.dtype, info.shape) for info in group.writes)
+    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
+    writes = (Operand(info.element, info.shape) for info in group.writes)
     return replace(spec, reads=tuple(reads), writes=tuple(writes))
 
 

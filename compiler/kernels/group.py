@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from compiler.errors import KernelError
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, blocks_first
+from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.schedule import ELEMENT_BYTES
@@ -24,12 +25,19 @@ class TensorInfo:
     """The dtype name and static logical shape of one value.
 
     A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
-    single pixel as (N, C / block, 1, block), others row-major.
+    single pixel as (N, C / block, 1, block), others row-major. Kernels see float8 as its bytes:
+    uint8, with the `code` that they stand for.
     """
 
     dtype: str
     shape: tuple[int, ...]
     block: int = 0
+    code: str = ""
+
+    @property
+    def element(self) -> str:
+        """The dtype name of the elements, of which kernels see the bytes."""
+        return self.code or self.dtype
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -139,7 +147,7 @@ class Group:
             for op in self.operators
         ]
         constants = sorted((i, c.dtype.str, c.tobytes()) for i, c in self.constants.items())
-        values = [(t.dtype, t.shape, t.block) for t in self.values]
+        values = [(t.element, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         content += ("boundary",) * self.boundary
         return hashlib.sha256(_plain(content).encode()).hexdigest()
@@ -155,8 +163,10 @@ def _plain(content: NDArray[Any] | list[Any] | tuple[Any, ...] | str | float | N
 
 
 def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
-    """The value of a dense attribute as a numpy array (bfloat16 as float32, exactly)."""
+    """The value of a dense attribute as a numpy array: bfloat16 as float32, float8 as bytes."""
     array = attribute_to_array(attribute)
+    if str(array.dtype) in FLOAT8:
+        return array.view("uint8")
     return array.astype("float32") if str(array.dtype) == "bfloat16" else array
 
 
@@ -195,7 +205,10 @@ def extract_group(group: GroupOp) -> Group:
 
 
 def _info(value: SSAValue) -> TensorInfo:
-    return TensorInfo(dtype_of(value.type), tuple(shape_of(value.type)), block_of(value.type))
+    dtype, shape, block = dtype_of(value.type), tuple(shape_of(value.type)), block_of(value.type)
+    if dtype in FLOAT8:
+        return TensorInfo("uint8", shape, block, dtype)
+    return TensorInfo(dtype, shape, block)
 
 
 def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:

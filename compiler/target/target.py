@@ -59,10 +59,13 @@ class Target(ABC):
     """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
     gains_by_substitution: ClassVar[bool] = False
     """Whether substitutions are searched for by default."""
-    byte_contractions: ClassVar[tuple[str, ...]] = ("floats",)
-    """The ways to contract bytes, see `import_model`: the fewest bytes first, floats last."""
     runs_control_flow: ClassVar[bool] = False
     """Whether its schedules may have If and Loop tasks."""
+
+    @property
+    def byte_contractions(self) -> tuple[str, ...]:
+        """The ways to contract bytes, see `import_model`: the fewest bytes first, floats last."""
+        return ("floats",)
 
     @property
     @abstractmethod
@@ -95,7 +98,6 @@ class CpuTarget(Target):
     """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
-    byte_contractions: ClassVar[tuple[str, ...]] = ("all",)
     runs_control_flow: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
@@ -107,6 +109,11 @@ class CpuTarget(Target):
     def backend(self) -> str:
         """The backend that builds and runs the kernels."""
         return "cpu"
+
+    @property
+    def byte_contractions(self) -> tuple[str, ...]:
+        """Bytes, all of them."""
+        return ("all",)
 
     @property
     def architecture(self) -> str:
@@ -184,6 +191,11 @@ class GpuTarget(Target):
         return False
 
     @property
+    def has_float8_mma(self) -> bool:
+        """Whether the matrix cores multiply floats of a byte."""
+        return False
+
+    @property
     def has_wgmma(self) -> bool:
         """Whether four warps multiply together (WGMMA)."""
         return False
@@ -220,7 +232,6 @@ class CudaTarget(GpuTarget):
     fuses_depthwise_pointwise: ClassVar[bool] = True
     gains_by_substitution: ClassVar[bool] = True
     runs_control_flow: ClassVar[bool] = True
-    byte_contractions: ClassVar[tuple[str, ...]] = ("tiles", "floats")
 
     def __post_init__(self) -> None:
         name = ",".join(self.architectures)
@@ -246,6 +257,16 @@ class CudaTarget(GpuTarget):
     def has_mma(self) -> bool:
         """Whether the matrix cores have NVIDIA's instructions of one warp (mma.sync)."""
         return True
+
+    @property
+    def has_float8_mma(self) -> bool:
+        """Whether the matrix cores multiply floats of a byte."""
+        return self.capability >= 89
+
+    @property
+    def byte_contractions(self) -> tuple[str, ...]:
+        """Bytes on tensor cores, where these multiply float8s those too, and floats."""
+        return ("float8-tiles" if self.has_float8_mma else "tiles", "floats")
 
     @property
     def has_wgmma(self) -> bool:

@@ -10,7 +10,12 @@ from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
 
-WAYS = {"tiles": "bytes on tensor cores", "all": "bytes", "floats": "floats"}
+WAYS = {
+    "float8-tiles": "bytes on tensor cores",
+    "tiles": "bytes on tensor cores",
+    "all": "bytes",
+    "floats": "floats",
+}
 """The ways to contract bytes, see `import_model`, in words."""
 
 MOST_COSTLY = 10

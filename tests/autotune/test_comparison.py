@@ -10,6 +10,7 @@ from compiler.nvrtc import load_nvrtc
 from compiler.target.target import contractions_of
 from compiler.tools.report import report
 from tests.frontend.checks import parse
+from tests.frontend.quantised.float8_models import matmul
 
 needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs nvidia-cuda-nvrtc")
 
@@ -29,10 +30,10 @@ def test_without_a_device_the_estimates_decide():
     module = compiler.compile(MODEL, target="cuda:sm_90", precision="fp16", budget=0)
     assert module.choice is not None
     times = module.choice.contractions
-    assert {*times} == {"tiles", "floats"}
+    assert {*times} == {"float8-tiles", "floats"}
     kept = next(iter(times))
     assert times[kept] == min(times.values())
-    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "tiles")
+    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "float8-tiles")
     saved = choice_from_json(choice_to_json(module.choice), "choice")
     assert saved.contractions == times
     assert "quantised operators contract" in report(module)
@@ -45,6 +46,19 @@ def test_one_way_can_be_asked_for(quantised: str):
     assert module.choice is not None
     assert not module.choice.contractions
     assert any("MatMulInteger" in name for name in module.kernels) == (quantised == "bytes")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89"])
+def test_float8s_are_contracted_where_tensor_cores_have_them(target: str):
+    module = compiler.compile(matmul("float8_e4m3fn", "float8_e5m2"), target=target, budget=0)
+    assert module.choice is not None
+    times, newer = module.choice.contractions, target == "cuda:sm_89"
+    assert {*times} == ({"float8-tiles", "floats"} if newer else {"floats"})
+    kept = next(iter(times))
+    assert any("MatMulFloat8" in name for name in module.kernels) == (kept != "floats")
+    words = "floats" if kept == "floats" else "bytes on tensor cores"
+    assert f"quantised operators contract {words}: {words} " in report(module)
 
 
 def test_the_cpu_contracts_floats_if_asked():

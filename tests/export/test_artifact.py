@@ -416,6 +416,8 @@ def test_weights_are_safetensors_and_come_back_aligned(tmp_path: Path) -> None:
     weights = {
         "half": random.standard_normal((3, 5)).astype(numpy.float16),
         "brain": random.standard_normal((7,)).astype(ml_dtypes.bfloat16),
+        "e4m3": random.standard_normal((5,)).astype(ml_dtypes.float8_e4m3fn),
+        "e5m2": random.standard_normal((3,)).astype(ml_dtypes.float8_e5m2),
         "double": random.standard_normal((2, 3)),
         "transposed": random.standard_normal((4, 3)).astype(numpy.float32).T,
         "bool": numpy.array([True, False, True]),

@@ -182,10 +182,10 @@ def test_every_unsupported_operator_is_listed():
         ("g (int64 n) => (int64[m] y) { y = Range(n, n, n) }", "run time"),
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "strings"),
         ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", "complex64"),
-        ("g (float8e5m2[2] x) => (float[2] y) { y = Cast<to=1>(x) }", "float8_e5m2"),
+        ("g (float8e5m2fnuz[2] x) => (float[2] y) { y = Cast<to=1>(x) }", "float8_e5m2fnuz"),
         ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "sequence"),
         ("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }", "optional"),
-        ("g (float[2] x) => (float8e5m2[2] y) { y = Cast<to=19>(x) }", "float8_e5m2"),
+        ("g (float[2] x) => (float8e5m2fnuz[2] y) { y = Cast<to=20>(x) }", "float8_e5m2fnuz"),
     ],
 )  # fmt: skip
 def test_unsupported(text: str, reason: str):

@@ -15,7 +15,7 @@ from tests.fuzz.pipelines import pipeline
 from tests.fuzz.precise import Either
 
 SMALL = {"int4": 21, "uint4": 21, "float8_e4m3fn": 19, "float8_e5m2": 19}
-"""Types of constants only, and the opset that has them."""
+"""Types of a byte or less, and the opset that has them; integers are constants only."""
 
 
 class Typed(Grower):
@@ -116,9 +116,13 @@ def _zeros(g: Grower, shape: Shape, dtype: str) -> str:
 
 
 def _quantized(g: Grower, shape: Shape, dtype: str) -> str:
-    """A constant that becomes small."""
+    """Numbers that become small: constants, for float8 tensors of run time too."""
     scales, attributes = _scaled(g, shape)
-    x = g.constant(g.draw.array(shape, "float32", -3.0, 3.0))
+    if dtype.startswith("float") and g.draw.chance(0.6):
+        x = g.tensor(["float32"], lambda s: s == shape, lambda: shape)
+        g.require(g.values[x].shape == shape)
+    else:
+        x = g.constant(g.draw.array(shape, "float32", -3.0, 3.0))
     return g.emit(
         "QuantizeLinear", [x, _scales(g, scales), _zeros(g, scales, dtype)], **attributes
     )[0]

@@ -238,6 +238,10 @@ def test_dtypes_of_pytorch():
         tensor = torch.tensor([0, 1]).to(dtype)
         same(as_tensor(as_array(tensor)), tensor)
         assert as_tensor(as_array(tensor)).data_ptr() == tensor.data_ptr()
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        tensor = torch.tensor([0, 1]).to(dtype)
+        again = as_tensor(as_array(tensor))
+        assert (again.dtype, again.data_ptr()) == (dtype, tensor.data_ptr())
     with pytest.raises(ShapeError, match="dense"):
         as_array(torch.eye(2).to_sparse())
 

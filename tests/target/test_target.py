@@ -137,8 +137,9 @@ def test_the_emulator_has_the_capabilities_of_its_gpu(target: Target):
     ("text", "abilities"),
     [
         ("cuda:sm_80", "has_mma has_async_copy"),
-        ("cuda:sm_90", "has_mma has_async_copy has_wgmma has_clusters has_pdl"),
-        ("cuda:sm_100", "has_mma has_async_copy has_clusters has_pdl"),
+        ("cuda:sm_90", "has_mma has_float8_mma has_async_copy has_wgmma has_clusters has_pdl"),
+        ("cuda:sm_89", "has_mma has_float8_mma has_async_copy"),
+        ("cuda:sm_100", "has_mma has_float8_mma has_async_copy has_clusters has_pdl"),
         ("hip:gfx942,gfx90a", "has_mfma"),
         ("hip:gfx90a,gfx1030", ""),
     ],
@@ -146,7 +147,7 @@ def test_the_emulator_has_the_capabilities_of_its_gpu(target: Target):
 def test_instructions_depend_on_the_architectures(text: str, abilities: str):
     target = parse_gpu(text)
     names = [name for name in dir(target) if name.startswith("has_") and name != "has_tf32"]
-    assert len(names) == 6
+    assert len(names) == 7
     assert {name for name in names if getattr(target, name)} == set(abilities.split())
     assert parse_gpu("cuda:sm_90").compiler_architecture == "sm_90a"
 

@@ -12,6 +12,7 @@ from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.ir.dataflow import GraphOp
+from compiler.ir.operators.dtypes import FLOATS
 from compiler.scheduling.simulator import Simulator, TaskDemand
 
 MARKED_NODE = "the kernel in question"
@@ -118,7 +119,7 @@ def _operand(terms: Terms, position: int, operand: Term) -> Term:
 def _contraction(terms: Terms, value: Term) -> Term:
     """A contraction that keeps the shape of a tensor of floating-point numbers."""
     rank = len(value.shape)
-    if rank < 2 or "float" not in value.dtype:
+    if rank < 2 or value.dtype not in FLOATS:
         return value
     kind, channels = ("Conv", value.shape[1]) if rank in (4, 5) else ("MatMul", value.shape[-1])
     if channels > MOST_CHANNELS:

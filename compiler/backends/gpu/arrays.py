@@ -140,7 +140,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        typestr = "<V2" if self.dtype == "bfloat16" else np.dtype(self.dtype).str
+        typestr = "<V2" if self.dtype == "bfloat16" else numpy_dtype(self.dtype).str
         data = (self.address, False)
         return {"shape": self.shape, "typestr": typestr, "data": data, "version": 3}
 

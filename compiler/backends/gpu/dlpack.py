@@ -15,6 +15,9 @@ CUDA, ROCM = 2, 10
 TYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 CODE_OF = {name: code for code, name in TYPE_CODES.items()}
 
+BYTE_CODES = {10: "float8_e4m3fn", 12: "float8_e5m2"}
+"""The codes of types of 8 bits with a code each."""
+
 
 class _Device(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_int32), ("ordinal", ctypes.c_int32))
@@ -80,24 +83,33 @@ def read(capsule: Any) -> tuple[int, str, tuple[int, ...], tuple[int, ...] | Non
 
 
 def _name(dtype: _DataType) -> str:
+    if dtype.code in BYTE_CODES and dtype.lanes == 1:
+        return BYTE_CODES[dtype.code]
     kind = TYPE_CODES.get(dtype.code)
     if kind is None or dtype.lanes != 1:
         raise ShapeError(f"DLPack type code {dtype.code} with {dtype.lanes} lanes is unknown")
     return "bool" if kind == "bool" else f"{kind}{dtype.bits}"
 
 
+def _data_type(dtype: str) -> _DataType:
+    """The struct of a dtype name."""
+    for code, name in BYTE_CODES.items():
+        if name == dtype:
+            return _DataType(code, 8, 1)
+    kind = dtype.rstrip("0123456789")
+    return _DataType(CODE_OF[kind], int(dtype.removeprefix(kind) or 8), 1)
+
+
 def make(
     address: int, dtype: str, shape: Sequence[int], device: tuple[int, int], owner: object
 ) -> Any:
     """A capsule of contiguous device memory that keeps `owner` alive while it is used."""
-    kind = dtype.rstrip("0123456789")
-    bits = int(dtype.removeprefix(kind) or 8)
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     managed = _Managed()
     managed.tensor.data = address
     managed.tensor.device = _Device(*device)
     managed.tensor.rank = len(shape)
-    managed.tensor.dtype = _DataType(CODE_OF[kind], bits, 1)
+    managed.tensor.dtype = _data_type(dtype)
     managed.tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
     place = ctypes.addressof(managed)

@@ -81,6 +81,18 @@ def evaluate_conv_integer(node: Node) -> Array:
     return total.astype(np.int64).astype(np.int32)
 
 
+@evaluates("ConvFloat8")
+def evaluate_conv_float8(node: Node) -> Array:
+    """A convolution of floats of a byte with a float32 result."""
+    return _convolved(node, double(node[0]), double(node[1])).astype(np.float32)
+
+
+@evaluates("MatMulFloat8")
+def evaluate_matmul_float8(node: Node) -> Array:
+    """A MatMul of floats of a byte with a float32 result."""
+    return np.asarray(np.matmul(double(node[0]), double(node[1]))).astype(np.float32)
+
+
 @evaluates("MatMulInteger")
 def evaluate_matmul_integer(node: Node) -> Array:
     """A MatMul of bytes with an int32 result."""

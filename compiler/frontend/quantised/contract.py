@@ -17,6 +17,7 @@ from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quanti
 from compiler.frontend.quantised.requantise import divided, is_divisor
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import (
+    float8_convolution,
     integer_convolution,
     integer_matmul,
     less_zero_point,
@@ -25,6 +26,9 @@ from compiler.ir.operators import OPERATORS
 
 REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
 """Operators whose results are elements of their first operand."""
+
+WITH_INFINITIES = ("float8_e5m2",)
+"""Types that have infinities, which quantisation may saturate."""
 
 KEEP_CODES = (*REARRANGING, "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
@@ -38,6 +42,16 @@ def contract_bytes(graph: Graph, suits: Callable[[Call], bool] = lambda call: Tr
 def drop_repeated(graph: Graph) -> None:
     """Move integers instead of the numbers that they stand for, and contract the numbers."""
     _rewrite(graph, None)
+
+
+def contracts_floats(graph: Graph) -> bool:
+    """Whether a contraction multiplies floats that both were dequantised from bytes."""
+    operands = (op.inputs[:2] for op in graph.operators if op.op_type in _CONTRACTIONS)
+    codes = ([value and value.code for value in pair] for pair in operands)
+    return any(
+        all(isinstance(code, Dequantised) and (code.is_bytes or code.is_float8) for code in pair)
+        for pair in codes
+    )
 
 
 def _rewrite(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
@@ -129,6 +143,7 @@ class _Walk:
         if not isinstance(before, Dequantised) or before.integers.dtype != value.dtype:
             return None
         alike = _same(before.scale, quantised.scale) and _same(before.zero, quantised.zero)
+        alike = alike and value.dtype not in WITH_INFINITIES
         return self.replaced(before.integers) if alike and before.whole else None
 
 
@@ -146,7 +161,10 @@ def _moved(call: Call) -> Value | None:
     code = call.data.code
     if not isinstance(code, Dequantised) or not code.whole or any(call.used[1:]):
         return None
-    if code.integers.dtype not in OPERATORS[call.op_type].dtypes(0) and call.op_type != "Relu":
+    if "float" in code.integers.dtype and not code.is_float8:
+        return None
+    dtypes = OPERATORS["Max" if call.op_type == "Relu" else call.op_type].dtypes(0)
+    if code.integers.dtype not in dtypes:
         return None
     if call.op_type in ("MaxPool", "Relu") and not _is_positive(code.scale):
         return None
@@ -160,7 +178,9 @@ def _moved(call: Call) -> Value | None:
 
 def _number(call: Call, code: Dequantised) -> Value:
     """The numbers that integers stand for."""
-    exact = less_zero_point(call, code.integers, code.zero, "int32")
+    exact = code.integers
+    if not code.is_float8:
+        exact = less_zero_point(call, exact, code.zero, "int32")
     value = call.one("Cast", exact, to=element_type(code.scale.dtype))
     result = call.one("Mul", value, code.scale)
     result.code = code
@@ -177,12 +197,15 @@ def _operands(call: Call, weight_axis: int) -> tuple[Dequantised, Dequantised] |
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return None
     fits = left.whole and (right.whole or right.axis == weight_axis)
-    return (left, right) if fits and left.is_bytes and right.is_bytes else None
+    alike = (left.is_bytes and right.is_bytes) or (left.is_float8 and right.is_float8)
+    return (left, right) if fits and alike else None
 
 
 def _scaled(call: Call, sums: Value, scale: Value) -> Value:
-    """Integer sums as numbers."""
-    return call.one("Mul", call.one("Cast", sums, to=element_type(scale.dtype)), scale)
+    """Sums as numbers."""
+    if sums.dtype != scale.dtype:
+        sums = call.one("Cast", sums, to=element_type(scale.dtype))
+    return call.one("Mul", sums, scale)
 
 
 def _contract_conv(call: Call) -> Value | None:
@@ -190,8 +213,7 @@ def _contract_conv(call: Call) -> Value | None:
     if found is None or found[1].integers.array is None:
         return None
     left, right = found
-    zeros = left.zero, right.zero
-    sums = integer_convolution(call, left.integers, right.integers, zeros)
+    sums = _convolved(call, left, right)
     column = [-1, *[1] * (sums.rank - 2)]
     scale = right.scale if right.whole else call.reshaped(right.scale, column)
     result = _scaled(call, sums, call.one("Mul", left.scale, scale))
@@ -199,16 +221,25 @@ def _contract_conv(call: Call) -> Value | None:
     return result if bias is None else call.one("Add", result, call.reshaped(bias, column))
 
 
+def _convolved(call: Call, left: Dequantised, right: Dequantised) -> Value:
+    if left.is_float8:
+        return float8_convolution(call, left.integers, right.integers)
+    return integer_convolution(call, left.integers, right.integers, (left.zero, right.zero))
+
+
 def _contract_matmul(call: Call) -> Value | None:
     right = call.operand(1)
     found = _operands(call, right.rank - 1) if right.rank > 1 else None
-    if found is None:
+    if found is None or (found[0].is_float8 and call.data.rank < 2):
         return None
     return _matmul(call, *found)
 
 
 def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
-    sums = integer_matmul(call, left.integers, right.integers, (left.zero, right.zero))
+    if left.is_float8:
+        sums = call.one("MatMulFloat8", left.integers, right.integers)
+    else:
+        sums = integer_matmul(call, left.integers, right.integers, (left.zero, right.zero))
     return _scaled(call, sums, call.one("Mul", left.scale, right.scale))
 
 

@@ -12,7 +12,7 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
 from compiler.frontend.quantised.contract import REARRANGING
-from compiler.ir.operators import INTEGER_CONTRACTIONS, KINDS, Kind
+from compiler.ir.operators import BYTE_CONTRACTIONS, KINDS, Kind
 
 
 def keep_floats(graph: Graph) -> None:
@@ -50,7 +50,7 @@ class _Walk:
 
     def bytes(self, operator: Operator) -> list[Value]:
         """The integers, before they were moved, that an operator contracts."""
-        integers = operator.inputs[:2] if operator.op_type in INTEGER_CONTRACTIONS else []
+        integers = operator.inputs[:2] if operator.op_type in BYTE_CONTRACTIONS else []
         return [self._source(value) for value in integers if value is not None]
 
     def numbers(self, operator: Operator) -> list[tuple[Value, Value]]:
@@ -100,11 +100,15 @@ class _Walk:
                 inputs = [self._moved(maker.operand(0), code), *maker.inputs[1:]]
                 (self._numbers[key],) = self.builder.emit(maker.op_type, inputs, maker.attributes)
             else:
-                self._numbers[key] = self._dequantised(maker.operand(0), code)
+                self._numbers[key] = self._dequantised(maker, code)
         return self._numbers[key]
 
-    def _dequantised(self, exact: Value, code: Dequantised) -> Value:
-        if code.zero is not None:
+    def _dequantised(self, cast: Operator, code: Dequantised) -> Value:
+        exact = cast.operand(0)
+        if code.is_float8:  # the cast rounds
+            (rounded,) = self.builder.emit("Cast", [exact], dict(cast.attributes))
+            exact = self.builder.one("Cast", rounded, to=element_type(exact.dtype))
+        elif code.zero is not None:
             zero = self.builder.one("Cast", code.zero, to=element_type(exact.dtype))
             exact = self.builder.one("Sub", exact, zero)
         return self.builder.one("Mul", exact, code.scale)

@@ -1,4 +1,4 @@
-"""Contractions of bytes that tensor cores compute: by constant int8 weights, without zero points.
+"""Contractions of bytes that tensor cores compute: by constant weights without zero points.
 
 A zero point of the other operand is subtracted from the sums, times the sums of weights:
 `(x - z) * w = x * w - z * (1 * w)`.
@@ -18,8 +18,19 @@ CHANNELS = 16
 """The channels of a block, by which images are read."""
 
 
+def has_integers(call: Call) -> bool:
+    """Whether a contraction is none of floats of a byte."""
+    code = call.data.code
+    return not isinstance(code, Dequantised) or not code.is_float8
+
+
+def suits_integer_tensor_cores(call: Call) -> bool:
+    """Whether a contraction of dequantised integers is one that tensor cores take."""
+    return has_integers(call) and suits_tensor_cores(call)
+
+
 def suits_tensor_cores(call: Call) -> bool:
-    """Whether a contraction of dequantised bytes is one that tensor cores take."""
+    """Whether a contraction of dequantised bytes is one for tensor cores, float8s included."""
     left, right = call.data.code, call.operand(1).code
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return False
@@ -29,7 +40,7 @@ def suits_tensor_cores(call: Call) -> bool:
 
 
 def _is_symmetric(weights: Dequantised) -> bool:
-    """Whether weights are int8 without a zero point, or uint8 around the middle."""
+    """Whether weights are int8 or float8 without a zero point, or uint8 around the middle."""
     middle = 128 if weights.integers.dtype == "uint8" else 0
     zero = weights.zero
     return (

@@ -9,11 +9,12 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import supported
-from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped_indices
 from compiler.frontend.interpreter.rounding import finite_limits, is_floating
 from compiler.frontend.rules.call import Call, filled, rule
+from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.values import numpy_dtype
 
 
@@ -216,16 +217,25 @@ def rewrite_dropout(call: Call) -> list[Value]:
 
 @rule("Cast")
 def rewrite_cast(call: Call) -> list[Value]:
-    """Removed if it changes nothing; attributes for float8 constants are removed too."""
+    """Removed if it changes nothing; attributes of other types of a byte are removed too."""
     target = dtype_name(call.attributes["to"])
     if call.data.array is not None:
         return call.emit()
     supported(Value("", target))
     if target == call.data.dtype:
         return [call.data]
-    for name in ("saturate", "round_mode"):
-        call.attributes.pop(name, None)
+    call.attributes.pop("round_mode", None)
+    if target not in FLOAT8:
+        call.attributes.pop("saturate", None)
     return call.emit()
+
+
+@rule("IsInf", "IsNaN")
+def rewrite_test_of_floats(call: Call) -> list[Value]:
+    """Of floats of a byte by way of float32."""
+    if call.data.dtype not in FLOAT8:
+        return call.emit()
+    return call.emit([call.one("Cast", call.data, to=element_type("float32"))])
 
 
 @rule("Scatter")

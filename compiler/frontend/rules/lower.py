@@ -116,7 +116,7 @@ def _same_pads(mode: str, total: list[int]) -> list[int]:
 def rewrite_window(call: Call) -> list[Value]:
     """Windows with explicit strides, dilations and pads."""
     x, attributes = call.data, call.attributes
-    if call.op_type in ("Conv", "ConvInteger"):
+    if call.op_type in ("Conv", "ConvFloat8", "ConvInteger"):
         attributes["kernel_shape"] = list(call.operand(1).shape[2:])
     kernel = attributes["kernel_shape"]
     ones = [1] * len(kernel)

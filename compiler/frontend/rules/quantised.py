@@ -7,8 +7,8 @@ import numpy as np
 
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import (
-    Attributes,
     Dequantised,
+    Inputs,
     Quantised,
     Unsupported,
     Value,
@@ -17,6 +17,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_window
+from compiler.ir.operators.dtypes import ALL
 from compiler.schedule import ELEMENT_BYTES
 
 
@@ -42,7 +43,7 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     block = call.attributes.get("block_size", 0) or -(-size // count)
     if block * count != size:
         raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
-    if value.dtype not in ELEMENT_BYTES:  # constants' types that Expand does not support
+    if value.dtype not in ALL:  # types that Expand does not support
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
@@ -59,10 +60,11 @@ def less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) ->
 def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
     """The nearest integer plus the zero point, within the range of an integer dtype.
 
-    Constants may be quantised to floats of a byte (whose zero point is 0) and to small integers.
+    Floats of a byte, whose zero point is 0, are rounded by a Cast; constants may be small integers.
     """
-    if value.array is None and (dtype not in ELEMENT_BYTES or "int" not in dtype):
-        raise Unsupported(f"it quantises to {dtype}", "quantise to 8 or 16 bit integers")
+    if value.array is None and dtype not in ELEMENT_BYTES:
+        remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
+        raise Unsupported(f"it quantises to {dtype}", remedy)
     if "float" in dtype:
         saturate = call.attributes.get("saturate", 1)
         return call.one("Cast", value, to=element_type(dtype), saturate=saturate)
@@ -185,23 +187,26 @@ def integer_convolution(
 ) -> Value:
     """An exact convolution: zero points of filters times sums of windows are subtracted."""
     w, zero = _signed(call, w, zeros[1])
-    result = _convolution(call, x, w, zeros[0], call.attributes)
+    result = _convolution(call, "ConvInteger", [x, w, zeros[0]])
     if zero is None:
         return result
     filters = 1 if call.attributes.get("group", 1) == 1 else w.shape[0]
     ones = call.builder.constant(np.ones((filters, *w.shape[1:])), "int8")
-    windows = _convolution(call, x, ones, zeros[0], call.attributes)
+    windows = _convolution(call, "ConvInteger", [x, ones, zeros[0]])
     return call.one("Sub", result, call.one("Mul", windows, _along(call, zero, w.rank, 1)))
 
 
-def _convolution(
-    call: Call, x: Value, w: Value, zero: Value | None, attributes: Attributes
-) -> Value:
+def float8_convolution(call: Call, x: Value, w: Value) -> Value:
+    """A convolution of floats of a byte, with sums in float32."""
+    return _convolution(call, "ConvFloat8", [x, w])
+
+
+def _convolution(call: Call, op_type: str, inputs: Inputs) -> Value:
     convolution = Call(
-        op_type="ConvInteger",
+        op_type=op_type,
         version=call.version,
-        inputs=[x, w, zero],
-        attributes=dict(attributes),
+        inputs=inputs,
+        attributes=dict(call.attributes),
         used=[True],
         builder=call.builder,
     )

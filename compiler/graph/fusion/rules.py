@@ -8,6 +8,8 @@ from collections.abc import Callable
 from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.operators import Kind
+from compiler.ir.operators.dtypes import FLOAT8
+from compiler.ir.types import dtype_of
 
 _FEW = 4
 _INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
@@ -69,13 +71,21 @@ def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     shape = growth.table.nodes[v].shape
     if growth.anchor_kind(other) is not None:
-        if growth.table.nodes[v].widens and not _narrows_again(growth, v):
+        if growth.table.nodes[v].widens and not _is_rounding(growth, v, edge):
             return False
         alone = growth.anchor_kind(mine) is None
         return alone and (_epilogue(growth, v, edge, other) or _rows(growth, v, edge, other))
     if edge.shape != shape or growth.kernels[other].shape != shape:
         return growth.light(other, _FEW) and growth.only_for(other, v)
     return growth.anchor_kind(mine) is None or growth.only_for(other, v)
+
+
+def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
+    """Whether bytes that a node widens become bytes again, or are float8s made for it alone."""
+    u, op = edge.source, growth.table.operations[v]
+    alone = set(growth.table.users[u]) == {v} and u not in growth.table.outputs
+    rounded = growth.table.nodes[u].name == "Cast" and dtype_of(op.operands[0].type) in FLOAT8
+    return (alone and rounded) or _narrows_again(growth, v)
 
 
 def _narrows_again(growth: Growth, v: int) -> bool:

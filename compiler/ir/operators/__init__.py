@@ -33,7 +33,9 @@ from compiler.ir.operators.reductions import REDUCTIONS
 from compiler.ir.operators.views import VIEWS
 
 __all__ = [
+    "BYTE_CONTRACTIONS",
     "CONTRIB_DOMAINS",
+    "FLOAT8_CONTRACTIONS",
     "INTEGER_CONTRACTIONS",
     "KINDS",
     "LARGEST_TENSOR",
@@ -53,6 +55,12 @@ __all__ = [
 INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
 """Contractions of bytes, with sums in int32."""
 
+FLOAT8_CONTRACTIONS = ("ConvFloat8", "MatMulFloat8")
+"""Contractions of floats of a byte, with sums in float32; no other runtime has them."""
+
+BYTE_CONTRACTIONS = (*INTEGER_CONTRACTIONS, *FLOAT8_CONTRACTIONS)
+"""Contractions whose operands have one byte an element."""
+
 CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
 """The domains of operators that are onnxruntime's, not ONNX's."""
 
@@ -66,7 +74,7 @@ OPERATORS: dict[str, Operator] = {
     **VIEWS,
     **OPAQUE,
 }
-"""Every operator that can be compiled (ONNX's default domain, or `CONTRIB_DOMAINS`)."""
+"""Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
 
 KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 """Kind of every operator that can be compiled."""

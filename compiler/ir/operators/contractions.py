@@ -16,7 +16,7 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import BYTES, FLOATS, NUMBERS, UINT8, WIDE
+from compiler.ir.operators.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 from compiler.ir.operators.einsum import einsum_shape
 from compiler.ir.operators.shapes import (
     broadcast,
@@ -193,6 +193,9 @@ _GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB":
 
 CONTRACTIONS: dict[str, Operator] = {
     "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),
+    "ConvFloat8": operator(
+        Kind.CONTRACTION, "A B -> float32", _convolved, _CONV, A=FLOAT8, B=FLOAT8
+    ),
     "ConvInteger": operator(
         Kind.CONTRACTION, "A B A? B? -> int32", _conv_integer, _CONV, A=BYTES, B=BYTES
     ),
@@ -217,6 +220,7 @@ CONTRACTIONS: dict[str, Operator] = {
     ),
     "Gemm": operator(Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, T=WIDE),
     "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
+    "MatMulFloat8": operator(Kind.CONTRACTION, "A B -> float32", _matmul, A=FLOAT8, B=FLOAT8),
     "MatMulInteger": operator(
         Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
     ),

@@ -11,5 +11,8 @@ UINT8 = frozenset({"uint8"})
 BYTES = frozenset({"int8", "uint8"})
 BOOL = frozenset({"bool"})
 ALL = NUMBERS | BOOL
+FLOAT8 = frozenset({"float8_e4m3fn", "float8_e5m2"})
+MOVABLE = ALL | FLOAT8
+"""The dtypes of operators that only cast elements, or move them as ONNX has it for float8s."""
 INDICES = frozenset({"int32", "int64"})
 WITHOUT_BFLOAT16 = NUMBERS - {"bfloat16"}

@@ -17,6 +17,7 @@ from compiler.ir.operators.dtypes import (
     BOOL,
     FLOATS,
     INTEGERS,
+    MOVABLE,
     NUMBERS,
     SIGNED,
     UNSIGNED,
@@ -47,6 +48,8 @@ ONNX_DTYPES = {
     12: "uint32",
     13: "uint64",
     16: "bfloat16",
+    17: "float8_e4m3fn",
+    19: "float8_e5m2",
 }
 """The dtype names of ONNX's element types that kernels support."""
 
@@ -152,7 +155,7 @@ ELEMENTWISE: dict[str, Operator] = {
         same_shape,
         {"to": integer(required=True), "saturate": flag(1)},
         result=lambda use: dtype_of_element(use["to"]),
-        T=ALL,
+        T=MOVABLE,
     ),
     "Clip": operator(Kind.ELEMENTWISE, "T T? T? -> T", _clip, T=NUMBERS),
     "Expand": operator(Kind.ELEMENTWISE, "T int64 -> T", _expand, structural=(1,), T=ALL),

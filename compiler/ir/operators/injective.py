@@ -13,7 +13,7 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL, INDICES, WITHOUT_BFLOAT16
+from compiler.ir.operators.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 from compiler.ir.operators.gathers import (
     gather_elements_shape,
     gather_nd_shape,
@@ -231,7 +231,7 @@ INJECTIVE: dict[str, Operator] = {
         _pad,
         {"mode": one_of("constant", "reflect", "edge", "wrap")},
         structural=(1, 3),
-        T=ALL,
+        T=MOVABLE,
         I=INDICES,
     ),
     "Resize": RESIZE,
@@ -255,7 +255,7 @@ INJECTIVE: dict[str, Operator] = {
         T=ALL,
     ),
     "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), T=ALL),
-    "Transpose": operator(_KIND, "T -> T", _transpose, {"perm": integers()}, T=ALL),
+    "Transpose": operator(_KIND, "T -> T", _transpose, {"perm": integers()}, T=MOVABLE),
     "Trilu": operator(_KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), T=ALL),
 }
 """The entries of this family, by operator."""

@@ -13,7 +13,7 @@ from compiler.ir.operators.definition import (
     integer,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL
+from compiler.ir.operators.dtypes import MOVABLE
 from compiler.ir.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 
 
@@ -83,12 +83,12 @@ def _unsqueeze(use: Use) -> list[Shape]:
 
 
 VIEWS: dict[str, Operator] = {
-    "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, T=ALL),
-    "Identity": operator(Kind.VIEW, "T -> T", same_shape, T=ALL),
+    "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, T=MOVABLE),
+    "Identity": operator(Kind.VIEW, "T -> T", same_shape, T=MOVABLE),
     "Reshape": operator(
-        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": flag(0)}, structural=(1,), T=ALL
+        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": flag(0)}, structural=(1,), T=MOVABLE
     ),
-    "Squeeze": operator(Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), T=ALL),
-    "Unsqueeze": operator(Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), T=ALL),
+    "Squeeze": operator(Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), T=MOVABLE),
+    "Unsqueeze": operator(Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), T=MOVABLE),
 }
 """The entries of this family, by operator."""

@@ -89,7 +89,7 @@ class _Rewriting:
 
     def _quantised(self, cast: Operator) -> _Quantised | None:
         """The number that a cast quantises; None if it was not rounded and clipped to the type."""
-        dtype, clip = self.values[cast.outputs[0]].dtype, self._maker(cast, "Clip")
+        dtype, clip = self.values[cast.outputs[0]].element, self._maker(cast, "Clip")
         if dtype not in _INTEGERS or clip is None or len(clip.inputs) < 3:
             return None
         limits = np.iinfo(dtype)

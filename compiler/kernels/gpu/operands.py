@@ -9,8 +9,14 @@ from compiler.kernels.group import Group, Operator
 BYTE_TYPES = ("int8", "uint8")
 """The element types of integer contractions."""
 
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, **dict.fromkeys(BYTE_TYPES, 1)}
-"""Bytes of the element types that contractions read."""
+ELEMENT_BYTES = {
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8": 1,
+    **dict.fromkeys(BYTE_TYPES, 1),
+}
+"""Bytes of the element types that contractions read; those of float8s are seen as uint8."""
 
 CHUNK_BYTES = 16
 """Bytes of an asynchronous copy to shared memory, and of a block of channels."""

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, converted, multiply, wide
+from compiler.kernels.ops.float8 import decoded, number_of
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, transposed_pads, window_of
@@ -71,6 +72,24 @@ def lower_conv_integer(context: Context) -> te.Tensor:
         return sum_reducer(value, axis=[channel, *offsets])
 
     return te.compute(context.output.shape, body, name="ConvInteger")
+
+
+@lowering("ConvFloat8")
+def lower_conv_float8(context: Context) -> te.Tensor:
+    """A convolution of floats of a byte, multiplied and summed in float32."""
+    kernel, groups = context.info(1).shape, context.attribute("group", 1)
+    window = window_of(context, kernel[2:])
+    source = padded(decoded(context, 0), window, tirx.const(0, "float32"))
+    weight, channel = decoded(context, 1), te.reduce_axis((0, kernel[1]), "channel")
+    offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
+    per_group = kernel[0] // groups
+
+    def body(n: Any, c: Any, *place: Any) -> Any:
+        first = c // per_group * kernel[1] if groups > 1 else 0
+        left = source(n, first + channel, *window.at(place, offsets))
+        return sum_reducer(left * weight(c, channel, *offsets), axis=[channel, *offsets])
+
+    return te.compute(context.output.shape, body, name="ConvFloat8")
 
 
 def zero_point(context: Context, operand: int) -> Any:
@@ -140,6 +159,13 @@ def lower_matmul(context: Context) -> te.Tensor:
         return cast(value, accumulator)
 
     return converted(_matmul(context, wider, wider), context.output.dtype)
+
+
+@lowering("MatMulFloat8")
+def lower_matmul_float8(context: Context) -> te.Tensor:
+    """A MatMul of floats of a byte, multiplied and summed in float32."""
+    left, right = context.info(0).code, context.info(1).code
+    return _matmul(context, lambda x: number_of(x, left), lambda y: number_of(y, right))
 
 
 @lowering("MatMulInteger")

@@ -26,6 +26,7 @@ from compiler.kernels.ops.common import (
     multiply,
     nearest,
 )
+from compiler.kernels.ops.float8 import recoded
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 
@@ -189,6 +190,8 @@ def lower_convert(context: Context) -> te.Tensor:
     A cast that `rounds` is to int32, of float32 numbers below 2^22.
     """
     dtype = context.output.dtype
+    if context.info().code != context.output.code:
+        return recoded(context)
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)

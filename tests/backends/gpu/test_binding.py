@@ -379,14 +379,15 @@ def test_a_closed_executable_runs_again():
         assert driver.free_memory() == free
 
 
-def test_capsules_of_our_arrays_can_be_read():
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "bool", "float8_e4m3fn", "float8_e5m2"])
+def test_capsules_of_our_arrays_can_be_read(dtype: str):
     from compiler.backends.gpu import dlpack
 
     driver = RecordingDriver({})
-    allocation = Allocation("output", "y", "bfloat16", (2, 3))
-    array = DeviceArray(driver, allocation, driver.allocate(12), None)
+    allocation = Allocation("output", "y", dtype, (2, 3))
+    array = DeviceArray(driver, allocation, driver.allocate(24), None)
     capsule = array.__dlpack__()
-    assert dlpack.read(capsule) == (array.address, "bfloat16", (2, 3), None)
+    assert dlpack.read(capsule) == (array.address, dtype, (2, 3), None)
     assert dlpack.alive() == 1
     del capsule
     assert dlpack.alive() == 0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from onnx import helper
 from onnx.numpy_helper import from_array
 
 BYTES = ("uint8", "int8")
+
+FLOAT8 = {"float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
 
 
 @dataclass
@@ -19,6 +22,7 @@ class QuantisedModel:
     draw: st.DrawFn
     numpy: np.random.Generator
     shape: tuple[int, ...]
+    kinds: tuple[str, ...] = BYTES
     name: str = "x"
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
     constants: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
@@ -37,22 +41,30 @@ class QuantisedModel:
 
     def code(self, dtype: str, step: float) -> list[str]:
         """A scale and a zero point for the whole tensor."""
+        if dtype in FLOAT8:
+            zero = np.zeros((), FLOAT8[dtype])
+            return [self.constant(np.array(step, np.float32)), self.constant(zero)]
         zero = self.numpy.integers(100, 140) if dtype == "uint8" else self.numpy.integers(-9, 9)
         return [self.constant(np.array(step, np.float32)), self.constant(np.array(zero, dtype))]
 
     def requantised(self, step: float) -> None:
         """Quantise and dequantise the present tensor."""
-        code = self.code(self.draw(st.sampled_from(BYTES)), step)
+        code = self.code(self.draw(st.sampled_from(self.kinds)), step)
         self.name = self.add(
             "DequantizeLinear", self.add("QuantizeLinear", self.name, *code), *code
         )
 
     def weight(self, shape: tuple[int, ...], axis: int) -> str:
         """Dequantised weights, with a scale for each channel or one for all."""
-        dtype = self.draw(st.sampled_from(BYTES))
+        dtype = self.draw(st.sampled_from(self.kinds))
+        size = (shape[axis],) if self.draw(st.booleans()) else ()
+        if dtype in FLOAT8:
+            numbers = (self.numpy.standard_normal(shape) * 32).astype(FLOAT8[dtype])
+            scale = self.numpy.uniform(0.002, 0.02, size).astype(np.float32)
+            operands = [self.constant(array) for array in (numbers, scale)]
+            return self.add("DequantizeLinear", *operands, axis=axis)
         limits = np.iinfo(dtype)
         integers = self.numpy.integers(limits.min, limits.max + 1, shape).astype(dtype)
-        size = (shape[axis],) if self.draw(st.booleans()) else ()
         scale = self.numpy.uniform(0.002, 0.02, size).astype(np.float32)
         zero = np.zeros(size, dtype) if dtype == "int8" else np.full(size, 128, dtype)
         operands = [self.constant(array) for array in (integers, scale, zero)]
@@ -105,9 +117,9 @@ STEPS = (0.0317, 0.1003)
 
 
 @st.composite
-def quantised_models(draw: st.DrawFn) -> onnx.ModelProto:
+def quantised_models(draw: st.DrawFn, kinds: tuple[str, ...] = BYTES) -> onnx.ModelProto:
     """Models of one to four layers, whose tensors are quantised between layers."""
-    model = QuantisedModel(draw, np.random.default_rng(draw(st.integers(0, 999))), START)
+    model = QuantisedModel(draw, np.random.default_rng(draw(st.integers(0, 999))), START, kinds)
     steps = [model.convolution, model.moved, model.matmul, model.residual]
     model.requantised(STEPS[0])
     for step in draw(st.lists(st.sampled_from(steps), min_size=1, max_size=4)):

@@ -137,10 +137,26 @@ T read_as(const char* data) {
   return value;
 }
 
+// The number that a byte of float8_e4m3fn stands for; float8_e5m2 is the upper half of a float16.
+double e4m3_value(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  double size = exponent != 0 ? std::ldexp(8 + fraction, exponent - 10) : std::ldexp(fraction, -9);
+  if ((bits & 0x7f) == 0x7f) size = NAN;
+  return (bits & 0x80) != 0 ? -size : size;
+}
+
+size_t element_bytes(const std::string& dtype) {
+  if (dtype.rfind("float8", 0) == 0) return 1;
+  return dtype == "float64" ? 8 : dtype == "float32" ? 4 : 2;
+}
+
 // The element at an index of a floating-point array.
 double element(const std::string& dtype, const Bytes& data, size_t i) {
   if (dtype == "float64") return read_as<double>(&data[i * 8]);
   if (dtype == "float32") return static_cast<double>(read_as<float>(&data[i * 4]));
+  const uint8_t byte = read_as<uint8_t>(&data[i * element_bytes(dtype)]);
+  if (dtype == "float8_e4m3fn") return e4m3_value(byte);
+  if (dtype == "float8_e5m2") return static_cast<double>(half_value(static_cast<uint16_t>(byte << 8)));
   const uint16_t bits = read_as<uint16_t>(&data[i * 2]);
   if (dtype == "float16") return static_cast<double>(half_value(bits));
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;
@@ -153,7 +169,7 @@ double relative_error(const flowloom_tensor& tensor, const Bytes& actual, const 
   if (actual == expected) return 0;
   if (dtype.find("float") == std::string::npos) return INFINITY;
   double error = 0, norm = 0;
-  const size_t count = tensor.bytes / (dtype == "float64" ? 8 : dtype == "float32" ? 4 : 2);
+  const size_t count = tensor.bytes / element_bytes(dtype);
   for (size_t i = 0; i < count; i++) {
     const double a = element(dtype, actual, i), b = element(dtype, expected, i);
     if (a != b && !(std::isnan(a) && std::isnan(b))) error += (a - b) * (a - b);

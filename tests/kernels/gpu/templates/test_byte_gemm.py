@@ -61,7 +61,7 @@ class Case:
 
 
 def convolved(x: Array, w: Array, attributes: dict[str, Any]) -> Array:
-    """A convolution of two axes in int64, tap by tap."""
+    """A convolution of two axes in the type of both, tap by tap."""
     (top, left, bottom, right), (down, across) = (
         attributes.get("pads", [0] * 4),
         attributes.get("strides", [1, 1]),
@@ -72,7 +72,7 @@ def convolved(x: Array, w: Array, attributes: dict[str, Any]) -> Array:
     columns = (x.shape[3] - w.shape[3]) // across + 1
     parts: list[Array] = []
     for own, weight in zip(numpy.split(x, groups, 1), numpy.split(w, groups, 0), strict=True):
-        total = numpy.zeros((x.shape[0], weight.shape[0], rows, columns), "int64")
+        total = numpy.zeros((x.shape[0], weight.shape[0], rows, columns), x.dtype)
         for i, j in numpy.ndindex(*w.shape[2:]):
             tap = own[:, :, i : i + rows * down : down, j : j + columns * across : across]
             total += numpy.einsum("nchw,oc->nohw", tap, weight[:, :, i, j])

@@ -1,4 +1,4 @@
-"""GEMMs and convolutions of bytes on a CUDA device, against exact integers."""
+"""GEMMs and convolutions of bytes on a CUDA device, against exact integers and float64."""
 
 import numpy
 import pytest
@@ -13,6 +13,7 @@ from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.group import Group
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import Array
+from tests.kernels.gpu.templates import test_float8_gemm as float8
 from tests.kernels.gpu.templates.test_byte_gemm import Case, expected, group_of
 from tests.kernels.harness import laid_out, logical, numpy_dtype
 
@@ -78,3 +79,22 @@ def test_all_tiles_are_exact(driver: CudaDriver, case: Case):
         kernel = template.emit(group, problem, tile, target)
         result = run(driver, kernel, group, [x, w, scales][: group.inputs])
         numpy.testing.assert_array_equal(result, expected(case, sums, scales), str(tile))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("left", "right"), float8.PAIRS)
+@pytest.mark.parametrize("image", [False, True])
+def test_sums_of_float8s(driver: CudaDriver, left: str, right: str, image: bool):
+    target = parse_gpu(f"cuda:{driver.device.architecture}:fp16")
+    if not target.has_float8_mma:
+        pytest.skip(f"{driver.device.architecture} does not multiply float8s")
+    shapes = ((2, 128, 9, 9), (72, 128, 3, 3)) if image else ((130, 3000), (3000, 136))
+    x, w = float8.numbers(left, shapes[0]), float8.numbers(right, shapes[1])
+    group, template = float8.group_of(x, w, (16, 0) if image else (0, 0)), ByteGemm()
+    sums, sizes = float8.exact(x, w), float8.exact(abs(x.astype("f8")), abs(w.astype("f8")))
+    (problem,) = template.match(group, target)
+    for tile in template.configs(problem, target):
+        kernel = template.emit(group, problem, tile, target)
+        result = run(driver, kernel, group, [x.view("u1"), w.view("u1")])
+        # 13 bits below the largest number of a k-step, as tensor cores of sm_89 and sm_90 have
+        assert (abs(result - sums) <= 2.0**-12 * sizes).all(), str(tile)

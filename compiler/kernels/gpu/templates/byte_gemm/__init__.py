@@ -1,1 +1,1 @@
-"""GEMMs and convolutions of bytes on tensor cores, with exact integer sums."""
+"""GEMMs and convolutions of bytes on tensor cores: integers with exact sums, and float8s."""

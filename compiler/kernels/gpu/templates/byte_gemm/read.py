@@ -1,12 +1,12 @@
-"""The GEMM of bytes that a group's integer contraction can be computed as."""
+"""The GEMM of bytes that a group's contraction of bytes can be computed as."""
 
 from dataclasses import fields
 
 import numpy
 
-from compiler.ir.operators import INTEGER_CONTRACTIONS
+from compiler.ir.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
 from compiler.kernels.gpu.operands import BYTE_TYPES, find_operand
-from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
+from compiler.kernels.gpu.templates.byte_gemm.problem import FLOAT8_BYTES, ByteProblem
 from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import Form, Problem
@@ -14,9 +14,9 @@ from compiler.kernels.gpu.templates.gemm.read import result_vector
 from compiler.kernels.group import Group, Operator
 
 
-def integer_contraction_of(group: Group) -> Operator | None:
-    """The only integer contraction of a group."""
-    anchors = [op for op in group.operators if op.type in INTEGER_CONTRACTIONS]
+def byte_contraction_of(group: Group) -> Operator | None:
+    """The only contraction of bytes of a group."""
+    anchors = [op for op in group.operators if op.type in BYTE_CONTRACTIONS]
     return anchors[0] if len(anchors) == 1 else None
 
 
@@ -32,18 +32,20 @@ def read_byte_problem(group: Group, anchor: Operator) -> ByteProblem | None:
     zero, other = (_zero_point(group, anchor, index) for index in (2, 3))
     if zero is None or other != 0 or not second.constant:
         return None
-    if anchor.type == "MatMulInteger":
+    if anchor.type in ("MatMulFloat8", "MatMulInteger"):
         problem, operands = matmul_problem(group, anchor, first, second), (first, second)
     else:
         problem, operands = image_problem(group, anchor, second, first), (second, first)
     if problem is None or not _is_tiled(problem, zero):
         return None
     own = {field.name: getattr(problem, field.name) for field in fields(problem)}
-    own |= {"dtype": "int8", "vector": result_vector(group, problem)}
+    floats = anchor.type in FLOAT8_CONTRACTIONS
+    dtype = FLOAT8_BYTES if floats else "int8"
+    own |= {"dtype": dtype, "vector": result_vector(group, problem)}
     if zero:
         own["packings"] = tuple((n, f"{p}|row-sums".lstrip("|")) for n, p in problem.packings)
-    signed = operands[0].dtype == "int8", operands[1].dtype == "int8"
-    return ByteProblem(**own, signed=signed, zero_point=zero)
+    kinds = group.values[operands[0].read].element, group.values[operands[1].read].element
+    return ByteProblem(**own, kinds=kinds, zero_point=zero)
 
 
 def _is_tiled(problem: Problem, zero: int) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.template import Key
-from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
-from compiler.kernels.gpu.templates.byte_gemm.read import integer_contraction_of, read_byte_problem
+from compiler.kernels.gpu.templates.byte_gemm.problem import BYTE_KINDS, ByteProblem
+from compiler.kernels.gpu.templates.byte_gemm.read import byte_contraction_of, read_byte_problem
 from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile
 from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Mainloop, tiled_kernel
 from compiler.kernels.gpu.templates.gemm.problem import Problem
@@ -16,18 +16,18 @@ from compiler.target.target import GpuTarget
 
 
 class ByteGemm(Gemm):
-    """A group around one contraction of bytes by constant weights; sums are exact."""
+    """A group around one contraction of bytes by constant weights; sums of integers are exact."""
 
     name = "byte_gemm"
     headers = ("bytes", "instructions", "operands", "results", "gemm", "byte_gemm")
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The problem of the only integer contraction."""
-        anchor = integer_contraction_of(group)
+        """The problem of the only contraction of bytes."""
+        anchor = byte_contraction_of(group)
         problem = read_byte_problem(group, anchor) if anchor and target.has_mma else None
         if anchor is None or problem is None or not is_fusible(group, anchor):
             return []
-        return [problem]
+        return [problem] if target.has_float8_mma or not problem.has_floats else []
 
     def related_key(self, problem: Problem, target: GpuTarget) -> Key:
         """None: other types are not copied alike."""
@@ -36,7 +36,7 @@ class ByteGemm(Gemm):
     def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         check_tile(problem, config, target)
-        anchor = integer_contraction_of(group)
+        anchor = byte_contraction_of(group)
         assert anchor is not None
         assert isinstance(problem, ByteProblem)
         return tiled_kernel(group, anchor, problem, config, target, byte_mainloop(problem))
@@ -55,13 +55,14 @@ def byte_mainloop(problem: ByteProblem) -> Mainloop:
 
 
 def _traits(problem: ByteProblem) -> str:
-    """The specialisation with the signs and the zero point of a problem."""
+    """The specialisation with the kinds and the zero point of a problem."""
     constants = {
-        "A_SIGNED": int(problem.signed[0]),
-        "B_SIGNED": int(problem.signed[1]),
+        "A_KIND": BYTE_KINDS[problem.kinds[0]],
+        "B_KIND": BYTE_KINDS[problem.kinds[1]],
         "WEIGHTS": problem.weights,
         "ZERO_POINT": problem.zero_point,
         "SUMS": problem.weight_bytes,
     }
     lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    lines += [f"  using Sum = {'float' if problem.has_floats else 'int'};"]
     return "\n".join(["template <>", "struct Bytes<Problem> {", *lines, "};", ""])

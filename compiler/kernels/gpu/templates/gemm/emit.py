@@ -214,7 +214,7 @@ class Emitter:
     @property
     def _precision(self) -> str:
         """The precision of the MMAs: two-byte elements are not converted."""
-        short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
+        short = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "float8": "int8"}
         return short.get(self.problem.dtype, self.target.precision)
 
     def _store_object(self) -> str:

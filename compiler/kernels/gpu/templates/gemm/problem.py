@@ -104,8 +104,8 @@ class Problem:
         return self.block or self.vector
 
     def total(self, value: str) -> str:
-        """A sum as the epilogue takes it, a C expression: sums of bytes are bits of an int32."""
-        return f"__float_as_int({value})" if self.element_bytes == 1 else value
+        """A sum as the epilogue takes it, a C expression: sums of integers are bits of an int32."""
+        return f"__float_as_int({value})" if self.dtype == "int8" else value
 
     @property
     def contiguous(self) -> bool:
