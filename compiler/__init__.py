@@ -194,6 +194,8 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     check_arguments(locals(), COMPILE)
+    from compiler.autotune.kernels.kernel_tuner import KernelTuner
+    from compiler.autotune.kernels.plan import TuningLimits
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.backends.policy import GraphPolicy
     from compiler.build import Settings, build, full_target
@@ -224,6 +226,7 @@ def compile(
             dump_ir,
             cache=KernelCache() if cache else None,
             budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
+            tuner=KernelTuner(TuningLimits.of(budget)),
             profile=profile,
             searching=searching or SearchOptions(),
             check_indices=check_indices,

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from compiler.progress import (
     Announcement,
+    CandidateMeasured,
     KernelBegan,
     KernelEnded,
     KernelsBegan,
@@ -17,6 +18,7 @@ from compiler.progress import (
     PassEnded,
     ProgressEvent,
     StepEnded,
+    TuningBegan,
     listening,
 )
 
@@ -101,6 +103,8 @@ class PlainDisplay:
                 self._line(f"{kind} {event.name}: {event.seconds:.1f} s")
             case Announcement():
                 self._line(event.text)
+            case TuningBegan():
+                self._line(tuning_text(event))
             case _:
                 pass
 
@@ -148,6 +152,10 @@ class TerminalDisplay:
                 self._update(text, counter.total, counter.done)
             case Announcement():
                 self._update(event.text, None, 0)
+            case TuningBegan():
+                self._update(tuning_text(event), None, 0)
+            case CandidateMeasured():
+                self._update("measuring candidates of kernels", event.started, event.done)
             case StepEnded():
                 self.stop()
             case _:
@@ -167,6 +175,13 @@ class TerminalDisplay:
         if self._live:
             self._bar.stop()
             self._live = False
+
+
+def tuning_text(event: TuningBegan) -> str:
+    """The kernels that are measured, and how long."""
+    return (
+        f"measuring {event.kernels} kernels that no database has, for at most {event.seconds:.1f} s"
+    )
 
 
 @contextmanager
