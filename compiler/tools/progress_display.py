@@ -46,6 +46,7 @@ class KernelCounter:
     total: int = 0
     done: int = 0
     started: float = 0.0
+    tuned_until: float | None = None
     running: dict[str, float] = field(default_factory=dict[str, float])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -54,7 +55,10 @@ class KernelCounter:
         match event:
             case KernelsBegan():
                 self.total, self.done, self.started = event.missing, 0, now
+                self.tuned_until = None
                 self.running.clear()
+            case TuningBegan():
+                self.tuned_until = now + event.seconds
             case KernelBegan():
                 self.running[event.name] = now
             case KernelEnded():
@@ -70,7 +74,9 @@ class KernelCounter:
         return min(self.running, key=lambda name: self.running[name], default="")
 
     def left(self, now: float) -> float | None:
-        """The estimated seconds that are left, after the first kernel."""
+        """The estimated seconds that are left, after the first kernel, or while some are tuned."""
+        if self.tuned_until is not None:
+            return max(0.0, self.tuned_until - now)
         if not self.done:
             return None
         return (now - self.started) / self.done * (self.total - self.done)
