@@ -170,15 +170,19 @@ class CandidateBench:
     def _take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
-            self._add(replace(blank, problem=code[:300]))
-            if candidate is kernel.candidates[0]:
-                self.references.setdefault(kernel.key, np.empty(0, np.uint8))
+            self._fail(kernel, candidate, replace(blank, problem=code[:300]))
             return
         try:
             self._add(self._run(kernel, candidate, code, blank))
         except DeviceError as error:
-            self._add(replace(blank, problem=f"{error}"[:300]))
+            self._fail(kernel, candidate, replace(blank, problem=f"{error}"[:300]))
             self.driver.synchronize_stream(self.stream)  # raises if the device is lost
+
+    def _fail(self, kernel: TunableKernel, candidate: KernelCandidate, result: Result) -> None:
+        """Record a failure; without the first candidate's results others are not waited for."""
+        self._add(result)
+        if candidate is kernel.candidates[0]:
+            self.references.setdefault(kernel.key, np.empty(0, np.uint8))
 
     def _add(self, result: Result) -> None:
         if result.identity not in self.known:

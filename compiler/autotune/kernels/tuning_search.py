@@ -102,9 +102,15 @@ def search_configs(
 
 
 def confirm(bench: TuningBench, subject: TuningSubject, config: Config, found: TuningFound) -> None:
-    """Let a candidate win if it is surely faster than the first, in turns with it."""
-    timings = bench.compared(subject.key, [subject.configs[0], config])
+    """Let a candidate win if it is surely faster than the first, in turns with it.
+
+    It wins over a first one that failed: that could not be built.
+    """
     found.compared.add(subject.key)
+    if found.times[subject.key][subject.configs[0]] == inf:
+        found.winners[subject.key] = config
+        return
+    timings = bench.compared(subject.key, [subject.configs[0], config])
     if timings and surely_faster(timings[1], timings[0]):
         found.winners[subject.key] = config
         found.pairs[subject.key] = (timings[0].median, timings[1].median)

@@ -125,3 +125,11 @@ def test_with_time_every_kernel_that_weighs_is_searched(data: Any, own: list[Tun
         assert all(time is not None for time in times.values())
         winner = found.winners.get(kernel.key)
         assert winner is None or (times[winner] or inf) < inf
+
+
+def test_a_first_candidate_that_fails_is_replaced():
+    own = subject("k", 1, 100.0, 200.0, 300.0)
+    truth = dict(zip(own.configs, (inf, 900.0, 800.0), strict=True))
+    found = searched([own], SimulatedBench({"k": truth}), 10.0)
+    assert found.winners == {"k": own.configs[2]}
+    assert found.pairs == {}
