@@ -1,6 +1,7 @@
 """The tuner that `compile` takes; it needs TVM only where kernels are to be measured."""
 
 import hashlib
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -11,6 +12,8 @@ from compiler.kernels import KernelCache
 from compiler.kernels.group import Group
 from compiler.schedule import TuningRecord
 from compiler.target.target import GpuTarget
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,10 @@ class KernelTuner:
         record, complete = tune_groups(driver, known, target, self.limits)
         if cache is not None and complete:
             cache.store_text(mark, str(target), "no kernel is worth measuring")
-        return replace(record, seconds=perf_counter() - start)
+        record = replace(record, seconds=perf_counter() - start)
+        if record.kernels:
+            _LOG.info("%s", record)
+        return record
 
     def after(self, seconds: float) -> "KernelTuner":
         """The tuner for another graph when some seconds were spent."""

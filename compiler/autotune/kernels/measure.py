@@ -41,8 +41,9 @@ processes can keep the host from launching, which looks as if the kernel took th
 RANDOM_NUMBERS = (1 << 20) + 7
 """Random numbers that operands repeat: a prime, so that no row equals another."""
 
-PLACED = 4
-"""Kernels whose operands stay on the device until those of others need the room."""
+PLACED_BYTES, PLACED_PART = 2 << 30, 0.5
+"""The most bytes of kernels' operands that stay on the device until those of others need the room,
+and the part of its free memory."""
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
@@ -153,6 +154,8 @@ class CandidateBench:
         self.references: dict[str, Array] = {}
         self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
         self.placed: dict[str, tuple[Handle, list[int]]] = {}
+        self.room = min(PLACED_BYTES, int(PLACED_PART * driver.free_memory()))
+        self.taken: dict[str, int] = {}
         self.best: dict[str, float] = {}
         self.events = [driver.create_event(timing=True) for _ in range(2)]
         self.pinned: Pinned | None = None
@@ -240,9 +243,13 @@ class CandidateBench:
     def _place(self, kernel: TunableKernel) -> list[int]:
         """The address of each buffer of a kernel, whose operands are copied there once."""
         if kernel.key not in self.placed:
-            while len(self.placed) >= PLACED:
-                self.driver.free(self.placed.pop(next(iter(self.placed)))[0])
+            needed = sum(unpacked_bytes(buffer) for buffer in (*kernel.reads, *kernel.writes))
+            while self.placed and sum(self.taken.values()) + needed > self.room:
+                oldest = next(iter(self.placed))
+                self.driver.free(self.placed.pop(oldest)[0])
+                del self.taken[oldest]
             self.placed[kernel.key] = _place(self.driver, kernel)
+            self.taken[kernel.key] = needed
         return self.placed[kernel.key][1]
 
     def _outputs(
@@ -379,8 +386,7 @@ def _random(buffer: OperandBuffer, number: int) -> Array:
 
     `number` makes the operands of a kernel differ.
     """
-    numbers = np.roll(_numbers() if "float" in buffer.dtype else _numbers() > 0, 1009 * number)
-    data = np.resize(numbers.astype(numpy_dtype(buffer.dtype)), buffer.shape)
+    data = np.resize(np.roll(_numbers_as(buffer.dtype), 1009 * number), buffer.shape)
     return as_bytes(apply_packing(data, buffer.packing))
 
 
@@ -388,6 +394,13 @@ def _random(buffer: OperandBuffer, number: int) -> Array:
 def _numbers() -> NDArray[np.float32]:
     """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
     return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
+
+
+@cache
+def _numbers_as(dtype: str) -> Array:
+    """These numbers in a type: converting them each time takes longer than measuring, too."""
+    numbers = _numbers() if "float" in dtype else _numbers() > 0
+    return numbers.astype(numpy_dtype(dtype))
 
 
 def header_of(driver: Driver, bundle: Bundle) -> Header:

@@ -48,6 +48,7 @@ class TuningFound:
     """The times of candidates by key, and the winners: configs surely faster than the first ones.
 
     `pairs` are the times of what was replaced and of the winner; `compared` were timed in turns.
+    It is `complete` if it ended as little was to be gained, not as time was over.
     """
 
     times: dict[str, dict[Config, float | None]] = field(
@@ -56,6 +57,7 @@ class TuningFound:
     winners: dict[str, Config] = field(default_factory=dict[str, Config])
     pairs: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     compared: set[str] = field(default_factory=set[str])
+    complete: bool = False
 
     @property
     def tried(self) -> int:
@@ -86,7 +88,8 @@ def search_configs(
             found.times.setdefault(key, {})[config] = None
             bench.start(key, config)
             running += 1
-        if not running:
+        found.complete = not running
+        if found.complete:
             break
         measured = bench.finished(end - clock())
         if measured is None:

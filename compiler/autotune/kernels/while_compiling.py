@@ -47,14 +47,13 @@ def tune_groups(
 
     Also says whether no kernel is left that is worth measuring.
     """
-    matches, subjects, others = tunable(groups, target)
-    seconds = limits.seconds(len(subjects))
-    if not seconds:
-        return TuningRecord(kernels=len(subjects)), not subjects
     start = perf_counter()
-    record = _tuned(driver, target, matches, subjects, others, seconds)
-    _LOG.info("%s", record)
-    return record, perf_counter() - start < seconds
+    matches, subjects, others = tunable(groups, target)
+    end = start + limits.seconds(len(subjects))
+    if (left := end - perf_counter()) <= 0:
+        return TuningRecord(kernels=len(subjects)), not subjects
+    found = _searched(driver, target, matches, subjects, others, left)
+    return _record(subjects, found), found.complete
 
 
 def tunable(
@@ -107,14 +106,14 @@ def _subject(found: TunableMatch, uses: int) -> TuningSubject:
     )
 
 
-def _tuned(
+def _searched(
     driver: Driver,
     target: GpuTarget,
     matches: Mapping[str, TunableMatch],
     subjects: Sequence[TuningSubject],
     others: float,
     seconds: float,
-) -> TuningRecord:
+) -> TuningFound:
     """Measure for some seconds; the database gets what was found, however that ends."""
     notify(TuningBegan(len(subjects), seconds))
     found, jobs = TuningFound(), len(os.sched_getaffinity(0))
@@ -137,7 +136,7 @@ def _tuned(
                 _keep(header, bench.results, chosen)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
-    return _record(subjects, found)
+    return found
 
 
 def _keep(header: Header, results: Sequence[Result], chosen: Mapping[str, Config]) -> None:

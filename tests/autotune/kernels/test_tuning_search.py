@@ -94,6 +94,14 @@ def test_the_budget_is_kept(data: Any, own: list[TuningSubject], seconds: float)
     assert bench.now <= seconds + max(MEASURE_S, COMPARE_S) + 1e-9
 
 
+def test_a_search_that_ran_out_of_time_is_not_complete():
+    own = subject("k", 1, 100.0, 200.0, 300.0)
+    truth = dict(zip(own.configs, (1000.0, 900.0, 800.0), strict=True))
+    assert not searched([own], SimulatedBench({"k": truth}), 0.12).complete
+    assert searched([own], SimulatedBench({"k": truth}), 2.0).complete
+    assert not searched([own], SimulatedBench({"k": truth}), 0.0).complete
+
+
 @given(st.data(), subjects(), st.floats(0.1, 4.0))
 def test_kernels_come_in_the_order_of_their_weight(
     data: Any, own: list[TuningSubject], seconds: float
@@ -118,6 +126,7 @@ def test_equal_times_give_equal_searches(data: Any, own: list[TuningSubject], se
 def test_with_time_every_kernel_that_weighs_is_searched(data: Any, own: list[TuningSubject]):
     bench = data.draw(benches(own))
     found = searched(own, bench, 1e4)
+    assert found.complete
     total = sum(kernel.time(found.times.get(kernel.key, {})) for kernel in own)
     for kernel in own:
         times = found.times.get(kernel.key, {})

@@ -17,6 +17,7 @@ from compiler.autotune.kernels.plan import TuningLimits
 from compiler.autotune.kernels.prepare import fused_groups
 from compiler.autotune.schedule import decision
 from compiler.autotune.timing import Timing
+from compiler.backends.gpu.memory import upload
 from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, database
@@ -139,6 +140,40 @@ def test_a_planted_bad_estimate_is_found_and_kept(
         again = tuned(driver, given, kept)
         assert again.kernels == again.tried == 0
     assert record.tried == len(cubins), "it measured again"
+
+
+def test_kernels_for_which_there_was_no_time_are_measured_the_next_time(
+    driver: RecordingDriver, cubins: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    given, cache = groups(), KernelCache(tmp_path)
+    takes(monkeypatch, lambda call: SLOW)
+    short = KernelTuner(TuningLimits.of(1e-6)).tune(driver, given, TARGET, cache)
+    assert (short.kernels, short.tried) == (2, 0)
+    assert tuned(driver, given, cache).tried > 2
+    assert tuned(driver, given, cache).kernels == 0
+
+
+def test_operands_stay_on_the_device_while_there_is_room(
+    driver: RecordingDriver, cubins: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    placed: list[int] = []
+
+    def place(on: RecordingDriver, operands: list[Any]) -> None:
+        placed.append(len(operands))
+        upload(on, operands)
+
+    monkeypatch.setattr(measure, "upload", place)
+    takes(monkeypatch, lambda call: SLOW)
+    given = groups()
+    tuned(driver, given)
+    assert len(placed) == 2
+    placed.clear()
+    monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "other"))
+    monkeypatch.setattr(measure, "PLACED_BYTES", 0)
+    free = driver.free_memory()
+    tuned(driver, given)
+    assert len(placed) > 2
+    assert driver.free_memory() == free
 
 
 def test_where_all_take_equally_long_nothing_changes(
