@@ -39,6 +39,7 @@ class SimulatedBench:
         self.running.append((self.now + self.compile_s, key, config))
 
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
+        assert seconds > 0, "it is asked for more when time is over"
         ready, key, config = min(self.running)
         if ready > self.now + seconds:
             self.now += seconds

@@ -142,3 +142,12 @@ def test_a_first_candidate_that_fails_is_replaced():
     found = searched([own], SimulatedBench({"k": truth}), 10.0)
     assert found.winners == {"k": own.configs[2]}
     assert found.pairs == {}
+
+
+def test_comparing_winners_ends_with_the_time():
+    own = [subject(f"k{number}", 1, 100.0, 100.0) for number in range(20)]
+    truth = {k.key: dict(zip(k.configs, (1000.0, 950.0), strict=True)) for k in own}
+    bench = SimulatedBench(truth, compile_s=0.0)
+    found = searched(own, bench, 0.5)
+    assert bench.now <= 0.5 + COMPARE_S
+    assert 0 < len(found.compared) == len(found.winners) < 10
