@@ -156,10 +156,14 @@ def compile(
     (default: all available). Compiling and saving need no device; the first run does. `dump_ir` is
     a directory for an IR file for each pass, and the CUDA text of every kernel.
 
-    On a GPU a search with a simulator of the device finds candidate schedules. Measuring for
-    `budget` seconds (default 5, or 0.2 for a small segment of a dynamic module), or the simulator
-    if the device is missing, chooses the schedule and the execution mode; `Module.choice` has the
-    figures. The search is bounded in steps, so that it depends on kernel times alone:
+    On a GPU a search with a simulator of the device finds candidate schedules. Measuring them for 5
+    seconds, or 0.2 for a small segment of a dynamic module, chooses the schedule and the execution
+    mode, or the simulator if the device is missing; `Module.choice` has the figures. Before that,
+    candidates of kernels that no database has are measured for 0.2 seconds each, 10 at most, and
+    go to the user's database (docs/tuning.md). With a `budget` in seconds kernels may take half of
+    it, and schedules get the rest; 0 measures nothing.
+
+    The search is bounded in steps, so that it depends on kernel times alone:
     `schedule="auto{steps=1000 seed=1}"` sets steps and seed. With an explicit pipeline only the
     mode is chosen. `profile` is a file of kernel times, to which measurements are added; with it
     and a budget of 0 nothing is measured, and the schedule depends on the model, the options and
@@ -194,6 +198,8 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     check_arguments(locals(), COMPILE)
+    from compiler.autotune.kernels.kernel_tuner import KernelTuner
+    from compiler.autotune.kernels.plan import TuningLimits
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.backends.policy import GraphPolicy
     from compiler.build import Settings, build, full_target
@@ -224,6 +230,7 @@ def compile(
             dump_ir,
             cache=KernelCache() if cache else None,
             budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
+            tuner=KernelTuner(TuningLimits.of(budget)),
             profile=profile,
             searching=searching or SearchOptions(),
             check_indices=check_indices,

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_floats
 from compiler.autotune.schedule import (
     Decision,
     Request,
     SearchOptions,
+    annotate,
     decide,
     present_device,
     scheduled,
 )
 from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
+from compiler.autotune.tuner import Tuner
 from compiler.backends.base import chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
@@ -32,7 +34,7 @@ from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
 from compiler.backends.memory import Array
 from compiler.backends.policy import GraphPolicy
-from compiler.errors import DeviceError, PipelineError
+from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import Imported, import_model
@@ -44,13 +46,18 @@ from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
 from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.ir.values import stored_as
-from compiler.kernels import KernelCache, build_control_kernels, build_kernels
+from compiler.kernels import (
+    KernelCache,
+    build_control_kernels,
+    build_kernels,
+    counted_groups,
+)
 from compiler.kernels.gpu.compilers.hip_toolchain import (
     hip_generator,
     hip_version,
     run_hip_compiler,
 )
-from compiler.kernels.texts import kernel_texts
+from compiler.kernels.texts import dump_kernels
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
@@ -61,11 +68,9 @@ from compiler.pipeline import (
     with_decisions,
     without_pass,
 )
-from compiler.progress import StepEnded, notify
-from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
-from compiler.scheduling.kernel_time import task_demand
-from compiler.scheduling.simulator import resource_demand
-from compiler.target.devices import DEFAULT_ARCHITECTURES, DeviceModel
+from compiler.progress import StepClock, StepEnded, notify
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
+from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import complete, parse_gpu, parse_target
 from compiler.verify.kernel_operands import check_operands
 
@@ -112,20 +117,6 @@ class Build:
     """The requirements of the library on its host."""
 
 
-class _Clock:
-    """The seconds of each step, in order."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
-
-    def lap(self, step: str) -> None:
-        now = perf_counter()
-        self.seconds[step] = now - self._last
-        notify(StepEnded(step, self.seconds[step]))
-        self._last = now
-
-
 @dataclass(frozen=True)
 class Settings:
     """The options of a build; see `compiler.compile`."""
@@ -139,6 +130,8 @@ class Settings:
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     budget: float = 0.0
     """Seconds for measuring on a GPU."""
+    tuner: Tuner | None = None
+    """The measuring of kernels, where there are a device and a budget."""
     profile: str | os.PathLike[str] | None = None
     """A file of kernel times, to which measurements are added."""
     searching: SearchOptions = field(default_factory=SearchOptions)
@@ -195,7 +188,8 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
         if imported.widened and way == parse_target(settings.target).byte_contractions[0]:
             built = replace(built, choice=with_floats(built.choice))
     else:
-        half = replace(settings, budget=settings.budget / (1 + len(others)))
+        tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
+        half = replace(settings, budget=settings.budget / (1 + len(others)), tuner=tuner)
         builds = {way: build_module(imported.module, imported.weights, half)}
         for other in others:
             imported = import_as(other)
@@ -243,13 +237,18 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     driver = _present(settings) if compares else None
     original = module.clone() if driver is not None else None
     prepared = _prepared(module, weights, settings)
+    budget = prepared.budget
     if driver is None or original is None or not prepared.substituted:
-        return _finished(prepared, weights, settings.budget)
-    half = settings.budget / 2
-    found = _finished(prepared, weights, half)
-    without = replace(settings, substitution=False, dump_ir=_other_dump(settings.dump_ir, ORIGINAL))
+        return _finished(prepared, weights, budget)
+    found = _finished(prepared, weights, budget / 2)
+    without = replace(
+        settings,
+        substitution=False,
+        dump_ir=_other_dump(settings.dump_ir, ORIGINAL),
+        tuner=settings.tuner and settings.tuner.after(prepared.tuning.seconds),
+    )
     try:
-        plain = _finished(_prepared(original, weights, without), weights, half)
+        plain = _finished(_prepared(original, weights, without), weights, budget / 2)
         return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
@@ -264,7 +263,14 @@ class _Prepared:
     settings: Settings
     kernels: dict[str, KernelSpec]
     runner: Runner
-    clock: _Clock
+    clock: StepClock
+    tuning: TuningRecord
+
+    @property
+    def budget(self) -> float:
+        """The seconds for measuring schedules."""
+        tuner, budget = self.settings.tuner, self.settings.budget
+        return budget if tuner is None else tuner.left(budget, self.tuning)
 
     @property
     def decided(self) -> Mapping[str, str | None]:
@@ -287,17 +293,36 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
     runner = Runner(dump, context=_context(weights, settings), weights=weights)
     set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
-    clock = _Clock()
+    clock = StepClock()
     runner.run(module, graph_passes)
     name_kernels(module, graph_passes)
     clock.lap("graph passes")
+    tuning = _tuned(module, settings)
+    if tuning.kernels:
+        clock.lap("tuning")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
     if dump is not None:
         dump_kernels(module, settings.target, dump / "kernels")
     clock.lap("kernels")
-    return _Prepared(module, settings, kernels, runner, clock)
+    return _Prepared(
+        module=module,
+        settings=settings,
+        kernels=kernels,
+        runner=runner,
+        clock=clock,
+        tuning=tuning,
+    )
+
+
+def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
+    """Measure kernels that no database has, where there are a device and a budget."""
+    driver = _present(settings) if settings.tuner is not None else None
+    if settings.tuner is None or driver is None:
+        return TuningRecord()
+    target = parse_gpu(settings.target)
+    return settings.tuner.tune(driver, counted_groups(module), target, settings.cache)
 
 
 def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) -> Build:
@@ -314,7 +339,9 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
     choice = decision.choice and replace(
-        decision.choice, pipeline=with_decisions(decision.choice.pipeline, prepared.decided)
+        decision.choice,
+        pipeline=with_decisions(decision.choice.pipeline, prepared.decided),
+        tuning=prepared.tuning if prepared.tuning.kernels else None,
     )
     built = Build(
         target=settings.target,
@@ -350,7 +377,9 @@ def _faster(driver: Driver, substituted: Build, original: Build, seconds: float)
         f"{SUBSTITUTED if other is substituted else ORIGINAL} graph": sum(other.seconds.values()),
         "comparison": perf_counter() - start,
     }
-    choice = replace(kept.choice, graphs=found.timings)
+    tunings = [b.choice.tuning for b in (substituted, original) if b.choice and b.choice.tuning]
+    tuning = sum(tunings[1:], tunings[0]) if tunings else None
+    choice = replace(kept.choice, graphs=found.timings, tuning=tuning)
     return replace(kept, choice=choice, seconds={**kept.seconds, **spent})
 
 
@@ -457,33 +486,6 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
             stacklevel=2,
         )
     return str(found)
-
-
-def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
-    """Write the CUDA text of each kernel to `NAME.cu`; raises PipelineError if that fails."""
-    try:
-        for name, text in kernel_texts(module, target):
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / f"{name}.cu").write_text(text)
-    except OSError as error:
-        raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error
-
-
-def annotate(
-    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: DeviceModel | None = None
-) -> None:
-    """Set workspaces and packings, on which schedule passes depend, on each kernel's groups.
-
-    With a device also the share of its block slots that the kernel fills.
-    """
-    for op in module.walk():
-        if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
-            kernel = kernels[op.kernel.data]
-            op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
-            op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
-            if device is not None:
-                slots = resource_demand(task_demand(kernel, 1.0, device), device)[0]
-                op.share = IntegerAttr(round(1000 * slots), i64)
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

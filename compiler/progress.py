@@ -47,6 +47,22 @@ class KernelEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TuningBegan:
+    """So many kernels that no database has are measured, for at most so many seconds."""
+
+    kernels: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateMeasured:
+    """So many candidates of kernels were measured, of those that were started."""
+
+    done: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnded:
     """A step of a compilation, such as `kernels`, has ended."""
 
@@ -62,7 +78,15 @@ class Announcement:
 
 
 ProgressEvent = (
-    PassBegan | PassEnded | KernelsBegan | KernelBegan | KernelEnded | StepEnded | Announcement
+    PassBegan
+    | PassEnded
+    | KernelsBegan
+    | KernelBegan
+    | KernelEnded
+    | TuningBegan
+    | CandidateMeasured
+    | StepEnded
+    | Announcement
 )
 Listener = Callable[[ProgressEvent], None]
 """Takes events, one at a time; they may come from other threads than the caller's."""
@@ -97,3 +121,18 @@ def kernel_progress(name: str) -> Generator[None, None, None]:
     notify(KernelBegan(name))
     yield
     notify(KernelEnded(name, perf_counter() - start))
+
+
+class StepClock:
+    """The seconds of the steps of a compilation, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, step: str) -> None:
+        """A step has ended, and the next one begins."""
+        now = perf_counter()
+        self.seconds[step] = now - self._last
+        notify(StepEnded(step, self.seconds[step]))
+        self._last = now

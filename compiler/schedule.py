@@ -224,6 +224,42 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TuningRecord:
+    """The kernels that were measured while a model compiled, as no database had them.
+
+    Of `kernels` unknown ones `improved` got another config than without measuring, by `tried`
+    candidates in `seconds`. `before` and `after` are what the improved ones take of a run, in ns.
+    """
+
+    kernels: int = 0
+    tried: int = 0
+    improved: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: "TuningRecord") -> "TuningRecord":
+        """Both together."""
+        return TuningRecord(
+            kernels=self.kernels + other.kernels,
+            tried=self.tried + other.tried,
+            improved=self.improved + other.improved,
+            before=self.before + other.before,
+            after=self.after + other.after,
+            seconds=self.seconds + other.seconds,
+        )
+
+    def __str__(self) -> str:
+        if not self.kernels:
+            return "the databases have every kernel"
+        gain = f", {self.before / 1e3:.1f} to {self.after / 1e3:.1f} us" if self.improved else ""
+        return (
+            f"{self.tried} candidates of {self.kernels} kernels that no database had, in"
+            f" {self.seconds:.1f} s: {self.improved} faster ones{gain}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleChoice:
     """The schedule and mode that a module has, and why; times in ns.
 
@@ -232,6 +268,7 @@ class ScheduleChoice:
     `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
     `graphs` are the times with substitutions and without, where both were compiled and compared,
     and `contractions` those with contractions of bytes and of floats, the one taken first.
+    `tuning` says what was measured of kernels before.
     """
 
     mode: Mode
@@ -254,6 +291,7 @@ class ScheduleChoice:
     search: SearchRecord | None = None
     graphs: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
     contractions: Mapping[str, float] = field(default_factory=dict[str, float])
+    tuning: TuningRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import compiler
 from compiler.errors import ArgumentError
 from compiler.progress import (
     Announcement,
+    CandidateMeasured,
     KernelBegan,
     KernelEnded,
     KernelsBegan,
@@ -23,6 +24,7 @@ from compiler.progress import (
     PassEnded,
     ProgressEvent,
     StepEnded,
+    TuningBegan,
     listening,
     notify,
 )
@@ -125,6 +127,31 @@ def test_lines_are_a_second_apart_and_name_the_slow_kernel():
         "flowloom: measuring schedules for 5 s",
     ]
     assert counter.slowest()[0] == ("slow", 2.3)
+
+
+TUNING: list[tuple[float, ProgressEvent]] = [
+    (6.0, TuningBegan(3, 2.0)),
+    (6.5, CandidateMeasured(4, 9)),
+]
+
+
+def test_measured_kernels_are_told_with_the_seconds_that_are_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream, counter = io.StringIO(), KernelCounter()
+    played(PlainDisplay(counter, stream, lambda: TIME[0]), counter, EVENTS[:8] + TUNING)
+    assert stream.getvalue().splitlines()[-1] == (
+        "flowloom: measuring 3 kernels that no database has, for at most 2.0 s"
+    )
+    counter = KernelCounter()
+    display = TerminalDisplay(counter, Terminal(), lambda: TIME[0])
+    played(display, counter, EVENTS[:8] + TUNING)
+    bar: Any = display
+    (task,) = bar._bar.tasks
+    assert (task.completed, task.total) == (4, 9)
+    assert task.fields["left"] == "about 2 s left"
+    played(display, counter, [(7.0, KernelsBegan(4, 0)), (8.0, KernelEnded("a", 1.0))])
+    assert task.fields["left"] == "about 3 s left"
+    display.stop()
 
 
 class Terminal(io.StringIO):

@@ -1,6 +1,7 @@
 """Times every distinct kernel of a schedule on its device (PPD, section 4.3: mini-benchmarks)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -75,19 +76,36 @@ def chain_time(
     lengths: tuple[int, int] = (CHAIN, SHORT),
 ) -> Timing:
     """Nanoseconds of one link of a chain: a long chain's graph less a short one's."""
+    with chain_sampler(driver, calls, flush, stream, lengths) as sample:
+        times = [sample() for _ in range(WARM_UP + samples)]
+    return summarize(times[WARM_UP:])
+
+
+@contextmanager
+def chain_sampler(
+    driver: Driver,
+    calls: Sequence[PreparedLaunch],
+    flush: int,
+    stream: Handle,
+    lengths: tuple[int, int],
+) -> Generator[Callable[[], float]]:
+    """A function that runs both chains once and returns the nanoseconds of one link."""
     graphs = [_chain(driver, calls, flush, length) for length in lengths]
     executables = [driver.instantiate(graph, stream) for graph in graphs]
     events = tuple(driver.create_event(timing=True) for _ in range(2))
-    times: list[float] = []
-    for _ in range(WARM_UP + samples):
+
+    def sample() -> float:
         long, short = (_elapsed(driver, executable, stream, events) for executable in executables)
-        times.append(max(0.0, long - short) / (lengths[0] - lengths[1]))
-    for event in events:
-        driver.destroy_event(event)
-    for executable, graph in zip(executables, graphs, strict=True):
-        driver.destroy_executable(executable)
-        driver.destroy_graph(graph)
-    return summarize(times[WARM_UP:])
+        return max(0.0, long - short) / (lengths[0] - lengths[1])
+
+    try:
+        yield sample
+    finally:
+        for event in events:
+            driver.destroy_event(event)
+        for executable, graph in zip(executables, graphs, strict=True):
+            driver.destroy_executable(executable)
+            driver.destroy_graph(graph)
 
 
 def _chain(driver: Driver, calls: Sequence[PreparedLaunch], flush: int, length: int) -> Handle:

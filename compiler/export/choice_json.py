@@ -4,7 +4,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar, cast
 
-from compiler.schedule import MODES, BindingChoice, Mode, ScheduleChoice, SearchRecord, Timing
+from compiler.schedule import (
+    MODES,
+    BindingChoice,
+    Mode,
+    ScheduleChoice,
+    SearchRecord,
+    Timing,
+    TuningRecord,
+)
 from compiler.verify import checked_json as read
 
 CHOICE_SOURCES = ("measured", "model")
@@ -56,6 +64,21 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
         contractions=_each(
             entry.get("contractions", {}), f"{place}.contractions", read.checked_number
         ),
+        tuning=_tuning(entry.get("tuning"), f"{place}.tuning"),
+    )
+
+
+def _tuning(value: object, place: str) -> TuningRecord | None:
+    if value is None:
+        return None
+    entry = read.as_object(value, place)
+    return TuningRecord(
+        kernels=read.natural(entry.get("kernels"), f"{place}.kernels"),
+        tried=read.natural(entry.get("tried"), f"{place}.tried"),
+        improved=read.natural(entry.get("improved"), f"{place}.improved"),
+        before=read.checked_number(entry.get("before"), f"{place}.before"),
+        after=read.checked_number(entry.get("after"), f"{place}.after"),
+        seconds=read.checked_number(entry.get("seconds"), f"{place}.seconds"),
     )
 
 

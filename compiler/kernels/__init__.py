@@ -3,7 +3,7 @@
 Importing this package does not import TVM: a model whose kernels are all cached never needs it.
 """
 
-from compiler.kernels.build import build_control_kernels, build_kernels
+from compiler.kernels.build import build_control_kernels, build_kernels, counted_groups
 from compiler.kernels.cache import CacheStatus, KernelCache
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "KernelCache",
     "build_control_kernels",
     "build_kernels",
+    "counted_groups",
 ]

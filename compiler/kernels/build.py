@@ -1,6 +1,7 @@
 """Building a module's distinct kernels: from the cache, in threads, or in worker processes."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from compiler.kernels.group import Group, extract_group
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec, Operand
-from compiler.target.target import Target, parse_gpu, parse_target
+from compiler.target.target import GpuTarget, Target, parse_gpu, parse_target
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -45,17 +46,13 @@ def build_kernels(
     groups = distinct_groups(module)
     if exact.is_gpu:
         groups = at_boundary(module, groups)
-    specs: dict[str, KernelSpec] = {}
-    name, compiler = str(exact), KERNELS_DEPEND_ON.get(exact.backend, lambda _: "")(exact)
-    if cache is not None:
-        found = {g.name: cache.load(g, name, compiler) for g in groups.values()}
-        specs = {name: spec for name, spec in found.items() if spec is not None}
+    kept = _KeptKernels(cache, exact)
+    specs = kept.load([*groups.values()])
     missing = [group for name, group in groups.items() if name not in specs]
     notify(KernelsBegan(len(missing), len(specs)))
     for group, spec in build_groups(missing, exact, jobs or os.cpu_count() or 1):
         specs[group.name] = spec
-        if cache is not None:
-            cache.store(group, name, spec, compiler)
+        kept.store(group, spec)
     if cache is not None and missing:
         cache.trim()
     work = counted_work(module)
@@ -67,6 +64,59 @@ def build_kernels(
         )
         for name, group in groups.items()
     }
+
+
+class _KeptKernels:
+    """The kernels of a target in the cache: by the present database, and by what it chooses.
+
+    A kernel is the same under another database that chooses the same config.
+    """
+
+    def __init__(self, cache: KernelCache | None, target: Target):
+        self._cache, self._target, self._name = cache, target, str(target)
+        self._compiler = KERNELS_DEPEND_ON.get(target.backend, lambda _: "")(target)
+        self._configs: dict[str, str] = {}
+
+    def load(self, groups: Sequence[Group]) -> dict[str, KernelSpec]:
+        """The kernels of groups that are there, by name."""
+        if self._cache is None:
+            return {}
+        found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
+        missing = [group for group in groups if found[group.name] is None]
+        if missing and self._target.backend == "cuda":
+            self._configs = chosen_configs(missing, parse_gpu(self._name))
+            found |= {group.name: self._again(group) for group in missing}
+        return {name: spec for name, spec in found.items() if spec is not None}
+
+    def _again(self, group: Group) -> KernelSpec | None:
+        """A group's kernel by its config, from now on by the present database, too."""
+        assert self._cache is not None
+        config = self._configs[group.name]
+        spec = self._cache.load(group, self._name, self._compiler, config)
+        if spec is not None:
+            self._cache.store(group, self._name, spec, self._compiler)
+        return spec
+
+    def store(self, group: Group, spec: KernelSpec) -> None:
+        """Keep a kernel that was built."""
+        if self._cache is None:
+            return
+        for config in {"", self._configs.get(group.name, "")}:
+            self._cache.store(group, self._name, spec, self._compiler, config)
+
+
+def chosen_configs(groups: Sequence[Group], target: GpuTarget) -> dict[str, str]:
+    """The template and config of each group by the database, as text, by kernel name."""
+    from compiler.kernels.gpu.select import best
+    from compiler.kernels.kernel import naming
+
+    found: dict[str, str] = {}
+    for group in groups:
+        with naming(group):
+            chosen = best(group, target)
+        parts = (chosen.template.name, chosen.candidate.key, chosen.config) if chosen else ()
+        found[group.name] = " ".join(["config", *map(str, parts)])
+    return found
 
 
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:
@@ -109,6 +159,14 @@ def distinct_groups(module: ModuleOp) -> dict[str, Group]:
         if isinstance(op, GroupOp) and op.kernel is not None:
             groups.setdefault(op.kernel.data, op)
     return {name: extract_group(op) for name, op in groups.items()}
+
+
+def counted_groups(module: ModuleOp) -> list[tuple[Group, int]]:
+    """One group of each kernel name, and how often a run launches it."""
+    uses = Counter(
+        op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel is not None
+    )
+    return [(group, uses[name]) for name, group in distinct_groups(module).items()]
 
 
 def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Group]:

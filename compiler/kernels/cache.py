@@ -86,25 +86,30 @@ class KernelCache:
         if self._failed:
             warn_without_cache("there is no home directory")
 
-    def load(self, group: Group, target: str, compiler: str = "") -> KernelSpec | None:
+    def load(
+        self, group: Group, target: str, compiler: str = "", config: str = ""
+    ) -> KernelSpec | None:
         """The kernel of a group by target and compiler, or None.
 
+        With a `config` the one that has it, else the one that was chosen by the present database.
         A damaged entry is warned of and counts as absent.
         """
         if self._failed:
             return None
-        path = self._path(group, target, compiler)
+        path = self._path(group, target, compiler, config)
         content = self._read(path)
         if content is None:
             return None
         spec = decode_entry(content)
         return _warn_of_damage(path) if spec is None else spec
 
-    def store(self, group: Group, target: str, spec: KernelSpec, compiler: str = "") -> None:
+    def store(
+        self, group: Group, target: str, spec: KernelSpec, compiler: str = "", config: str = ""
+    ) -> None:
         """Keep a kernel: written next to its place, then moved there in one step."""
         if self._failed:
             return
-        path = self._path(group, target, compiler)
+        path = self._path(group, target, compiler, config)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, encode_entry(spec))
@@ -180,17 +185,18 @@ class KernelCache:
     def _files(self, suffix: str) -> Iterator[Path]:
         return self.directory.glob(f"*/*{suffix}") if self.directory is not None else iter(())
 
-    def _path(self, group: Group, target: str, compiler: str) -> Path:
-        return self._place(group.content_hash(), target, f"{target} {compiler}".rstrip(), SUFFIX)
+    def _path(self, group: Group, target: str, compiler: str, config: str) -> Path:
+        built = f"{target} {compiler}".rstrip()
+        return self._place(group.content_hash(), target, built, SUFFIX, config)
 
     def _text_path(self, key: str, target: str) -> Path:
         return self._place(key, target, target, TEXTS)
 
-    def _place(self, key: str, target: str, built: str, suffix: str) -> Path:
+    def _place(self, key: str, target: str, built: str, suffix: str, config: str = "") -> Path:
         parsed = parse_target(target)
         mark = hashlib.sha256(built.encode()).hexdigest()[:8]
         folder = f"{parsed.backend}-{parsed.architecture}-{mark}"
-        version = self._version or f"{generator_version()} {_tuning(parsed)}"
+        version = self._version or f"{generator_version()} {config or _tuning(parsed)}"
         content = f"{key} {built} {version}"
         assert self.directory is not None
         return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + suffix)

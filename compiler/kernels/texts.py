@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.errors import PipelineError
 from compiler.kernels.build import at_boundary, distinct_groups
 from compiler.target.target import parse_gpu, parse_target
 
@@ -24,3 +26,13 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     write = {"cuda": generate_entries, "hip": generate}[parsed.backend]
     for name, group in at_boundary(module, distinct_groups(module)).items():
         yield name, complete_text(write(group, parse_gpu(target)).text)
+
+
+def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
+    """Write the CUDA text of each kernel to `NAME.cu`; raises PipelineError if that fails."""
+    try:
+        for name, text in kernel_texts(module, target):
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"{name}.cu").write_text(text)
+    except OSError as error:
+        raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error

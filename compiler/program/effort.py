@@ -27,4 +27,4 @@ def segment_settings(settings: Settings, operators: int, *, first: bool) -> Sett
     quick = operators <= FEW_OPERATORS or not first
     if settings.chosen or not quick or parse_target(settings.target).backend not in ("cuda", "emu"):
         return settings
-    return replace(settings, pipeline=QUICK_PIPELINE, budget=QUICK_BUDGET)
+    return replace(settings, pipeline=QUICK_PIPELINE, budget=QUICK_BUDGET, tuner=None)

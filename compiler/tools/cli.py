@@ -103,7 +103,8 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=seconds,
         metavar="SECONDS",
-        help="time to measure schedules and modes on a GPU (default: 5; 0 measures nothing)",
+        help="time to measure kernels and schedules on a GPU, half for each (default: 5 for "
+        "schedules, 0.2 for each kernel that no database has, 10 for all at most; 0: none)",
     )
     parser.add_argument(
         "--graphs",

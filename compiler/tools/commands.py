@@ -5,6 +5,7 @@ import re
 import sys
 import zipfile
 from argparse import Namespace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -16,6 +17,7 @@ import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
 from compiler.progress import Announcement, StepEnded, notify
+from compiler.schedule import TuningRecord
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
@@ -57,7 +59,14 @@ def _compiled_figures(options: Namespace, module: Any, output: Path) -> dict[str
         **({} if not isinstance(module, compiler.Module) else _schedule_size(module)),
         "seconds": dict(module.build_seconds),
         "kernel_seconds": dict(options.kernel_seconds),
+        **_tuning_figures(module),
     }
+
+
+def _tuning_figures(module: Any) -> dict[str, Any]:
+    """The record of kernels that were measured, as plain data; empty where none were."""
+    tuning = module.choice.tuning if isinstance(module, compiler.Module) and module.choice else None
+    return {} if tuning is None else {"tuning": asdict(tuning)}
 
 
 def _schedule_size(module: compiler.Module) -> dict[str, Any]:
@@ -324,6 +333,8 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
     if options.timing:
         for step, seconds in module.build_seconds.items():
             print(f"{seconds:9.3f} s  {step}", file=sys.stderr)
+        for name, figures in _tuning_figures(module).items():
+            print(f"{name}: {TuningRecord(**figures)}", file=sys.stderr)
     return module
 
 

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from compiler.progress import (
     Announcement,
+    CandidateMeasured,
     KernelBegan,
     KernelEnded,
     KernelsBegan,
@@ -17,6 +18,7 @@ from compiler.progress import (
     PassEnded,
     ProgressEvent,
     StepEnded,
+    TuningBegan,
     listening,
 )
 
@@ -44,6 +46,7 @@ class KernelCounter:
     total: int = 0
     done: int = 0
     started: float = 0.0
+    tuned_until: float | None = None
     running: dict[str, float] = field(default_factory=dict[str, float])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -52,7 +55,10 @@ class KernelCounter:
         match event:
             case KernelsBegan():
                 self.total, self.done, self.started = event.missing, 0, now
+                self.tuned_until = None
                 self.running.clear()
+            case TuningBegan():
+                self.tuned_until = now + event.seconds
             case KernelBegan():
                 self.running[event.name] = now
             case KernelEnded():
@@ -68,7 +74,9 @@ class KernelCounter:
         return min(self.running, key=lambda name: self.running[name], default="")
 
     def left(self, now: float) -> float | None:
-        """The estimated seconds that are left, after the first kernel."""
+        """The estimated seconds that are left, after the first kernel, or while some are tuned."""
+        if self.tuned_until is not None:
+            return max(0.0, self.tuned_until - now)
         if not self.done:
             return None
         return (now - self.started) / self.done * (self.total - self.done)
@@ -101,6 +109,8 @@ class PlainDisplay:
                 self._line(f"{kind} {event.name}: {event.seconds:.1f} s")
             case Announcement():
                 self._line(event.text)
+            case TuningBegan():
+                self._line(tuning_text(event))
             case _:
                 pass
 
@@ -148,6 +158,10 @@ class TerminalDisplay:
                 self._update(text, counter.total, counter.done)
             case Announcement():
                 self._update(event.text, None, 0)
+            case TuningBegan():
+                self._update(tuning_text(event), None, 0)
+            case CandidateMeasured():
+                self._update("measuring candidates of kernels", event.started, event.done)
             case StepEnded():
                 self.stop()
             case _:
@@ -167,6 +181,13 @@ class TerminalDisplay:
         if self._live:
             self._bar.stop()
             self._live = False
+
+
+def tuning_text(event: TuningBegan) -> str:
+    """The kernels that are measured, and how long."""
+    return (
+        f"measuring {event.kernels} kernels that no database has, for at most {event.seconds:.1f} s"
+    )
 
 
 @contextmanager

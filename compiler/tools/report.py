@@ -114,6 +114,7 @@ def _choice(module: Module) -> list[str]:
     lines.append(f"         pipeline {choice.pipeline}")
     lines += [f"         {_timing(timing)}  {name} graph" for name, timing in choice.graphs.items()]
     lines += _contractions(choice.contractions)
+    lines += [] if choice.tuning is None else [f"tuning   {choice.tuning}"]
     return [*lines, *_search(choice.search), *_figures(choice)]
 
 

@@ -1,18 +1,20 @@
 """Measures a bundle's candidates on a device, without TVM: warm and cold, wrong ones excluded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.results import Header, Result, ResultFile
-from compiler.autotune.profile import COLD_LENGTHS, chain_time
+from compiler.autotune.profile import COLD_LENGTHS, chain_sampler, chain_time
+from compiler.autotune.timing import Timing, time_all
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.memory import POISON, Array, numpy_dtype
@@ -39,11 +41,15 @@ processes can keep the host from launching, which looks as if the kernel took th
 RANDOM_NUMBERS = (1 << 20) + 7
 """Random numbers that operands repeat: a prime, so that no row equals another."""
 
-PLACED = 4
-"""Kernels whose operands stay on the device until those of others need the room."""
+PLACED_BYTES, PLACED_PART = 2 << 30, 0.5
+"""The most bytes of kernels' operands that stay on the device until those of others need the room,
+and the part of its free memory."""
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
+
+COMPARED_SECONDS, COMPARED_SAMPLES = 0.25, 25
+"""How long, and how often at most, candidates that are compared run in turns."""
 
 CompiledTexts = Iterator[tuple[int, bytes | str]]
 TextCompiler = Callable[[Sequence[str]], CompiledTexts]
@@ -53,6 +59,14 @@ def device_name(driver: Driver) -> str:
     """The architecture, the number of SMs and the name, which decide what is fast."""
     device = driver.device
     return f"{device.architecture}/{device.multiprocessors} {device.name}"
+
+
+class ResultSink(Protocol):
+    """Takes results, such as a file."""
+
+    def add(self, result: Result) -> None:
+        """Keep a result."""
+        ...
 
 
 @dataclass
@@ -90,7 +104,7 @@ def measure(
         report("every candidate was measured before")
         return 0
     progress = _Progress(len(wanted), report, start=clock())
-    bench = _Bench(driver, results, known)
+    bench = CandidateBench(driver, results, known)
     compiled = compile_texts([candidate.text for _, candidate in wanted])
     try:
         for number, code in compiled:
@@ -123,10 +137,13 @@ def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, Kernel
     ]
 
 
-class _Bench:
-    """The buffers of a device on which candidates run, and the outputs to compare with."""
+class CandidateBench:
+    """The buffers of a device on which candidates run, and the outputs to compare with.
 
-    def __init__(self, driver: Driver, results: ResultFile, known: set[Any]) -> None:
+    Results go to `results`, but for those of candidates that are `known`, by identity.
+    """
+
+    def __init__(self, driver: Driver, results: ResultSink, known: set[Any]) -> None:
         driver.make_current()
         self.driver, self.results, self.known = driver, results, known
         self.stream = driver.create_stream()
@@ -137,6 +154,8 @@ class _Bench:
         self.references: dict[str, Array] = {}
         self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
         self.placed: dict[str, tuple[Handle, list[int]]] = {}
+        self.room = min(PLACED_BYTES, int(PLACED_PART * driver.free_memory()))
+        self.taken: dict[str, int] = {}
         self.best: dict[str, float] = {}
         self.events = [driver.create_event(timing=True) for _ in range(2)]
         self.pinned: Pinned | None = None
@@ -154,15 +173,19 @@ class _Bench:
     def _take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
-            self._add(replace(blank, problem=code[:300]))
-            if candidate is kernel.candidates[0]:
-                self.references.setdefault(kernel.key, np.empty(0, np.uint8))
+            self._fail(kernel, candidate, replace(blank, problem=code[:300]))
             return
         try:
             self._add(self._run(kernel, candidate, code, blank))
         except DeviceError as error:
-            self._add(replace(blank, problem=f"{error}"[:300]))
+            self._fail(kernel, candidate, replace(blank, problem=f"{error}"[:300]))
             self.driver.synchronize_stream(self.stream)  # raises if the device is lost
+
+    def _fail(self, kernel: TunableKernel, candidate: KernelCandidate, result: Result) -> None:
+        """Record a failure; without the first candidate's results others are not waited for."""
+        self._add(result)
+        if candidate is kernel.candidates[0]:
+            self.references.setdefault(kernel.key, np.empty(0, np.uint8))
 
     def _add(self, result: Result) -> None:
         if result.identity not in self.known:
@@ -172,25 +195,61 @@ class _Bench:
     def _run(
         self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, blank: Result
     ) -> Result:
-        addresses, driver = self._place(kernel), self.driver
-        module, scratch = driver.load_module(code), list[int]()
-        try:
-            scratch = [reserve(driver, n, f"kernel {kernel.name!r}") for n in candidate.scratch]
-            places = [*addresses, *scratch]
-            calls = [_call(driver, module, x, places) for x in candidate.launches]
+        addresses = self._place(kernel)
+        with self._loaded(kernel, candidate, code, addresses) as calls:
             problem = self._differs(kernel, self._outputs(kernel, calls, addresses))
             return replace(blank, problem=problem) if problem else self._time(calls, blank)
+
+    @contextmanager
+    def _loaded(
+        self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, addresses: list[int]
+    ) -> Generator[list[PreparedLaunch]]:
+        """A candidate's calls on a kernel's buffers, while it is on the device."""
+        driver = self.driver
+        module, scratch = driver.load_module(code), list[int]()
+        try:
+            for nbytes in candidate.scratch:
+                scratch.append(reserve(driver, nbytes, f"kernel {kernel.name!r}"))
+            places = [*addresses, *scratch]
+            yield [_call(driver, module, x, places) for x in candidate.launches]
         finally:
             for address in scratch:
                 driver.free(address)
             driver.unload_module(module)
 
+    def compared(
+        self,
+        kernel: TunableKernel,
+        candidates: Sequence[tuple[KernelCandidate, bytes]],
+        clock: Callable[[], float] = perf_counter,
+    ) -> list[Timing]:
+        """The times of right candidates with warm caches, taken in turns so that drift hits all.
+
+        Raises DeviceError where one cannot run.
+        """
+        addresses, longest = self._place(kernel), self.best.get(kernel.key, CHAIN_NS)
+        with ExitStack() as stack:
+            runs: dict[str, Callable[[], float]] = {}
+            for number, (candidate, code) in enumerate(candidates):
+                calls = stack.enter_context(self._loaded(kernel, candidate, code, addresses))
+                chain = (0, self.stream, chain_lengths(longest))
+                sampler = chain_sampler(self.driver, calls, *chain)
+                runs[str(number)] = stack.enter_context(sampler)
+            found = time_all(
+                runs, COMPARED_SECONDS, clock, keep=tuple(runs), samples=COMPARED_SAMPLES
+            )
+        return [found[name] for name in runs]
+
     def _place(self, kernel: TunableKernel) -> list[int]:
         """The address of each buffer of a kernel, whose operands are copied there once."""
         if kernel.key not in self.placed:
-            while len(self.placed) >= PLACED:
-                self.driver.free(self.placed.pop(next(iter(self.placed)))[0])
+            needed = sum(unpacked_bytes(buffer) for buffer in (*kernel.reads, *kernel.writes))
+            while self.placed and sum(self.taken.values()) + needed > self.room:
+                oldest = next(iter(self.placed))
+                self.driver.free(self.placed.pop(oldest)[0])
+                del self.taken[oldest]
             self.placed[kernel.key] = _place(self.driver, kernel)
+            self.taken[kernel.key] = needed
         return self.placed[kernel.key][1]
 
     def _outputs(
@@ -330,8 +389,7 @@ def _random(buffer: OperandBuffer, number: int) -> Array:
 
     `number` makes the operands of a kernel differ.
     """
-    numbers = np.roll(_numbers() if "float" in buffer.dtype else _numbers() > 0, 1009 * number)
-    data = np.resize(numbers.astype(numpy_dtype(buffer.dtype)), buffer.shape)
+    data = np.resize(np.roll(_numbers_as(buffer.dtype), 1009 * number), buffer.shape)
     return as_bytes(apply_packing(data, buffer.packing))
 
 
@@ -339,6 +397,13 @@ def _random(buffer: OperandBuffer, number: int) -> Array:
 def _numbers() -> NDArray[np.float32]:
     """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
     return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
+
+
+@cache
+def _numbers_as(dtype: str) -> Array:
+    """These numbers in a type: converting them each time takes longer than measuring, too."""
+    numbers = _numbers() if "float" in dtype else _numbers() > 0
+    return numbers.astype(numpy_dtype(dtype))
 
 
 def header_of(driver: Driver, bundle: Bundle) -> Header:

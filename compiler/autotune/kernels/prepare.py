@@ -115,12 +115,20 @@ def built_groups(module: ModuleOp, target: GpuTarget, pipeline: str) -> dict[str
 
 def tunable_kernel(match: Candidate, configs: Sequence[Any], weight: float) -> TunableKernel | None:
     """A group's kernel in every config; None where there is nothing to choose."""
-    group, target = match.group, match.target
     built = [(config, match.emit(config)) for config in configs]
-    usable = [(config, kernel) for config, kernel in built if fits(kernel, target)]
+    usable = [(config, kernel) for config, kernel in built if fits(kernel, match.target)]
     if len(usable) < FEWEST:
         return None
-    packings = usable[0][1].packings or ("",) * group.inputs
+    candidates = tuple(kernel_candidate(match, config, kernel) for config, kernel in usable)
+    return kernel_of(match, usable[0][1], weight, candidates)
+
+
+def kernel_of(
+    match: Candidate, built: CudaKernel, weight: float, candidates: tuple[KernelCandidate, ...]
+) -> TunableKernel:
+    """A group's kernel with some candidates; `built` is any of them."""
+    group = match.group
+    packings = built.packings or ("",) * group.inputs
     return TunableKernel(
         key=match.key,
         name=group.name,
@@ -128,11 +136,12 @@ def tunable_kernel(match: Candidate, configs: Sequence[Any], weight: float) -> T
         weight=weight,
         reads=tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
         writes=tuple(_buffer(t) for t in group.writes),
-        candidates=tuple(_candidate(match, config, kernel) for config, kernel in usable),
+        candidates=candidates,
     )
 
 
-def _candidate(match: Candidate, config: Any, kernel: CudaKernel) -> KernelCandidate:
+def kernel_candidate(match: Candidate, config: Any, kernel: CudaKernel) -> KernelCandidate:
+    """A group's kernel with a config, as it is measured."""
     programmatic = match.target.has_pdl
     return KernelCandidate(
         config_fields(config),

@@ -1,6 +1,6 @@
 """The choice of a GPU module's schedule and execution mode: measured, else predicted by a model."""
 
-from compiler.autotune.schedule.candidates import scheduled
+from compiler.autotune.schedule.candidates import annotate, scheduled
 from compiler.autotune.schedule.decision import (
     DEFAULT_BUDGET,
     Decision,
@@ -15,6 +15,7 @@ __all__ = [
     "Decision",
     "Request",
     "SearchOptions",
+    "annotate",
     "decide",
     "present_device",
     "scheduled",

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
 from compiler.pipeline import Runner, default_pipeline, parse, split_phases, taskflow_graph
 from compiler.schedule import MODES, KernelSpec, Mode, Schedule
-from compiler.scheduling.kernel_time import control_time
+from compiler.scheduling.kernel_time import control_time, task_demand
+from compiler.scheduling.simulator import resource_demand
+from compiler.target.devices import DeviceModel
 from compiler.verify.happens_before import check_schedule
 
 ONE_STREAM = "/1/none"
@@ -137,3 +139,20 @@ def _group_time(group: dataflow.GroupOp, costs: Mapping[str, float]) -> float:
         return costs[group.kernel.data]
     bodies = [[_group_time(g, costs) for g in body.groups] for body in group.control.graphs]
     return control_time(group.control.form, bodies)
+
+
+def annotate(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: DeviceModel | None = None
+) -> None:
+    """Set workspaces and packings, on which schedule passes depend, on each kernel's groups.
+
+    With a device also the share of its block slots that the kernel fills.
+    """
+    for op in module.walk():
+        if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
+            kernel = kernels[op.kernel.data]
+            op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
+            op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+            if device is not None:
+                slots = resource_demand(task_demand(kernel, 1.0, device), device)[0]
+                op.share = IntegerAttr(round(1000 * slots), i64)

@@ -112,6 +112,8 @@ def _facts(choice: ScheduleChoice) -> list[tuple[str, str]]:
         ("kernels measured", f"{choice.measured_kernels} of {choice.kernels}"),
         ("budget", f"{choice.budget_seconds:g} s"),
     ]
+    if choice.tuning is not None:
+        facts.append(("kernels tuned", str(choice.tuning)))
     if choice.device is not None:
         facts.append(("device", str(choice.device.get("name", ""))))
     for name, timing in choice.graphs.items():

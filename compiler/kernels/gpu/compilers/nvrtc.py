@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,9 +12,24 @@ from compiler.kernels.gpu.source import headers
 from compiler.nvrtc import compile_cuda, load_nvrtc, nvrtc_version
 from compiler.target.target import GpuTarget
 
+_MADE: dict[tuple[str, str], bytes] = {}
+"""Cubins that are kept for the next one who asks, by architecture and text."""
+
+
+def keep_cubins(target: GpuTarget, cubins: Mapping[str, bytes]) -> None:
+    """Keep what was compiled already, by text, instead of what was kept before."""
+    _MADE.clear()
+    _MADE.update({(target.compiler_architecture, text): code for text, code in cubins.items()})
+
 
 def compile_cubin(text: str, target: GpuTarget) -> bytes:
-    """Compile CUDA text for an architecture; raises KernelError with the compiler's log."""
+    """Compile CUDA text for an architecture; raises KernelError with the compiler's log.
+
+    What was kept for this text is taken instead.
+    """
+    kept = _MADE.pop((target.compiler_architecture, text), None)
+    if kept is not None:
+        return kept
     if load_nvrtc() is not None:
         return compile_cuda(text, target.compiler_architecture, headers())
     nvcc = shutil.which("nvcc")

@@ -1,0 +1,1 @@
+"""Benchmarks of what happens while a model compiles."""

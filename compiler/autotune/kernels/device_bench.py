@@ -1,0 +1,165 @@
+"""Candidates of kernels on a GPU while a model compiles: threads compile, the device measures."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from time import perf_counter
+from typing import Any
+
+from compiler.autotune.kernel_times import COLD_SHARE, time_in_a_run
+from compiler.autotune.kernels.bundle import KernelCandidate, TunableKernel
+from compiler.autotune.kernels.measure import CandidateBench
+from compiler.autotune.kernels.prepare import fits, kernel_candidate, kernel_of
+from compiler.autotune.kernels.results import Result
+from compiler.autotune.timing import Timing
+from compiler.backends.gpu.driver import Driver
+from compiler.errors import DeviceError, KernelError
+from compiler.kernels.database.fields import Config, config_fields
+from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
+from compiler.kernels.gpu.select import Candidate
+from compiler.kernels.kernel import naming
+
+_LOG = logging.getLogger(__name__)
+
+PER_THREAD = 1.5
+"""Candidates under way for each thread that compiles: some wait for the device."""
+
+
+@dataclass(frozen=True)
+class TunableMatch:
+    """A kernel to tune: what computes it, and its candidates; the first is what would be built."""
+
+    match: Candidate
+    configs: Sequence[Any]
+
+    @cached_property
+    def by_fields(self) -> Mapping[Config, Any]:
+        """The candidates by the fields that databases hold."""
+        return {config_fields(config): config for config in self.configs}
+
+
+@dataclass
+class _Results:
+    """The results in memory, and those that nobody has asked for yet."""
+
+    all: list[Result] = field(default_factory=list[Result])
+    new: deque[Result] = field(default_factory=deque[Result])
+
+    def add(self, result: Result) -> None:
+        """Keep a result; say why a candidate has no time."""
+        if result.problem:
+            _LOG.info("a candidate of %s is left out: %s", result.key, result.problem)
+        self.all.append(result)
+        self.new.append(result)
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A candidate with its kernel, and later its code."""
+
+    kernel: TunableKernel
+    candidate: KernelCandidate
+
+
+class DeviceBench:
+    """A `TuningBench` on a device; close it at the end."""
+
+    def __init__(self, driver: Driver, matches: Mapping[str, TunableMatch], jobs: int) -> None:
+        self.width = max(2, round(PER_THREAD * jobs))
+        self._matches, self._results = matches, _Results()
+        self._bench = CandidateBench(driver, self._results, set())
+        self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
+        self._running: dict[Future[bytes | str], _Built] = {}
+        self._kernels: dict[str, TunableKernel] = {}
+        self._code: dict[tuple[str, Config], tuple[KernelCandidate, bytes]] = {}
+
+    @property
+    def results(self) -> list[Result]:
+        """The results in the order of time."""
+        return self._results.all
+
+    def start(self, key: str, config: Config) -> None:
+        """Write a candidate's text here, as TVM holds the interpreter's lock; compile it apart."""
+        found = self._matches[key]
+        try:
+            with naming(found.match.group):
+                built = self._written(key, found, config)
+        except KernelError as error:
+            self._results.add(Result(key, config, problem=f"{error}"[:300]))
+            return
+        text, target = built.candidate.text, found.match.target
+
+        def compiled() -> bytes | str:
+            try:
+                return compile_cubin(text, target)
+            except KernelError as error:
+                return str(error)
+
+        self._running[self._pool.submit(compiled)] = built
+
+    def _written(self, key: str, found: TunableMatch, config: Config) -> _Built:
+        """A candidate's text; KernelError where it cannot be had, or its reference could not."""
+        chosen = found.by_fields[config]
+        emitted = found.match.emit(chosen)
+        if not fits(emitted, found.match.target):
+            raise KernelError("it exceeds the device's shared memory or threads")
+        candidate = kernel_candidate(found.match, chosen, emitted)
+        if key not in self._kernels:
+            if chosen != found.configs[0]:
+                raise KernelError("there is nothing to compare it with")
+            self._kernels[key] = kernel_of(found.match, emitted, 0.0, (candidate,))
+        return _Built(self._kernels[key], candidate)
+
+    def finished(self, seconds: float) -> tuple[str, Config, float] | None:
+        """The next candidate that was measured; see `TuningBench`."""
+        end = perf_counter() + seconds
+        while not self._results.new:
+            left = max(0.0, end - perf_counter())
+            done = wait(self._running, left, FIRST_COMPLETED).done
+            if not done:
+                return None
+            for future in done:
+                self._take(self._running.pop(future), future.result())
+        result = self._results.new.popleft()
+        return result.key, result.config, time_of(result)
+
+    def _take(self, built: _Built, code: bytes | str) -> None:
+        if isinstance(code, bytes):
+            self._code[built.kernel.key, built.candidate.config] = built.candidate, code
+        self._bench.take(built.kernel, built.candidate, code)
+
+    def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
+        """The times of measured candidates, taken in turns; none where one does not run."""
+        try:
+            return self._bench.compared(
+                self._kernels[key], [self._code[key, config] for config in configs]
+            )
+        except DeviceError as error:
+            _LOG.warning("candidates of %s are not compared: %s", key, error)
+            return []
+
+    def cubins(self, chosen: Mapping[str, Config]) -> dict[str, bytes]:
+        """The code of some candidates that were compiled, by text."""
+        found = (self._code.get(item) for item in chosen.items())
+        return {candidate.text: code for candidate, code in filter(None, found)}
+
+    def close(self) -> None:
+        """Give the device's memory back; what is being compiled ends by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._bench.close()
+
+
+def time_of(result: Result) -> float:
+    """Nanoseconds of a candidate in a run: infinity for a failed one.
+
+    Those that were not timed with cold caches were far from the best, so they count as cold.
+    """
+    if result.problem or not result.warm:
+        return inf
+    if result.cold is None:
+        return (1 + COLD_SHARE) * result.warm
+    return time_in_a_run(result.warm, result.cold)

@@ -1,0 +1,66 @@
+"""The tuner that `compile` takes; it needs TVM only where kernels are to be measured."""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from compiler.autotune.kernels.plan import TuningLimits
+from compiler.backends.gpu.driver import Driver
+from compiler.kernels import KernelCache
+from compiler.kernels.group import Group
+from compiler.schedule import TuningRecord
+from compiler.target.target import GpuTarget
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KernelTuner:
+    """Measures kernels within limits, and keeps what it learns in the user's database."""
+
+    limits: TuningLimits = field(default_factory=TuningLimits)
+
+    def tune(
+        self,
+        driver: Driver,
+        groups: Iterable[tuple[Group, int]],
+        target: GpuTarget,
+        cache: KernelCache | None,
+    ) -> TuningRecord:
+        """Measure the kernels of groups that no database has, heavy ones first.
+
+        With a cache, groups of which none is worth measuring are not looked at again.
+        """
+        start, known = perf_counter(), list(groups)
+        mark = _mark(known)
+        if cache is not None and cache.load_text(mark, str(target)) is not None:
+            return TuningRecord()
+        from compiler.autotune.kernels.while_compiling import tune_groups
+
+        record, complete = tune_groups(driver, known, target, self.limits)
+        if cache is not None and complete:
+            cache.store_text(mark, str(target), "no kernel is worth measuring")
+        record = replace(record, seconds=perf_counter() - start)
+        if record.kernels:
+            _LOG.info("%s", record)
+        return record
+
+    def after(self, seconds: float) -> "KernelTuner":
+        """The tuner for another graph when some seconds were spent."""
+        return KernelTuner(self.limits.after(seconds))
+
+    def shared_by(self, count: int) -> "KernelTuner":
+        """The tuner of each of some compilations."""
+        return KernelTuner(self.limits.after(0.0, count))
+
+    def left(self, budget: float, record: TuningRecord) -> float:
+        """The seconds of a budget that are left for schedules."""
+        return self.limits.left(budget, record.seconds)
+
+
+def _mark(groups: Sequence[tuple[Group, int]]) -> str:
+    """The name under which it is kept that groups need no measuring."""
+    found = hashlib.sha256("".join(sorted(g.content_hash() for g, _ in groups)).encode())
+    return f"tuned {found.hexdigest()}"
