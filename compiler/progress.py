@@ -47,6 +47,23 @@ class KernelEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsBegan:
+    """A step of so many parts begins, of which several may be under way at once."""
+
+    step: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnded:
+    """A part of a step has ended, after so many seconds."""
+
+    step: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnded:
     """A step of a compilation, such as `kernels`, has ended."""
 
@@ -62,7 +79,15 @@ class Announcement:
 
 
 ProgressEvent = (
-    PassBegan | PassEnded | KernelsBegan | KernelBegan | KernelEnded | StepEnded | Announcement
+    PassBegan
+    | PassEnded
+    | KernelsBegan
+    | KernelBegan
+    | KernelEnded
+    | PartsBegan
+    | PartEnded
+    | StepEnded
+    | Announcement
 )
 Listener = Callable[[ProgressEvent], None]
 """Takes events, one at a time; they may come from other threads than the caller's."""

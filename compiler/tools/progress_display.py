@@ -13,6 +13,8 @@ from compiler.progress import (
     KernelBegan,
     KernelEnded,
     KernelsBegan,
+    PartEnded,
+    PartsBegan,
     PassBegan,
     PassEnded,
     ProgressEvent,
@@ -39,7 +41,7 @@ def add_json(parser: ArgumentParser) -> None:
 
 @dataclass
 class KernelCounter:
-    """The kernels of a compilation that are done and under way."""
+    """The kernels of a compilation, or a step's parts, that are done and under way."""
 
     total: int = 0
     done: int = 0
@@ -59,6 +61,10 @@ class KernelCounter:
                 self.done += 1
                 self.running.pop(event.name, None)
                 self.seconds[event.name] = event.seconds
+            case PartsBegan():
+                self.total, self.done, self.started = event.total, 0, now
+            case PartEnded():
+                self.done += 1
             case _:
                 pass
 
@@ -68,7 +74,7 @@ class KernelCounter:
         return min(self.running, key=lambda name: self.running[name], default="")
 
     def left(self, now: float) -> float | None:
-        """The estimated seconds that are left, after the first kernel."""
+        """The estimated seconds that are left, after the first kernel or part."""
         if not self.done:
             return None
         return (now - self.started) / self.done * (self.total - self.done)
@@ -76,6 +82,11 @@ class KernelCounter:
     def slowest(self) -> list[tuple[str, float]]:
         """The kernels that took longest, in seconds, the slowest first."""
         return sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
+
+
+def ended_part(event: PartEnded, counter: KernelCounter) -> str:
+    """The step, how many of its parts are done, and the one that ended last."""
+    return f"{event.step} {counter.done} of {counter.total}: {event.name}"
 
 
 class PlainDisplay:
@@ -95,6 +106,11 @@ class PlainDisplay:
                 self._line(
                     f"kernel {counter.done} of {counter.total}: {event.name},"
                     f" {event.seconds:.1f} s; about {left:.0f} s left{slow}"
+                )
+            case PartEnded() if now - self._last >= QUIET_SECONDS:
+                left = counter.left(now) or 0.0
+                self._line(
+                    f"{ended_part(event, counter)}, {event.seconds:.1f} s; about {left:.0f} s left"
                 )
             case PassEnded() | StepEnded() if event.seconds >= QUIET_SECONDS:
                 kind = "pass" if isinstance(event, PassEnded) else "step"
@@ -146,6 +162,10 @@ class TerminalDisplay:
                 number = min(counter.done + 1, counter.total)
                 text = f"kernel {number} of {counter.total}: {counter.oldest}"
                 self._update(text, counter.total, counter.done)
+            case PartsBegan():
+                self._update(event.step, event.total, 0)
+            case PartEnded():
+                self._update(ended_part(event, counter), counter.total, counter.done)
             case Announcement():
                 self._update(event.text, None, 0)
             case StepEnded():

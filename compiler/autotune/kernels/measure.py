@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
-from compiler.autotune.kernels.results import Header, Result, ResultFile
+from compiler.autotune.kernels.results import Header, Result, ResultList
 from compiler.autotune.profile import COLD_LENGTHS, chain_time
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
@@ -73,7 +73,7 @@ class _Progress:
 def measure(
     driver: Driver,
     bundle: Bundle,
-    results: ResultFile,
+    results: ResultList,
     compile_texts: TextCompiler,
     seconds: float = float("inf"),
     report: Callable[[str], None] = lambda line: None,
@@ -126,7 +126,7 @@ def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, Kernel
 class _Bench:
     """The buffers of a device on which candidates run, and the outputs to compare with."""
 
-    def __init__(self, driver: Driver, results: ResultFile, known: set[Any]) -> None:
+    def __init__(self, driver: Driver, results: ResultList, known: set[Any]) -> None:
         driver.make_current()
         self.driver, self.results, self.known = driver, results, known
         self.stream = driver.create_stream()

@@ -17,7 +17,7 @@ from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
 from compiler.autotune.kernels.measure import TextCompiler, device_name, header_of, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
-from compiler.autotune.kernels.prepare import built_groups, prepare_bundle
+from compiler.autotune.kernels.prepare import built_groups, prepare_bundle, untuned_on
 from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
@@ -29,7 +29,6 @@ from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
-from compiler.kernels.gpu.select import Candidate, Provenance
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
@@ -150,17 +149,13 @@ def _prepared(
 
 def _untuned(options: TuneOptions, arch: str, device: str) -> Bundle:
     """The kernels that the database has no times of on a device."""
-
-    def untuned(match: Candidate) -> bool:
-        return match.provenance(device) is not Provenance.TUNED
-
     return prepare_bundle(
         _named(options.models),
         options.precisions,
         arch,
         options.candidates,
         input_shapes=options.input_shapes,
-        wanted=untuned,
+        wanted=untuned_on(device),
     )
 
 
