@@ -46,7 +46,7 @@ def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 def tune_command(options: Namespace) -> int:
     """`flowloom tune MODEL|DIR...`: prepare, measure and merge; needs TVM, a GPU and NVRTC."""
-    from compiler.autotune.kernels.tune import TuneOptions, tune
+    from compiler.autotune.kernels.tune import ThisMachine, TuneOptions, tune
 
     models = [file for _, file in model_files(options.models)]
     wanted = TuneOptions(
@@ -55,23 +55,21 @@ def tune_command(options: Namespace) -> int:
         input_shapes=dict(options.input_shape),
         candidates=options.candidates,
         budget=options.budget,
-        jobs=options.jobs,
         in_context=options.in_context,
     )
-    driver = _device()
-    tune(driver, wanted, _reporter(options))
+    machine = ThisMachine(_device(), options.jobs)
+    tune(machine, wanted, _reporter(options))
     if options.json:
-        _conclude(options, "", _tuned_figures(driver, wanted))
+        _conclude(options, "", _tuned_figures(machine.header, wanted))
     return 0
 
 
-def _tuned_figures(driver: Any, wanted: Any) -> dict[str, Any]:
+def _tuned_figures(header: Any, wanted: Any) -> dict[str, Any]:
     """The database, and how many of each model's kernels it covers."""
     from compiler.autotune.kernels.coverage import coverage
-    from compiler.autotune.kernels.measure import device_name
     from compiler.kernels.database import user_file
 
-    arch, device = driver.device.architecture, device_name(driver)
+    arch, device = header.arch, header.device
     covered = {
         f"{path.name} {precision}": str(
             coverage(path, f"cuda:{arch}:{precision}", device, wanted.input_shapes)
