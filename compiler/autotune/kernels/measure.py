@@ -1,6 +1,6 @@
 """Measures a bundle's candidates on a device, without TVM: warm and cold, wrong ones excluded."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -104,6 +104,17 @@ def measure(
             close()
         bench.close()
     return progress.done
+
+
+def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:
+    """The kernels of which a candidate has no result."""
+    known = {result.identity for result in results}
+    kernels = (
+        kernel
+        for kernel in bundle.kernels
+        if any((kernel.key, c.config, kernel.version) not in known for c in kernel.candidates)
+    )
+    return replace(bundle, kernels=tuple(kernels))
 
 
 def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, KernelCandidate]]:
@@ -338,6 +349,11 @@ def _numbers() -> NDArray[np.float32]:
     return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
 
 
+def header_here(driver: Driver) -> Header:
+    """The header of what a device measures with this machine's compiler."""
+    return Header(driver.device.architecture, device_name(driver), nvrtc_version())
+
+
 def header_of(driver: Driver, bundle: Bundle) -> Header:
     """The header of this device's results of a bundle; DeviceError for another architecture."""
     if driver.device.architecture != bundle.arch:
@@ -345,4 +361,4 @@ def header_of(driver: Driver, bundle: Bundle) -> Header:
             f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"
             f" one with --arch {driver.device.architecture}"
         )
-    return Header(bundle.arch, device_name(driver), nvrtc_version())
+    return header_here(driver)

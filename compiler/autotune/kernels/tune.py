@@ -16,7 +16,7 @@ from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
-from compiler.autotune.kernels.measure import TextCompiler, device_name, measure
+from compiler.autotune.kernels.measure import TextCompiler, device_name, header_here, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.prepare import (
     any_candidate,
@@ -35,7 +35,6 @@ from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
-from compiler.nvrtc import nvrtc_version
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
@@ -58,7 +57,7 @@ class TuneOptions:
 
 
 class Machines(Protocol):
-    """What prepares candidates and measures them: this machine, or a cluster."""
+    """Those that prepare candidates and measure them: this machine, or a Ray cluster."""
 
     @property
     def header(self) -> Header:
@@ -87,8 +86,7 @@ class ThisMachine:
     @property
     def header(self) -> Header:
         """The device and the compiler."""
-        device = self.driver.device
-        return Header(device.architecture, device_name(self.driver), nvrtc_version())
+        return header_here(self.driver)
 
     def prepare(self, options: TuneOptions, untuned: bool, report: Callable[[str], None]) -> Bundle:
         """The candidates of one model after the other."""
