@@ -167,7 +167,7 @@ class RayCluster:
                 raise ClusterError(f"a worker says: {missing.group()}: {INSTALL}") from error
             raise
         except errors.RayError as error:
-            reason = str(error).splitlines()[0]
+            reason = str(error).partition(". ")[0].splitlines()[0]
             raise ClusterError(
                 f"a part of `{step}` was lost {RETRIES + 1} times ({reason}): see what `ray status`"
                 " and the logs of Ray say of its nodes"
