@@ -131,7 +131,9 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
     parser.add_argument(
-        "--timing", action="store_true", help="print the seconds of each step and slow kernel"
+        "--timing",
+        action="store_true",
+        help="print the seconds of each step and of the slowest passes and kernels",
     )
     add_quiet(parser)
     parser.add_argument(

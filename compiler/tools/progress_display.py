@@ -25,8 +25,8 @@ from compiler.progress import (
 QUIET_SECONDS = 1.0
 """Plain lines are at least this far apart, and the first comes after so long."""
 
-SLOWEST = 5
-"""The kernels that `--timing` names."""
+SLOWEST = 8
+"""The passes and kernels that `--timing` names."""
 
 
 def add_quiet(parser: ArgumentParser) -> None:
@@ -48,6 +48,7 @@ class KernelCounter:
     started: float = 0.0
     running: dict[str, float] = field(default_factory=dict[str, float])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    passes: dict[str, float] = field(default_factory=dict[str, float])
 
     def take(self, event: ProgressEvent, now: float) -> None:
         """Count an event at a time."""
@@ -61,6 +62,8 @@ class KernelCounter:
                 self.done += 1
                 self.running.pop(event.name, None)
                 self.seconds[event.name] = event.seconds
+            case PassEnded():
+                self.passes[event.name] = self.passes.get(event.name, 0.0) + event.seconds
             case PartsBegan():
                 self.total, self.done, self.started = event.total, 0, now
             case PartEnded():
@@ -80,8 +83,13 @@ class KernelCounter:
         return (now - self.started) / self.done * (self.total - self.done)
 
     def slowest(self) -> list[tuple[str, float]]:
-        """The kernels that took longest, in seconds, the slowest first."""
-        return sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
+        """The passes and kernels that took longest, in seconds, the slowest first.
+
+        A pass that ran on several graphs counts with all of its time.
+        """
+        named = [(f"pass {name}", seconds) for name, seconds in self.passes.items()]
+        named += [(f"kernel {name}", seconds) for name, seconds in self.seconds.items()]
+        return sorted(named, key=lambda item: -item[1])[:SLOWEST]
 
 
 def ended_part(event: PartEnded, counter: KernelCounter) -> str:
@@ -213,4 +221,4 @@ def shown_progress(options: Namespace) -> Generator[None, None, None]:
             display.stop()
     if getattr(options, "timing", False):
         for name, seconds in counter.slowest():
-            print(f"{seconds:9.3f} s  kernel {name}", file=sys.stderr)
+            print(f"{seconds:9.3f} s  {name}", file=sys.stderr)
