@@ -15,6 +15,7 @@ from compiler.arguments import COMPILE, LOAD, check_arguments
 from compiler.errors import (
     ArgumentError,
     ArtifactError,
+    ClusterError,
     DeviceError,
     DifferenceError,
     FlowloomError,
@@ -66,6 +67,7 @@ __all__ = [
     "DEFAULT_PIPELINE",
     "ArgumentError",
     "ArtifactError",
+    "ClusterError",
     "DeviceError",
     "DifferenceError",
     "ExecutionMode",

@@ -62,3 +62,7 @@ class ArtifactError(FlowloomError):
 
 class DifferenceError(FlowloomError):
     """A kernel computed something other than its operators say; see `compile(check=True)`."""
+
+
+class ClusterError(FlowloomError):
+    """A Ray cluster cannot be reached, has no GPU, or its nodes differ or die too often."""

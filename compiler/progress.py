@@ -63,6 +63,23 @@ class CandidateMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsBegan:
+    """A step of so many parts begins, of which several may be under way at once."""
+
+    step: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnded:
+    """A part of a step has ended, after so many seconds."""
+
+    step: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnded:
     """A step of a compilation, such as `kernels`, has ended."""
 
@@ -85,6 +102,8 @@ ProgressEvent = (
     | KernelEnded
     | TuningBegan
     | CandidateMeasured
+    | PartsBegan
+    | PartEnded
     | StepEnded
     | Announcement
 )

@@ -20,6 +20,8 @@ from compiler.progress import (
     KernelBegan,
     KernelEnded,
     KernelsBegan,
+    PartEnded,
+    PartsBegan,
     PassBegan,
     PassEnded,
     ProgressEvent,
@@ -114,6 +116,9 @@ EVENTS: list[tuple[float, ProgressEvent]] = [
     (2.5, KernelEnded("slow", 2.3)),
     (5.0, PassEnded("substitute", 2.0)),
     (5.1, Announcement("measuring schedules for 5 s")),
+    (5.2, PartsBegan("prepare", 4)),
+    (5.6, PartEnded("prepare", "a", 0.5)),
+    (9.2, PartEnded("prepare", "b", 3.9)),
 ]
 
 
@@ -125,8 +130,9 @@ def test_lines_are_a_second_apart_and_name_the_slow_kernel():
         "flowloom: kernel 2 of 4: b, 1.8 s; about 2 s left; at work on slow",
         "flowloom: pass substitute: 2.0 s",
         "flowloom: measuring schedules for 5 s",
+        "flowloom: prepare 2 of 4: b, 3.9 s; about 4 s left",
     ]
-    assert counter.slowest()[0] == ("slow", 2.3)
+    assert counter.slowest()[:2] == [("kernel slow", 2.3), ("pass substitute", 2.0)]
 
 
 TUNING: list[tuple[float, ProgressEvent]] = [
@@ -171,6 +177,9 @@ def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     bar: Any = display
     assert bar._bar.tasks[0].description == "kernel 3 of 4: slow"
     assert bar._bar.tasks[0].fields["left"] == "about 2 s left"
+    played(display, counter, EVENTS[-3:])
+    assert bar._bar.tasks[0].description == "prepare 2 of 4: b"
+    assert (bar._bar.tasks[0].completed, bar._bar.tasks[0].total) == (2, 4)
     display.show(StepEnded("kernels", 3.0))
     assert not bar._bar.live.is_started
     assert "kernel" in stream.getvalue() or "pass quick" in stream.getvalue()

@@ -76,7 +76,7 @@ WORDS = {
     r"processors?": "SM",
     r"shares of k": "split-K",
     r"wish(es)?": "ask for, set",
-    r"(?<!block )clusters?": "fused set, partition, subflow",
+    r"(?<!block )(?<!Ray )clusters?": "fused set, partition, subflow",
     r"what (lacks|follows|lays|is none)": "a noun",
     r"one an? (read|pass|row|column|channel|group|input|block|file)": "one for each",
     r"none after all": "not a",

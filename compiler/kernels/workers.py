@@ -31,6 +31,10 @@ serve()
 """A worker: Ctrl-C is for the process that started it, which ends it."""
 
 
+READY = "ready"
+"""The first message of a worker."""
+
+
 def send(stream: IO[bytes], message: object) -> None:
     """Write one message."""
     content = pickle.dumps(message)
@@ -66,11 +70,20 @@ class Worker:
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path},
             )
+        self._ready = False
+
+    def wait_until_ready(self) -> None:
+        """Return when the process has imported what it needs, or has died."""
+        if not self._ready:
+            assert self.process.stdout is not None
+            receive(self.process.stdout)
+            self._ready = True
 
     def build(self, group: Group, target: Target) -> KernelSpec:
         """Build one kernel there; raises KernelError, also when the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
+        self.wait_until_ready()
         try:
             send(self.process.stdin, (group, target))
             answer = receive(self.process.stdout)
@@ -100,6 +113,7 @@ def build_in_workers(
     def build(group: Group) -> tuple[Group, KernelSpec]:
         worker = idle.get()
         try:
+            worker.wait_until_ready()  # a kernel's time is not that of starting Python
             with kernel_progress(group.name):
                 return group, worker.build(group, target)
         finally:
@@ -124,6 +138,7 @@ def serve() -> None:
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    send(answers, READY)
     while (request := receive(requests)) is not None:
         try:
             send(answers, build_kernel(*request))

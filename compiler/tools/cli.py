@@ -132,7 +132,9 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
     parser.add_argument(
-        "--timing", action="store_true", help="print the seconds of each step and slow kernel"
+        "--timing",
+        action="store_true",
+        help="print the seconds of each step and of the slowest passes and kernels",
     )
     add_quiet(parser)
     parser.add_argument(
@@ -304,9 +306,13 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     step.add_argument(
         "--in-context",
         type=seconds,
-        default=20.0,
         metavar="SECONDS",
         help="time a model in which whole runs choose among the best few (default: 20; 0: none)",
+    )
+    step.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="prepare and measure on the Ray cluster at HOST:PORT, `auto` or `local`",
     )
     step.set_defaults(command=tuning.tune_command)
     step = steps("prepare", help="write the candidates of models to a bundle; needs no GPU")

@@ -14,6 +14,8 @@ from compiler.progress import (
     KernelBegan,
     KernelEnded,
     KernelsBegan,
+    PartEnded,
+    PartsBegan,
     PassBegan,
     PassEnded,
     ProgressEvent,
@@ -25,8 +27,8 @@ from compiler.progress import (
 QUIET_SECONDS = 1.0
 """Plain lines are at least this far apart, and the first comes after so long."""
 
-SLOWEST = 5
-"""The kernels that `--timing` names."""
+SLOWEST = 8
+"""The passes and kernels that `--timing` names."""
 
 
 def add_quiet(parser: ArgumentParser) -> None:
@@ -41,7 +43,7 @@ def add_json(parser: ArgumentParser) -> None:
 
 @dataclass
 class KernelCounter:
-    """The kernels of a compilation that are done and under way."""
+    """The kernels of a compilation, or a step's parts, that are done and under way."""
 
     total: int = 0
     done: int = 0
@@ -49,6 +51,7 @@ class KernelCounter:
     tuned_until: float | None = None
     running: dict[str, float] = field(default_factory=dict[str, float])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    passes: dict[str, float] = field(default_factory=dict[str, float])
 
     def take(self, event: ProgressEvent, now: float) -> None:
         """Count an event at a time."""
@@ -65,6 +68,12 @@ class KernelCounter:
                 self.done += 1
                 self.running.pop(event.name, None)
                 self.seconds[event.name] = event.seconds
+            case PassEnded():
+                self.passes[event.name] = self.passes.get(event.name, 0.0) + event.seconds
+            case PartsBegan():
+                self.total, self.done, self.started = event.total, 0, now
+            case PartEnded():
+                self.done += 1
             case _:
                 pass
 
@@ -74,7 +83,7 @@ class KernelCounter:
         return min(self.running, key=lambda name: self.running[name], default="")
 
     def left(self, now: float) -> float | None:
-        """The estimated seconds that are left, after the first kernel, or while some are tuned."""
+        """The estimated seconds left, after the first kernel or part, or while kernels are tuned."""
         if self.tuned_until is not None:
             return max(0.0, self.tuned_until - now)
         if not self.done:
@@ -82,8 +91,18 @@ class KernelCounter:
         return (now - self.started) / self.done * (self.total - self.done)
 
     def slowest(self) -> list[tuple[str, float]]:
-        """The kernels that took longest, in seconds, the slowest first."""
-        return sorted(self.seconds.items(), key=lambda item: -item[1])[:SLOWEST]
+        """The passes and kernels that took longest, in seconds, the slowest first.
+
+        A pass that ran on several graphs counts with all of its time.
+        """
+        named = [(f"pass {name}", seconds) for name, seconds in self.passes.items()]
+        named += [(f"kernel {name}", seconds) for name, seconds in self.seconds.items()]
+        return sorted(named, key=lambda item: -item[1])[:SLOWEST]
+
+
+def ended_part(event: PartEnded, counter: KernelCounter) -> str:
+    """The step, how many of its parts are done, and the one that ended last."""
+    return f"{event.step} {counter.done} of {counter.total}: {event.name}"
 
 
 class PlainDisplay:
@@ -103,6 +122,11 @@ class PlainDisplay:
                 self._line(
                     f"kernel {counter.done} of {counter.total}: {event.name},"
                     f" {event.seconds:.1f} s; about {left:.0f} s left{slow}"
+                )
+            case PartEnded() if now - self._last >= QUIET_SECONDS:
+                left = counter.left(now) or 0.0
+                self._line(
+                    f"{ended_part(event, counter)}, {event.seconds:.1f} s; about {left:.0f} s left"
                 )
             case PassEnded() | StepEnded() if event.seconds >= QUIET_SECONDS:
                 kind = "pass" if isinstance(event, PassEnded) else "step"
@@ -156,6 +180,10 @@ class TerminalDisplay:
                 number = min(counter.done + 1, counter.total)
                 text = f"kernel {number} of {counter.total}: {counter.oldest}"
                 self._update(text, counter.total, counter.done)
+            case PartsBegan():
+                self._update(event.step, event.total, 0)
+            case PartEnded():
+                self._update(ended_part(event, counter), counter.total, counter.done)
             case Announcement():
                 self._update(event.text, None, 0)
             case TuningBegan():
@@ -214,4 +242,4 @@ def shown_progress(options: Namespace) -> Generator[None, None, None]:
             display.stop()
     if getattr(options, "timing", False):
         for name, seconds in counter.slowest():
-            print(f"{seconds:9.3f} s  kernel {name}", file=sys.stderr)
+            print(f"{seconds:9.3f} s  {name}", file=sys.stderr)

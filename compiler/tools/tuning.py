@@ -5,11 +5,12 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from compiler.errors import ArtifactError, DeviceError, ModelError
+from compiler.errors import ArgumentError, ArtifactError, DeviceError, ModelError
 
 DEFAULT_PRECISIONS = ("tf32",)
 """The precisions to tune for by default."""
@@ -44,34 +45,52 @@ def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
         yield from ((file.name, file) for file in files)
 
 
+IN_CONTEXT_S = 20.0
+"""Seconds for each model in which whole runs choose, by default."""
+
+
 def tune_command(options: Namespace) -> int:
     """`flowloom tune MODEL|DIR...`: prepare, measure and merge; needs TVM, a GPU and NVRTC."""
-    from compiler.autotune.kernels.tune import TuneOptions, tune
+    from compiler.autotune.kernels.tune import ThisMachine, TuneOptions, tune
 
-    models = [file for _, file in model_files(options.models)]
+    if options.ray and options.in_context:
+        raise ArgumentError(
+            "--in-context runs whole models on this machine's GPU, --ray has others: leave one out"
+        )
+    in_context = IN_CONTEXT_S if options.in_context is None else options.in_context
     wanted = TuneOptions(
-        models=models,
+        models=[file for _, file in model_files(options.models)],
         precisions=options.precision or DEFAULT_PRECISIONS,
         input_shapes=dict(options.input_shape),
         candidates=options.candidates,
         budget=options.budget,
-        jobs=options.jobs,
-        in_context=options.in_context,
+        in_context=0.0 if options.ray else in_context,
     )
-    driver = _device()
-    tune(driver, wanted, _reporter(options))
-    if options.json:
-        _conclude(options, "", _tuned_figures(driver, wanted))
+    with ExitStack() as stack:
+        here = ThisMachine(_device(), options.jobs) if not options.ray else None
+        machines = here or stack.enter_context(_ray_machines(options))
+        tune(machines, wanted, _reporter(options))
+        if options.json:
+            _conclude(options, "", _tuned_figures(machines.header, wanted))
     return 0
 
 
-def _tuned_figures(driver: Any, wanted: Any) -> dict[str, Any]:
+def _ray_machines(options: Namespace) -> Any:
+    """The machines of the Ray cluster that the options name."""
+    from compiler.autotune.kernels.compiling import compile_all
+    from compiler.autotune.kernels.on_ray import ray_machines
+    from compiler.autotune.kernels.remote_measure import MeasuringTools
+    from compiler.backends.cuda import device as target
+
+    return ray_machines(options.ray, MeasuringTools(target.device, compile_all), options.jobs)
+
+
+def _tuned_figures(header: Any, wanted: Any) -> dict[str, Any]:
     """The database, and how many of each model's kernels it covers."""
     from compiler.autotune.kernels.coverage import coverage
-    from compiler.autotune.kernels.measure import device_name
     from compiler.kernels.database import user_file
 
-    arch, device = driver.device.architecture, device_name(driver)
+    arch, device = header.arch, header.device
     covered = {
         f"{path.name} {precision}": str(
             coverage(path, f"cuda:{arch}:{precision}", device, wanted.input_shapes)

@@ -87,6 +87,22 @@ class Bundle:
         return replace(self, kernels=tuple(kept))
 
 
+def shares(bundle: Bundle, most: int) -> Iterator[Bundle]:
+    """A bundle's kernels, the heaviest first, in bundles of at most some candidates.
+
+    A kernel of more is one by itself. Nothing but the bundle decides the shares.
+    """
+    kept, count = list[TunableKernel](), 0
+    for kernel in sorted(bundle.kernels, key=lambda kernel: (-kernel.weight, kernel.key)):
+        if kept and count + len(kernel.candidates) > most:
+            yield replace(bundle, kernels=tuple(kept))
+            kept, count = [], 0
+        kept.append(kernel)
+        count += len(kernel.candidates)
+    if kept:
+        yield replace(bundle, kernels=tuple(kept))
+
+
 def merge_bundles(bundles: Sequence[Bundle]) -> Bundle:
     """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
     first, kernels = bundles[0], dict[str, TunableKernel]()

@@ -1,6 +1,8 @@
 """The expected time to measure a bundle, before a device is available."""
 
-from compiler.autotune.kernels.bundle import Bundle, KernelCandidate
+from dataclasses import replace
+
+from compiler.autotune.kernels.bundle import FEWEST, Bundle, KernelCandidate
 from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
 from compiler.autotune.profile import COLD_LENGTHS
 from compiler.autotune.timing import WARM_UP
@@ -36,10 +38,34 @@ def compile_seconds(bundle: Bundle, cores: int) -> float:
     return COMPILE_S * bundle.count / cores
 
 
-def expected_duration(bundle: Bundle, cores: int = 16) -> str:
-    """Both times in words; measuring takes the longer one."""
-    device, compiling = device_seconds(bundle), compile_seconds(bundle, cores)
+def within(bundle: Bundle, seconds: float) -> Bundle:
+    """The candidates that a device should measure in some seconds, of heavy kernels first.
+
+    Unlike those that it does measure, they are the same each time.
+    """
+    kept, left = dict[str, int](), seconds
+    for kernel, candidate in bundle.in_turns():
+        left -= _seconds(candidate)
+        if left < 0:
+            break
+        kept[kernel.key] = kept.get(kernel.key, 0) + 1
+    kernels = (
+        replace(kernel, candidates=kernel.candidates[: kept[kernel.key]])
+        for kernel in bundle.kernels
+        if kept.get(kernel.key, 0) >= FEWEST
+    )
+    return replace(bundle, kernels=tuple(kernels))
+
+
+def expected_duration(bundle: Bundle, cores: int = 16, devices: int = 1) -> str:
+    """Both times in words; measuring takes the longer one.
+
+    `cores` compile for each of some `devices`.
+    """
+    device = device_seconds(bundle) / devices
+    compiling = compile_seconds(bundle, cores) / devices
+    each = "the device" if devices == 1 else f"each of {devices} devices"
     return (
         f"measuring should take {max(device, compiling):.0f} s:"
-        f" {device:.0f} s of the device, while {cores} cores compile for {compiling:.0f} s"
+        f" {device:.0f} s of {each}, while {cores} cores compile for {compiling:.0f} s"
     )

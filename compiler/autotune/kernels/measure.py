@@ -1,6 +1,6 @@
 """Measures a bundle's candidates on a device, without TVM: warm and cold, wrong ones excluded."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
-from compiler.autotune.kernels.results import Header, Result, ResultFile
+from compiler.autotune.kernels.results import Header, Result, ResultList
 from compiler.autotune.profile import COLD_LENGTHS, chain_sampler, chain_time
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
@@ -87,7 +87,7 @@ class _Progress:
 def measure(
     driver: Driver,
     bundle: Bundle,
-    results: ResultFile,
+    results: ResultList,
     compile_texts: TextCompiler,
     seconds: float = float("inf"),
     report: Callable[[str], None] = lambda line: None,
@@ -118,6 +118,17 @@ def measure(
             close()
         bench.close()
     return progress.done
+
+
+def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:
+    """The kernels of which a candidate has no result."""
+    known = {result.identity for result in results}
+    kernels = (
+        kernel
+        for kernel in bundle.kernels
+        if any((kernel.key, c.config, kernel.version) not in known for c in kernel.candidates)
+    )
+    return replace(bundle, kernels=tuple(kernels))
 
 
 def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, KernelCandidate]]:
@@ -406,6 +417,11 @@ def _numbers_as(dtype: str) -> Array:
     return numbers.astype(numpy_dtype(dtype))
 
 
+def header_here(driver: Driver) -> Header:
+    """The header of what a device measures with this machine's compiler."""
+    return Header(driver.device.architecture, device_name(driver), nvrtc_version())
+
+
 def header_of(driver: Driver, bundle: Bundle) -> Header:
     """The header of this device's results of a bundle; DeviceError for another architecture."""
     if driver.device.architecture != bundle.arch:
@@ -413,4 +429,4 @@ def header_of(driver: Driver, bundle: Bundle) -> Header:
             f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"
             f" one with --arch {driver.device.architecture}"
         )
-    return Header(bundle.arch, device_name(driver), nvrtc_version())
+    return header_here(driver)

@@ -13,6 +13,7 @@ from compiler.autotune.kernels.bundle import (
     KernelCandidate,
     OperandBuffer,
     TunableKernel,
+    merge_bundles,
 )
 from compiler.autotune.substitution import CostContext, SimulatedTimes
 from compiler.autotune.substitution.compared import compared_graphs
@@ -23,7 +24,7 @@ from compiler.kernels.build import at_boundary, distinct_groups
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import headers
-from compiler.kernels.gpu.select import Candidate, code_of, measurable
+from compiler.kernels.gpu.select import Candidate, Provenance, code_of, measurable
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
@@ -35,6 +36,14 @@ CANDIDATES = 24
 MOST_THREADS = 1024
 """Threads of a block on any device."""
 
+Wanted = Callable[[Candidate], bool]
+"""Which of what templates can compute is prepared."""
+
+
+def any_candidate(match: Candidate) -> bool:
+    """Wants every candidate."""
+    return True
+
 
 def prepare_bundle(
     models: Iterable[tuple[str, Any]],
@@ -43,22 +52,46 @@ def prepare_bundle(
     count: int = CANDIDATES,
     report: Callable[[str], None] = lambda line: None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    wanted: Callable[[Candidate], bool] = lambda match: True,
+    wanted: Wanted = any_candidate,
 ) -> Bundle:
     """The candidates of every distinct kernel with a choice of some models in some precisions.
 
     Models come by name, as `import_model` reads them; `report` gets a line for each one done.
     Of what templates can compute, only the `wanted`.
     """
-    kernels: dict[str, TunableKernel] = {}
-    targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
+    parts: list[Bundle] = []
+    targets = [f"cuda:{arch}:{precision}" for precision in precisions]
     for name, model in models:
         for target in targets:
-            for group, uses in groups_of(model, target, input_shapes):
-                _add_matches(kernels, filter(wanted, measurable(group, target)), uses, count)
-        total = sum(len(kernel.candidates) for kernel in kernels.values())
-        report(f"{name}: {len(kernels)} kernels with {total} candidates so far")
-    return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))
+            module = import_model(model, input_shapes).module
+            parts.append(prepare_part(module, target, count, wanted))
+        report(f"{name}: {progress_of(merge_bundles(parts))}")
+    return merge_bundles(parts)
+
+
+def progress_of(bundle: Bundle) -> str:
+    """How much a bundle holds that is not complete yet."""
+    return f"{len(bundle.kernels)} kernels with {bundle.count} candidates so far"
+
+
+def prepare_part(
+    module: ModuleOp, target: str, count: int, wanted: Wanted = any_candidate
+) -> Bundle:
+    """The candidates of an imported graph's distinct kernels with a choice on a target.
+
+    Merged in the order of models and precisions, such parts are what `prepare_bundle` gives.
+    """
+    machine, kernels = parse_gpu(target), dict[str, TunableKernel]()
+    for group, uses in _used_groups(module, machine):
+        _add_matches(kernels, filter(wanted, measurable(group, machine)), uses, count)
+    return Bundle(
+        machine.architecture, machine.compiler_architecture, headers(), tuple(kernels.values())
+    )
+
+
+def untuned_on(device: str) -> Wanted:
+    """Whether the database has no times of a kernel on a device."""
+    return lambda match: match.provenance(device) is not Provenance.TUNED
 
 
 def _add_matches(
@@ -80,8 +113,12 @@ def groups_of(
 
     Those are a model's graph after the default graph passes, and what it may be substituted by.
     """
+    return _used_groups(import_model(model, input_shapes).module, target)
+
+
+def _used_groups(module: ModuleOp, target: GpuTarget) -> Iterator[tuple[Group, int]]:
     groups, uses = dict[str, Group](), Counter[str]()
-    for graph in compared_graphs(import_model(model, input_shapes).module, target):
+    for graph in compared_graphs(module, target):
         groups = {**distinct_groups(graph), **groups}
         uses.update(
             op.kernel.data

@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,26 @@ class Header:
     compiler: str
 
 
-class ResultFile:
+class ResultList:
+    """The results of one device and one compiler in memory; `found` may begin with known ones."""
+
+    def __init__(self, found: Iterable[Result] = ()) -> None:
+        self.found = list(found)
+
+    def add(self, result: Result) -> None:
+        """Keep a result."""
+        self.found.append(result)
+
+
+class ResultFile(ResultList):
     """The results of one device and one compiler; `found` are those of before.
 
     Raises ArtifactError when the file belongs to others. A truncated last line is dropped.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
-        self.path, self.found = Path(path), list[Result]()
+        super().__init__()
+        self.path = Path(path)
         if self.path.exists() and self.path.stat().st_size:
             before, self.found = load_results(self.path)
             if before != header:
@@ -81,7 +94,7 @@ class ResultFile:
         """Write a result down."""
         self._file.write(json.dumps(_line(result)) + "\n")
         self._file.flush()
-        self.found.append(result)
+        super().add(result)
 
     def close(self) -> None:
         """Close the file."""

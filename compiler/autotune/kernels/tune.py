@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Protocol
 
 from compiler.autotune.kernels import bundle as bundles
 from compiler.autotune.kernels.bundle import Bundle
@@ -15,9 +16,14 @@ from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
-from compiler.autotune.kernels.measure import TextCompiler, device_name, header_of, measure
+from compiler.autotune.kernels.measure import TextCompiler, device_name, header_here, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
-from compiler.autotune.kernels.prepare import built_groups, prepare_bundle
+from compiler.autotune.kernels.prepare import (
+    any_candidate,
+    built_groups,
+    prepare_bundle,
+    untuned_on,
+)
 from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
@@ -29,7 +35,6 @@ from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
-from compiler.kernels.gpu.select import Candidate, Provenance
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
@@ -46,40 +51,97 @@ class TuneOptions:
     candidates: int = 24
     budget: float = float("inf")
     """Seconds of measuring kernels."""
+    in_context: float = 0.0
+    """Seconds for each model and precision of measuring the whole model with the best choices, on
+    this machine."""
+
+
+class Machines(Protocol):
+    """Those that prepare candidates and measure them: this machine, or a Ray cluster."""
+
+    @property
+    def header(self) -> Header:
+        """The device that measures, and the compiler of its code."""
+        ...
+
+    def prepare(self, options: TuneOptions, untuned: bool, report: Callable[[str], None]) -> Bundle:
+        """The candidates of the models: of all kernels, or of those without times on the device."""
+        ...
+
+    def measure(
+        self, bundle: Bundle, results: ResultFile, budget: float, report: Callable[[str], None]
+    ) -> float:
+        """Measure what has no result yet, for at most some seconds; how many it took."""
+        ...
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """Prepares and measures here, where the device is."""
+
+    driver: Driver
     jobs: int = 0
     """Compilers at once; 0 for one a core."""
-    in_context: float = 0.0
-    """Seconds for each model and precision of measuring the whole model with the best choices."""
+
+    @property
+    def header(self) -> Header:
+        """The device and the compiler."""
+        return header_here(self.driver)
+
+    def prepare(self, options: TuneOptions, untuned: bool, report: Callable[[str], None]) -> Bundle:
+        """The candidates of one model after the other."""
+        return prepare_bundle(
+            ((path.name, path) for path in options.models),
+            options.precisions,
+            self.header.arch,
+            options.candidates,
+            report,
+            options.input_shapes,
+            untuned_on(self.header.device) if untuned else any_candidate,
+        )
+
+    def measure(
+        self, bundle: Bundle, results: ResultFile, budget: float, report: Callable[[str], None]
+    ) -> float:
+        """Compile on all cores while the device measures."""
+        jobs, start = self.jobs or os.cpu_count() or 1, perf_counter()
+        report(
+            f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
+            f" {expected_duration(bundle, jobs)}"
+        )
+        arch, headers = bundle.compiler_arch, bundle.headers
+        compiler: TextCompiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
+        measure(self.driver, bundle, results, compiler, budget, report)
+        return perf_counter() - start
 
 
-def tune(driver: Driver, options: TuneOptions, report: Callable[[str], None]) -> None:
+def tune(machines: Machines, options: TuneOptions, report: Callable[[str], None]) -> None:
     """Tune models for a device into the user's database.
 
     Measurements are kept when a run is killed: the next one goes on after them.
     """
-    folder = user_file(driver.device.architecture).parent / LEFT_OVER
+    folder = user_file(machines.header.arch).parent / LEFT_OVER
     with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
-        _tune(driver, folder, options, report)
+        _tune(machines, folder, options, report)
 
 
 def _tune(
-    driver: Driver, folder: Path, options: TuneOptions, report: Callable[[str], None]
+    machines: Machines, folder: Path, options: TuneOptions, report: Callable[[str], None]
 ) -> None:
-    arch, start = driver.device.architecture, perf_counter()
-    bundle = _prepared(folder, options, arch, report)
-    header = header_of(driver, bundle)
-    _measure(driver, bundle, folder, header, options, options.budget, report)
+    header = machines.header
+    bundle = _prepared(machines, folder, options, report)
+    left = options.budget - _measure(machines, bundle, folder, options.budget, report)
     # by measured times, a compilation may compare other graphs than by estimates
-    left = options.budget - (perf_counter() - start)
-    if left > 0 and (rest := _untuned(options, arch, header.device)).kernels:
-        _measure(driver, rest, folder, header, options, left, report)
+    if left > 0 and (rest := machines.prepare(options, True, lambda line: None)).kernels:
+        _measure(machines, rest, folder, left, report)
     for path in options.models:
         for precision in options.precisions:
-            target, shapes = f"cuda:{arch}:{precision}", options.input_shapes
-            if options.in_context:
-                report(f"{path.name} {precision}: {_in_context(driver, path, target, options)}")
-            found = coverage(path, target, header.device, shapes)
-            report(f"{path.name} {precision}: {found}")
+            target, shapes = f"cuda:{header.arch}:{precision}", options.input_shapes
+            if options.in_context and isinstance(machines, ThisMachine):
+                found = _in_context(machines.driver, path, target, options)
+                report(f"{path.name} {precision}: {found}")
+            covered = coverage(path, target, header.device, shapes)
+            report(f"{path.name} {precision}: {covered}")
 
 
 def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -> str:
@@ -103,25 +165,17 @@ def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -
 
 
 def _measure(
-    driver: Driver,
+    machines: Machines,
     bundle: Bundle,
     folder: Path,
-    header: Header,
-    options: TuneOptions,
     budget: float,
     report: Callable[[str], None],
-) -> None:
+) -> float:
     """Measure what is missing, and merge all results into the database, however it ended."""
-    jobs = options.jobs or os.cpu_count() or 1
-    report(
-        f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
-        f" {expected_duration(bundle, jobs)}"
-    )
-    arch, headers = bundle.compiler_arch, bundle.headers
-    compiler: TextCompiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
+    header = machines.header
     results = ResultFile(folder / f"{_mark(asdict(header))}.jsonl", header)
     try:
-        measure(driver, bundle, results, compiler, budget, report)
+        return machines.measure(bundle, results, budget, report)
     finally:
         results.close()
         path = user_file(header.arch)
@@ -130,42 +184,22 @@ def _measure(
 
 
 def _prepared(
-    folder: Path, options: TuneOptions, arch: str, report: Callable[[str], None]
+    machines: Machines, folder: Path, options: TuneOptions, report: Callable[[str], None]
 ) -> Bundle:
     """The bundle of some models: as an interrupted run left it, or made now."""
     content = [hashlib.sha256(_bytes(path)).hexdigest() for path in options.models]
-    mark = _mark([content, *options.precisions, sorted(options.input_shapes.items()), arch,
+    shapes, arch = sorted(options.input_shapes.items()), machines.header.arch
+    mark = _mark([content, *options.precisions, shapes, arch,
                   options.candidates, generator_version(), simulator_version()])  # fmt: skip
     path = folder / f"{mark}.bundle"
     if path.exists():
         return bundles.load_bundle(path)
-    models, shapes = _named(options.models), options.input_shapes
-    found = prepare_bundle(models, options.precisions, arch, options.candidates, report, shapes)
+    found = machines.prepare(options, False, report)
     bundles.save_bundle(found, path)
     for old in folder.glob("*.bundle"):
         if old != path:
             old.unlink(missing_ok=True)
     return found
-
-
-def _untuned(options: TuneOptions, arch: str, device: str) -> Bundle:
-    """The kernels that the database has no times of on a device."""
-
-    def untuned(match: Candidate) -> bool:
-        return match.provenance(device) is not Provenance.TUNED
-
-    return prepare_bundle(
-        _named(options.models),
-        options.precisions,
-        arch,
-        options.candidates,
-        input_shapes=options.input_shapes,
-        wanted=untuned,
-    )
-
-
-def _named(models: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    return ((path.name, path) for path in models)
 
 
 def _bytes(path: Path) -> bytes:

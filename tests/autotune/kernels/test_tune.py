@@ -76,8 +76,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
     return driver
 
 
-def nothing(*_: object) -> None:
+def nothing(*_: object) -> float:
     """Measures no kernel."""
+    return 0.0
 
 
 def without_device() -> None:

@@ -19,7 +19,7 @@ In three dimensions every slice of the result is an image, whose sums go over sl
 besides. Rows are slices, too, where many taps of a dilated kernel fall outside the image.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -77,7 +77,7 @@ def sliced_rows(conv: Convolution) -> Convolution:
     """The convolution with its rows as slices, if many taps of dilated rows are outside."""
     if conv.depth or conv.dilations[0] == 1:
         return conv
-    rows = Depth(*(pair[0] for pair in _pairs(conv)))
+    rows = _depth(pair[0] for pair in _pairs(conv))
     if rows.live_taps > LIVE_SHARE * rows.kernel * rows.output:
         return conv
     image, kernel, strides, dilations, pads, output = (pair[1] for pair in _pairs(conv))
@@ -90,6 +90,14 @@ def sliced_rows(conv: Convolution) -> Convolution:
         pads=(0, pads),
         output=(1, output),
         depth=rows,
+    )
+
+
+def _depth(numbers: Iterable[int]) -> Depth:
+    """A depth of its numbers in order."""
+    image, kernel, stride, dilation, pad, output = numbers
+    return Depth(
+        image=image, kernel=kernel, stride=stride, dilation=dilation, pad=pad, output=output
     )
 
 
@@ -119,7 +127,7 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
         dilations=plane_of(dilations, 1),
         pads=plane_of(pads, 0),
         output=plane_of(output[2:], 1),
-        depth=Depth(*axes[0]) if rank == 3 else None,
+        depth=_depth(axes[0]) if rank == 3 else None,
     )
 
 

@@ -289,7 +289,14 @@ class Nest(ABC):
         image, group = self._split(number)
 
         def compute(chunk: Any, tile: Any, part: ChannelRun | None) -> Stmt:
-            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes, part)
+            place = Place(
+                image=image,
+                group=group,
+                chunk=firsts[1] + chunk,
+                tile=firsts[2] + tile,
+                planes=planes,
+                part=part,
+            )
             return self.compute(place, weights, source)
 
         def chunks(tile: Any, part: ChannelRun | None) -> Stmt:

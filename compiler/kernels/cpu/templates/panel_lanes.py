@@ -82,7 +82,8 @@ class PanelLanes(ImageLanes):
             base = (firsts[0] // runs[0] * blocks[1] + firsts[1] // runs[1]) * panel
 
             def chunk(unit: Any, number: Any) -> Stmt:
-                place = Place(*self._split(unit), number, 0, base)
+                image, group = self._split(unit)
+                place = Place(image=image, group=group, chunk=number, tile=0, planes=base)
                 position = unit * self.chunks + number
                 fill = self._fill_panel(position, element, workspace, base)
                 return sequence([fill, self._tiles(place, weights, workspace)])

@@ -1,0 +1,1 @@
+"""How `flowloom tune --ray` scales with the workers of a Ray cluster."""
