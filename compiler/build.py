@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -38,14 +37,11 @@ from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import Imported, import_model
-from compiler.graph.packing import apply_packing
 from compiler.graph.targets import set_target
-from compiler.graph.weights import weight_array
-from compiler.ir import dataflow, taskflow
+from compiler.ir import dataflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
 from compiler.ir.operators import BYTE_CONTRACTIONS
-from compiler.ir.values import stored_as
 from compiler.kernels import (
     KernelCache,
     build_control_kernels,
@@ -58,6 +54,7 @@ from compiler.kernels.gpu.compilers.hip_toolchain import (
     run_hip_compiler,
 )
 from compiler.kernels.texts import dump_kernels
+from compiler.packed_weights import packed_weights
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
@@ -486,17 +483,3 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
             stacklevel=2,
         )
     return str(found)
-
-
-def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The packed weights that the schedule reads, by allocation name."""
-    return {
-        op.allocation_name: np.asarray(_packed(op, weight_array(weights, op.key.data)), order="C")
-        for op in graph.walk()
-        if isinstance(op, taskflow.WeightOp)
-    }
-
-
-def _packed(weight: taskflow.WeightOp, array: Array) -> Array:
-    stored = stored_as(array, weight.result.type, weight.key.data)
-    return apply_packing(stored, weight.packing.data) if weight.packing is not None else stored

@@ -14,12 +14,13 @@ import onnx
 from numpy.typing import NDArray
 
 from compiler.autotune.schedule.candidates import scheduled
-from compiler.build import annotate, packed_weights
+from compiler.build import annotate
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import source_version
+from compiler.packed_weights import packed_weights
 from compiler.pipeline import Runner, default_pipeline, parse, split_phases
 from compiler.schedule import KernelSpec, Schedule
 from compiler.target.target import parse_target

@@ -60,11 +60,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("autotune", "backends", "backends/gpu", "passes", "pipeline"),
         *("ir", "graph", "kernels", "scheduling", "scheduling/adapter", "target"),
     },
+    "packed_weights": {"graph", "ir"},
     "build": {
         *("autotune", "autotune/schedule", "autotune/substitution"),
         *("backends", "backends/gpu", "backends/cuda", "backends/hip"),
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
-        *("kernels", "kernels/gpu", "export"),
+        *("kernels", "kernels/gpu", "export", "packed_weights"),
     },
     "program": {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu"),

@@ -83,7 +83,7 @@ class KernelCounter:
         return min(self.running, key=lambda name: self.running[name], default="")
 
     def left(self, now: float) -> float | None:
-        """The estimated seconds left, after the first kernel or part, or while kernels are tuned."""
+        """The estimated seconds left, after the first kernel or part, or while some are tuned."""
         if self.tuned_until is not None:
             return max(0.0, self.tuned_until - now)
         if not self.done:
