@@ -319,7 +319,11 @@ def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
     if settings.tuner is None or driver is None:
         return TuningRecord()
     target = parse_gpu(settings.target)
-    return settings.tuner.tune(driver, counted_groups(module), target, settings.cache)
+    try:
+        return settings.tuner.tune(driver, counted_groups(module), target, settings.cache)
+    except DeviceError as error:
+        _LOG.warning("kernels stay as estimated, as measuring them failed: %s", error)
+        return TuningRecord()
 
 
 def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) -> Build:

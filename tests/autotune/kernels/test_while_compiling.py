@@ -18,6 +18,7 @@ from compiler.autotune.kernels.prepare import fused_groups
 from compiler.autotune.schedule import decision
 from compiler.autotune.timing import Timing
 from compiler.backends.gpu.memory import upload
+from compiler.errors import DeviceError
 from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, database
@@ -361,3 +362,19 @@ def test_the_record_is_kept_in_a_manifest():
     assert record + record == replace(
         record, kernels=6, tried=24, improved=2, before=1e4, after=2e3, seconds=5.0
     )
+
+
+@needs_nvrtc
+def test_a_device_on_which_nothing_can_be_measured_leaves_the_estimates(
+    present: RecordingDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(*_: object, **__: object) -> None:
+        raise DeviceError("the device is lost")
+
+    monkeypatch.setattr(KernelTuner, "tune", fail)
+    model = network().SerializeToString()
+    module = compiler.compile(model, target="cuda", arch="sm_90", cache=False, budget=0.5)
+    assert module.kernels
+    assert module.choice is not None
+    assert module.choice.tuning is None
+    assert "kernels stay as estimated, as measuring them failed: the device is lost" in caplog.text
