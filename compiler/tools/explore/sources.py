@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from compiler.errors import FlowloomError
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
-from compiler.target.target import CpuTarget, Target
+from compiler.target.target import Target, parse_cpu
 from compiler.tools.sass import sass_of
 
 LISTED = 32
@@ -50,10 +50,10 @@ def _texts(
         return
     if kernel.language == "cuda":
         yield "SASS", _text(lambda: sass_of(kernel.code))
-    if group is not None and isinstance(target, CpuTarget):
+    if group is not None and target.backend == "cpu":
         from compiler.kernels.listing import cpu_listing
 
-        found = cpu_listing(group, target)
+        found = cpu_listing(group, parse_cpu(str(target)))
         if found is not None:
             yield "schedule", found.program
             yield "LLVM", found.llvm

@@ -204,4 +204,5 @@ def test_contractions_are_those_of_the_operator_table():
     from compiler.ir.operators import KINDS, Kind
 
     known = {name for name, kind in KINDS.items() if kind is Kind.CONTRACTION}
-    assert known - set(CONTRACTIONS) == {"Einsum", "ConvInteger", "MatMulInteger", "MatMulNBits"}
+    others = {"ConvFloat8", "ConvInteger", "Einsum", "MatMulFloat8", "MatMulInteger", "MatMulNBits"}
+    assert known - set(CONTRACTIONS) == others
