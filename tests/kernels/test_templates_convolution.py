@@ -173,6 +173,9 @@ SPECIAL = {
     "dilated rows, strided": Case(
         2, 2, 3, 5, (15, 20), (5, 3), (2, 1), (6, 2), (12, 2) * 2, prologue=True
     ),
+    "dilated rows of one column": Case(
+        1, 1, 8, 9, (17, 16), (3, 1), (1, 1), (12, 1), (12, 0) * 2, residual=True
+    ),
     "129 taps in a row": Case(1, 4, 2, 2, (300,), (129,), (1,), (1,), (64, 64)),
     "taps in a row by stride and dilation": Case(
         1, 1, 2, 3, (2, 900), (1, 200), (1, 3), (1, 2), (0, 5, 0, 7)
@@ -193,6 +196,7 @@ BEYOND_THE_CACHE = {
     "groups and slices": Case(
         2, 2, 40, 48, (3, 4, 10), (3, 3, 3), (1,) * 3, (1,) * 3, (1,) * 6, residual=True
     ),
+    "fewer passes than fit": Case(1, 1, 340, 40, (3, 5), (3, 3), (1, 1), (1, 1), (1,) * 4),
     "a last pass of fewer channels": Case(1, 1, 67, 40, (5, 5), (5, 5), (1, 1), (1, 1), (2,) * 4),
 }
 

@@ -10,9 +10,9 @@ from compiler.graph.weights import Array
 def live_taps(
     image: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]
 ) -> range | None:
-    """The taps from the first to the last that read the image; None for an empty result.
+    """The taps from the first to the last that read the image; None if all must stay.
 
-    Those before and after can be cropped with the padding that they read, if there is as much.
+    Those before and after are cropped with the padding that they read: there must be as much.
     """
     output = (image + sum(pads) - (kernel - 1) * dilation - 1) // stride + 1
     if output < 1:

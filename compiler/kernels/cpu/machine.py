@@ -80,7 +80,8 @@ def second_cache_bytes(target: CpuTarget) -> int:
     """The bytes of a core's second-level cache."""
     ours = named_target(target).mcpu == llvm.get_host_cpu_name()
     named = os.sysconf_names.get("SC_LEVEL2_CACHE_SIZE")
-    return (ours and named and os.sysconf(named)) or TYPICAL_CACHE
+    found = os.sysconf(named) if ours and named else 0
+    return found if found > 0 else TYPICAL_CACHE
 
 
 _PROBE = """

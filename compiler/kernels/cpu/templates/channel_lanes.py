@@ -54,9 +54,11 @@ class ChannelLanes(Nest):
 
     @property
     def passes(self) -> int:
-        fits = self.chunks == 1 or not self.tiles_first
-        most = self.conv.channels // LEAST_CHANNELS
-        return 1 if fits else max(1, min(most, ceil_div(self._panel_bytes, self._room)))
+        if not self.tiles_first:
+            return 1
+        most = max(1, self.conv.channels // LEAST_CHANNELS)
+        run = ceil_div(self.conv.channels, min(most, ceil_div(self._panel_bytes, self._room)))
+        return ceil_div(self.conv.channels, run)
 
     @property
     def tiles_first(self) -> bool:

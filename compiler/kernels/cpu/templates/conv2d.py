@@ -177,7 +177,7 @@ def choose_nest(
 
     `cache` is the bytes of a core's second-level cache.
     """
-    flat = conv.pointwise and around.flat
+    flat = is_flat(conv, around)
     line = prod(conv.output) if flat else conv.output[1]
     channels, channel_slots = channel_tile(conv, registers, line, operands.stores)
     image = image_nest(conv, around, registers, operands)
@@ -197,13 +197,19 @@ def choose_nest(
     )
 
 
+def is_flat(conv: Convolution, around: FusionContext) -> bool:
+    """Whether chunks are runs of an image's positions; slices that are rows have none."""
+    slices_are_rows = conv.depth is not None and around.spatial == 2
+    return conv.pointwise and around.flat and not slices_are_rows
+
+
 def image_nest(
     conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
 ) -> Nest | None:
     """Lanes along the image; None if it is smaller than a vector."""
     few = conv.images * conv.groups < LOCAL_UNITS
     panels = operands.panels and conv.kernel == (1, 1) and around.flat and few
-    flat = panels or (conv.pointwise and around.flat)
+    flat = panels or is_flat(conv, around)
     if flat and not panels and prod(conv.output) < registers.lanes:
         return None
     tile, slots = (

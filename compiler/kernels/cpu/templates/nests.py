@@ -319,7 +319,7 @@ class Nest(ABC):
         def one(number: Any) -> Stmt:
             return body(ChannelRun(number, number * run, run_length(number, run, channels), sums))
 
-        return loop_over("pass", ceil_div(channels, run), one)
+        return loop_over("pass", self.passes, one)
 
     def _reduce(
         self, place: Place, tile: RegisterTile, tap: Callable[[Summand, Any, Column], Stmt]
