@@ -2,8 +2,12 @@
 
     python benchmarks/gpu_peers.py --json peers.json [--models resnet50 unet | --field]
         [--batch 1 16] [--precision tf32 fp16]
-        [--contenders eager graph opara compile max-autotune ours-1 ours]
+        [--contenders eager graph opara compile max-autotune ours-1 ours default]
         [--prepare 6] [--limit-seconds 540]
+
+`default` is what `compile` gives without options: it measures kernels that no database has and
+schedules, so give it a new FLOWLOOM_CACHE and FLOWLOOM_TUNING to see what a stranger gets. `ours`
+measures nothing and is the fastest of the streams and modes asked for.
 
 Needs torch, timm, torchvision, transformers and a CUDA device. `--field` measures the networks of
 `examples/field` instead of the zoo; `field:NAME` is one of them. Contenders of one row live in one
@@ -61,7 +65,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--field", action="store_true", help="the networks of examples/field")
-    usual = [name for name in results.COLUMNS if name != "max-autotune"]
+    usual = [name for name in results.COLUMNS if name not in ("max-autotune", "default")]
     parser.add_argument("--contenders", nargs="+", choices=tuple(results.COLUMNS), default=usual)
     parser.add_argument("--precision", nargs="+", choices=("tf32", "fp16"), default=["tf32"])
     parser.add_argument("--batch", nargs="+", type=int, default=[1])
@@ -182,7 +186,7 @@ def check_machine() -> None:
 
 def check_files(options: argparse.Namespace) -> None:
     """Say where ours has no ONNX file of a model at a batch size; exit where it has none at all."""
-    if options.weights == "torch" or not any(c.startswith("ours") for c in options.contenders):
+    if options.weights == "torch" or not any(c in results.OURS for c in options.contenders):
         return
     for batch in (size for size in options.batch if size != 1):
         missing = [m for m in options.models if not exported_file(m, batch, options.exported)]

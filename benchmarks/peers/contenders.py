@@ -24,7 +24,7 @@ class Contender:
     """Something that runs the model: `queue` starts one run on PyTorch's current stream.
 
     `outputs` gives the last run's outputs, in the model's order, once it has ended; `close`
-    releases its memory. `keep` holds what a captured graph reads.
+    releases its memory. `keep` holds what a captured graph reads; `module` is ours, compiled.
     """
 
     queue: Callable[[], Any]
@@ -32,6 +32,7 @@ class Contender:
     facts: dict[str, Any] = field(default_factory=dict)
     close: Callable[[], Any] = lambda: None
     keep: object = None
+    module: Any = None
 
 
 class OutOfTime(BaseException):

@@ -35,9 +35,19 @@ def compile_for(model: onnx.ModelProto, precision: str, streams: int) -> Module:
     return compiler.compile(model, target="cuda", precision=precision, pipeline=pipeline, budget=0)
 
 
-def contender(module: Module, inputs: Arrays, mode: str, stream: torch.cuda.Stream) -> Contender:
-    """A module in one mode, its inputs in its own buffers; runs are queued on PyTorch's stream."""
-    executor: Any = module.executor(mode=mode)
+def compile_by_default(model: onnx.ModelProto, precision: str) -> Module:
+    """Compile as a user does who gives no option: kernels and schedules are measured."""
+    return compiler.compile(model, target="cuda", precision=precision)
+
+
+def contender(
+    module: Module, inputs: Arrays, stream: torch.cuda.Stream, **options: Any
+) -> Contender:
+    """A module with its inputs in its own buffers; runs are queued on PyTorch's stream.
+
+    `options` are those of an executor, such as its mode.
+    """
+    executor: Any = module.executor(**options)
     given, taken = executor.in_place("input"), executor.in_place("output")
     for name, array in given.items():
         upload(device(), [(array.address, as_bytes(np.ascontiguousarray(inputs[name])))])
@@ -49,7 +59,7 @@ def contender(module: Module, inputs: Arrays, mode: str, stream: torch.cuda.Stre
         stream.synchronize()
         return [array.numpy() for array in taken.values()]
 
-    return Contender(queue, outputs, close=executor.close)
+    return Contender(queue, outputs, close=executor.close, module=module)
 
 
 def fastest(
@@ -63,7 +73,7 @@ def fastest(
     figures: dict[tuple[int, str], float] = {}
     for streams, module in modules.items():
         for mode in modes:
-            candidate = contender(module, inputs, mode, stream)
+            candidate = contender(module, inputs, stream, mode=mode)
             clock = clock_of(candidate)
             samples = [clock() for _ in range(5 + TRIALS)][5:]
             figures[streams, mode] = median(samples)

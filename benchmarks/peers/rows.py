@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import onnx
 import torch
 import torch._inductor.config
 
@@ -15,6 +16,7 @@ from benchmarks.peers import contenders, ours, results
 from benchmarks.peers.case import Case, build, relative_error
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.timing import take_turns
+from compiler.module import Module
 
 BOUNDS = {"tf32": 1e-2, "fp16": 3e-2}
 """Largest error of an output against its reference, relative in the Euclidean norm."""
@@ -30,7 +32,8 @@ class Row:
     stream: torch.cuda.Stream
     ready: dict[str, Contender] = field(default_factory=dict)
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
-    modules: dict[int, Any] = field(default_factory=dict)
+    modules: dict[int, Module] = field(default_factory=dict)
+    compiled: list[Module] = field(default_factory=list)
 
     def attempt(self, name: str, action: Callable[[], Any]) -> Any:
         """The action's result, or None after noting its failure as the contender's."""
@@ -57,7 +60,7 @@ class Row:
         """Release what the contenders hold."""
         for contender in self.ready.values():
             contender.close()
-        for module in self.modules.values():
+        for module in (*self.modules.values(), *self.compiled):
             module.close()
 
 
@@ -138,27 +141,39 @@ def _add(row: Row, name: str, make: Callable[[], Contender]) -> None:
 
 
 def _own(row: Row, name: str) -> Contender:
-    """Our contender of that name: one stream in a graph, or the fastest of all that is tried."""
+    """Our contender of that name: as `compile` gives it by default, one stream in a graph, or the
+    fastest of all that is tried."""
     case, options = row.case, row.options
     if case.model is None:
         raise FileNotFoundError(
             "no ONNX file of this batch: python -m examples.zoo.export --batch BATCH "
             f"--output FOLDER/BATCH {case.name}, then --exported FOLDER"
         )
+    if name == "default":
+        return _by_default(row, case.model)
     for streams in (1,) if name == "ours-1" else options.streams:
         if streams not in row.modules:
             row.modules[streams] = ours.compile_for(case.model, row.precision, streams)
     if name == "ours-1":
-        return ours.contender(row.modules[1], case.named_inputs, "graph", row.stream)
+        return ours.contender(row.modules[1], case.named_inputs, row.stream, mode="graph")
     modules = {streams: row.modules[streams] for streams in options.streams}
 
     def clock_of(candidate: Contender) -> Callable[[], float]:
         return contenders.clocks(candidate.queue, row.stream)["device"]
 
     best, figures = ours.fastest(modules, options.modes, case.named_inputs, row.stream, clock_of)
-    chosen = ours.contender(modules[best[0]], case.named_inputs, best[1], row.stream)
+    chosen = ours.contender(modules[best[0]], case.named_inputs, row.stream, mode=best[1])
     chosen.facts.update(streams=best[0], mode=best[1], tried_us=figures)
     return chosen
+
+
+def _by_default(row: Row, model: onnx.ModelProto) -> Contender:
+    """What `compile` gives without options, and what it says of its tuning."""
+    module = ours.compile_by_default(model, row.precision)
+    row.compiled.append(module)
+    made = ours.contender(module, row.case.named_inputs, row.stream)
+    made.facts.update(tuning=str(module.choice.tuning) if module.choice else "")
+    return made
 
 
 def _check(row: Row, name: str) -> None:
@@ -188,8 +203,7 @@ def _look_inside(row: Row) -> None:
             try:
                 contender.facts.update(contenders.kernels_of(contender.queue))
                 if name not in contenders.CONTENDERS:
-                    module = row.modules[contender.facts.get("streams", 1)]
-                    contender.facts.update(ours.structure(module))
+                    contender.facts.update(ours.structure(contender.module))
             except Exception as error:
                 traceback.print_exc()
                 contender.facts["not inspected"] = f"{type(error).__name__}: {str(error)[:300]}"
