@@ -11,6 +11,7 @@ pytest.importorskip("tvm", reason="models are compiled")
 
 import compiler  # noqa: E402
 from tests.interop.test_torch import Counting, compiled  # noqa: E402
+from tests.test_interfaces_page import register  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda_device")]
 
@@ -113,6 +114,7 @@ def test_what_the_host_computes_comes_back_to_the_device():
 
 def test_torch_compile_runs_on_the_device():
     model, x = convolutions(), torch.randn(2, 3, 32, 32, device="cuda")
+    register()
     options = {"fallback": False, **EXACT}
     faster = torch.compile(model, backend="flowloom", options=options)
     for step in range(3):
