@@ -1,4 +1,7 @@
-"""Refuses to start where a program that must be there is missing; chooses the search's seed."""
+"""Refuses to start where a program that must be there is missing; chooses the search's seed.
+
+The device of tests marked `gpu` is a fixture here.
+"""
 
 import os
 import secrets
@@ -6,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from compiler.backends.cuda.device import device
+from compiler.backends.cuda.driver import CudaDriver
+from compiler.errors import DeviceError
 from tests.tools import missing, required
 
 FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
@@ -31,3 +37,12 @@ def pytest_sessionstart() -> None:
     lacking = missing(required())
     if lacking:
         pytest.exit("FLOWLOOM_REQUIRED_TOOLS: " + "; ".join(lacking), returncode=3)
+
+
+@pytest.fixture(scope="session")
+def cuda_device() -> CudaDriver:
+    """The CUDA device; a test that needs it is skipped without one."""
+    try:
+        return device()
+    except DeviceError as error:
+        pytest.skip(str(error))

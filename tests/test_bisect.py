@@ -26,7 +26,11 @@ from compiler.tools.cli import main
 from compiler.tools.reference import Refusal
 from tests.tools import needs
 
-TARGETS = ["cpu", pytest.param("emu", marks=needs("g++"))]
+TARGETS = [
+    "cpu",
+    pytest.param("emu", marks=needs("g++")),
+    pytest.param("cuda", marks=pytest.mark.gpu),
+]
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
 main (float[4,8] x) => (float[4,8] y) {
@@ -88,6 +92,22 @@ class DropWaits(SchedulePass):
 '''
 
 
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    """Each target that runs here."""
+    if request.param == "cuda":
+        request.getfixturevalue("cuda_device")
+    return request.param
+
+
+@pytest.fixture(params=TARGETS[1:])
+def gpu_target(request: pytest.FixtureRequest) -> str:
+    """Each GPU that runs here, which may be an emulated one."""
+    if request.param == "cuda":
+        request.getfixturevalue("cuda_device")
+    return request.param
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """Two branches that meet twice."""
@@ -115,6 +135,11 @@ def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOWERINGS, "Tanh", wrong)
 
 
+def unmeasured(target: str) -> list[str]:
+    """The option by which a GPU measures nothing while it compiles."""
+    return ["--budget", "0"] if target == "cuda" else []
+
+
 def bisected(
     capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, status: int = 1
 ) -> dict[str, Any]:
@@ -123,7 +148,6 @@ def bisected(
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 def test_nothing_is_found_in_a_right_compilation(
     model: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -134,13 +158,12 @@ def test_nothing_is_found_in_a_right_compilation(
     assert not (tmp_path / "repro.onnx").exists()
 
 
-@pytest.mark.parametrize("target", TARGETS)
 def test_a_wrong_pass_is_named_and_reduced_to_its_operator(
     model: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "own.py").write_text(OWN_PASS)
     own = ["--pass", f"{tmp_path / 'own.py'}:Own", "--target", target]
-    options = [*own, "--pipeline", f"own, {PIPELINE}"]
+    options = [*own, *unmeasured(target), "--pipeline", f"own, {PIPELINE}"]
     story = bisected(capsys, tmp_path, str(model), *options)
     assert (story["finding"]["cause"], story["finding"]["name"]) == ("pass", "own")
     assert story["finding"]["nodes"] == ["node_c"]
@@ -153,12 +176,11 @@ def test_a_wrong_pass_is_named_and_reduced_to_its_operator(
     assert story["repro"]["command"].startswith(f"flowloom bisect {repro} --inputs")
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.usefixtures("wrong_tanh")
 def test_a_wrong_kernel_is_named_and_reduced_to_its_operator(
     model: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    options = ["--target", target, "--no-cache", "--pipeline", PIPELINE]
+    options = ["--target", target, *unmeasured(target), "--no-cache", "--pipeline", PIPELINE]
     story = bisected(capsys, tmp_path, str(model), *options)
     assert story["finding"]["cause"] == "kernel"
     assert story["finding"]["operators"] == ["Tanh"]
@@ -166,12 +188,12 @@ def test_a_wrong_kernel_is_named_and_reduced_to_its_operator(
     assert story["repro"]["nodes"] == ["Tanh"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
 def test_a_missing_wait_is_found_by_the_verifier(
     model: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "own.py").write_text(DROP_WAITS)
-    options = ["--pass", f"{tmp_path / 'own.py'}:DropWaits", "--target", target]
+    own = ["--pass", f"{tmp_path / 'own.py'}:DropWaits"]
+    options = [*own, "--target", target, *unmeasured(target)]
     story = bisected(
         capsys, tmp_path, str(model), *options, "--pipeline", f"{PIPELINE}, drop-waits"
     )
@@ -183,9 +205,8 @@ def test_a_missing_wait_is_found_by_the_verifier(
     assert len(story["repro"]["nodes"]) == 3
 
 
-@needs("g++")
 def test_a_missing_wait_that_the_verifier_overlooks_is_found_by_runs(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu_target: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def accept(schedule: Schedule) -> None:
         del schedule
@@ -194,9 +215,10 @@ def test_a_missing_wait_that_the_verifier_overlooks_is_found_by_runs(
     monkeypatch.setattr("compiler.tools.bisect.search.check_schedule", accept)
     (tmp_path / "own.py").write_text(DROP_WAITS)
     arguments = {
-        "target": "emu",
+        "target": gpu_target,
         "pipeline": f"{PIPELINE}, drop-waits",
         "passes": [f"{tmp_path / 'own.py'}:DropWaits"],
+        "budget": 0,
     }
     found = search_cause(Question(str(model), None, arguments)).finding
     assert found is not None
@@ -238,10 +260,10 @@ def test_the_interpreter_can_be_the_reference(model: Path):
     assert search_cause(question).finding is None
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.usefixtures("wrong_tanh")
 def test_a_checked_run_raises_at_the_wrong_kernel(model: Path, target: str):
-    module = compiler.compile(str(model), target=target, pipeline=PIPELINE, cache=False, check=True)
+    options: dict[str, Any] = {"pipeline": PIPELINE, "cache": False, "check": True}
+    module = compiler.compile(str(model), target=target, budget=0, **options)
     with pytest.raises(
         DifferenceError, match=r"task \d+, kernel 'Tanh_.*\(Tanh, nodes node_c\)"
     ) as e:
@@ -249,11 +271,10 @@ def test_a_checked_run_raises_at_the_wrong_kernel(model: Path, target: str):
     assert "relative error 1 (bound 0.0001)" in str(e.value)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 def test_a_checked_run_gives_the_outputs_of_a_run(model: Path, target: str, tmp_path: Path):
     x = {"x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)}
-    checked = compiler.compile(str(model), target=target, check=True)
-    plain = compiler.compile(str(model), target=target).run(x)["y"]
+    checked = compiler.compile(str(model), target=target, budget=0, check=True)
+    plain = compiler.compile(str(model), target=target, budget=0).run(x)["y"]
     assert np.array_equal(checked.run(x)["y"], plain)
     checked.save(tmp_path / "saved")
     assert np.array_equal(compiler.load(tmp_path / "saved").run(x)["y"], plain)

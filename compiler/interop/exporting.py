@@ -62,13 +62,15 @@ class ExportedFunction:
         device = next((t.device for t in tensors if t.device.type != "cpu"), None)
         if device is None or parse_target(self.module.target).backend == "hip":
             return list(self.module.run(feed).values())
+        stream = torch.cuda.current_stream(device)
         if not isinstance(self.module, Module):
-            return list(self.module.run(feed, outputs="device").values())
+            stream.synchronize()  # a program follows the default stream alone
+            found = self.module.run(feed, outputs="device").values()
+            return [as_tensor(value).to(device) for value in found]
         outputs = {
             spec.name: torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device=device)
             for spec in self.module.outputs
         }
-        stream = torch.cuda.current_stream(device)
         return list(self.module.run(feed, outputs=outputs, stream=stream).values())
 
 

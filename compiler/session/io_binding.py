@@ -120,9 +120,9 @@ class IOBinding:
     def _placed(self, name: str, result: Any, device: str) -> OrtValue:
         target = self.targets[name]
         if isinstance(target, str):
-            on_host = target == "cpu" and not isinstance(result, np.ndarray | list)
             value = wrapped(result, device)
-            return OrtValue(value.numpy()) if on_host and value.is_tensor() else value
+            moved = value.is_tensor() and (value.device_name() == "cpu") != (target == "cpu")
+            return OrtValue.ortvalue_from_numpy(value.numpy(), target) if moved else value
         if result is not target.value:
             _copy(name, wrapped(result, device), target)
         return target

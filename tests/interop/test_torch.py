@@ -2,7 +2,7 @@
 
 import logging
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,14 @@ def same(found: Any, expected: Any) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-def compiled(function: Any, **options: Any) -> tuple[Any, list[CompiledGraph]]:
+def compiled(
+    function: Any, given: Mapping[str, Any] | None = None, **options: Any
+) -> tuple[Any, list[CompiledGraph]]:
     """A function compiled by the backend, which may not fall back, and its graphs so far."""
     graphs: list[CompiledGraph] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        made = flowloom(graph, inputs, options={"fallback": False})
+        made = flowloom(graph, inputs, options={"fallback": False, **(given or {})})
         graphs.append(made)
         return made
 

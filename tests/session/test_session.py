@@ -209,32 +209,54 @@ def test_bindings_check_names_types_and_shapes():
         small.update_inplace(np.ones(2))
 
 
-@EMULATES
-def test_tensors_stay_on_a_device():
-    session = compiler.InferenceSession(MUL, providers=["EmulatorExecutionProvider"])
-    value = compiler.OrtValue.ortvalue_from_numpy(X, "emu")
+PROVIDERS = [
+    pytest.param("emu", marks=EMULATES),
+    pytest.param("cuda", marks=pytest.mark.gpu),
+]
+
+
+@pytest.fixture(params=PROVIDERS)
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device that runs here, as onnxruntime names it."""
+    if request.param == "cuda":
+        request.getfixturevalue("cuda_device")
+    return request.param
+
+
+def session_on(device: str, model: Any = MUL) -> compiler.InferenceSession:
+    """A session on a device, in float32 and unmeasured."""
+    name = {"emu": "EmulatorExecutionProvider", "cuda": "CUDAExecutionProvider"}[device]
+    options = {"use_tf32": 0, **({"flowloom_budget": 0} if device == "cuda" else {})}
+    session = compiler.InferenceSession(model, providers=[(name, options)])
+    assert session.get_providers() == [name]
+    return session
+
+
+def test_tensors_stay_on_a_device(device: str):
+    session = session_on(device)
+    value = compiler.OrtValue.ortvalue_from_numpy(X, device)
     assert (value.device_name(), value.shape(), value.data_type()) == (
-        "emu",
+        device,
         [3, 2],
         "tensor(float)",
     )
     binding = session.io_binding()
     binding.bind_ortvalue_input("X", value)
-    binding.bind_output("Y", "emu")
+    binding.bind_output("Y", device)
     session.run_with_iobinding(binding)
     (first,) = binding.get_outputs()
     value.update_inplace(X + 1)
     session.run_with_iobinding(binding)
     (second,) = binding.get_outputs()
-    assert first.device_name() == second.device_name() == "emu"
+    assert first.device_name() == second.device_name() == device
     np.testing.assert_array_equal(first.numpy(), EXPECTED)
     np.testing.assert_array_equal(second.numpy(), (X + 1) * W)
 
-    target = compiler.OrtValue.ortvalue_from_shape_and_type([3, 2], np.float32, "emu")
+    target = compiler.OrtValue.ortvalue_from_shape_and_type([3, 2], np.float32, device)
     again = session.io_binding()
     pointer = value.data_ptr()
-    again.bind_input("X", "emu", 0, np.float32, [3, 2], pointer)
-    again.bind_output("Y", "emu", 0, np.float32, [3, 2], target.data_ptr())
+    again.bind_input("X", device, 0, np.float32, [3, 2], pointer)
+    again.bind_output("Y", device, 0, np.float32, [3, 2], target.data_ptr())
     session.run_with_iobinding(again)
     np.testing.assert_array_equal(target.numpy(), second.numpy())
     np.testing.assert_array_equal(again.copy_outputs_to_cpu()[0], second.numpy())
@@ -244,3 +266,76 @@ def test_tensors_stay_on_a_device():
     session.run_with_iobinding(host)
     assert host.get_outputs()[0].device_name() == "cpu"
     np.testing.assert_array_equal(host.get_outputs()[0].numpy(), second.numpy())
+
+
+def test_a_session_gives_what_one_on_the_host_does(device: str):
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]>'
+        "g (float[4,8] x, float[8,8] w) => (float[4,8] y, int64[4] n) {"
+        " a = MatMul (x, w) b = Tanh (x) y = Add (a, b) n = ArgMax<axis = 1, keepdims = 0> (y) }"
+    ).SerializeToString()
+    generator = np.random.default_rng(0)
+    feed = {n: generator.standard_normal(s).astype("f4") for n, s in (("x", (4, 8)), ("w", (8, 8)))}
+    session, host = session_on(device, model), compiler.InferenceSession(model)
+    for found, expected in zip(session.run(None, feed), host.run(None, feed), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    (first,) = session.run(["n"], feed)
+    np.testing.assert_array_equal(first, host.run(["n"], feed)[0])
+
+
+def test_a_program_takes_and_leaves_tensors_on_a_device(device: str):
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[n,2] x) => (float[n,2] y) {'
+        " a = Exp (x) y = Add (a, x) }"
+    )
+    session = session_on(device, model.SerializeToString())
+    assert not isinstance(session.module, Module)
+    for rows in (3, 700, 3):  # few rows are computed on the host
+        x = np.random.default_rng(rows).standard_normal((rows, 2), np.float32)
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", compiler.OrtValue.ortvalue_from_numpy(x, device))
+        target = compiler.OrtValue.ortvalue_from_shape_and_type([rows, 2], np.float32, device)
+        binding.bind_output("y", device, 0, np.float32, [rows, 2], target.data_ptr())
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(target.numpy(), np.exp(x) + x, rtol=1e-5, atol=1e-6)
+        binding.bind_output("y", device)
+        session.run_with_iobinding(binding)
+        (left,) = binding.get_outputs()
+        assert left.device_name() == device
+        np.testing.assert_allclose(left.numpy(), np.exp(x) + x, rtol=1e-5, atol=1e-6)
+    assert len(session.module.compiler.modules) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("cuda_device")
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_memory_of_other_libraries_is_bound_by_its_address(library: str):
+    other: Any = pytest.importorskip(library)
+    torch = library == "torch"
+
+    def pointer(array: Any) -> int:
+        return array.data_ptr() if torch else array.data.ptr
+
+    x = other.from_numpy(X).cuda() if torch else other.asarray(X)
+    y = other.zeros_like(x)
+    session = session_on("cuda")
+    binding = session.io_binding()
+    binding.bind_input("X", "cuda", 0, np.float32, [3, 2], pointer(x))
+    binding.bind_output("Y", "cuda", 0, np.float32, [3, 2], pointer(y))
+    for step in range(3):
+        x += 1
+        (other.cuda.synchronize if torch else other.cuda.Device().synchronize)()
+        session.run_with_iobinding(binding)
+        found = y.cpu().numpy() if torch else y.get()
+        np.testing.assert_array_equal(found, (X + step + 1) * W)
+    (same,) = session.run(None, {"X": x})
+    np.testing.assert_array_equal(same, (X + 3) * W)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("cuda_device")
+def test_the_device_is_offered_and_named():
+    assert compiler.get_available_providers()[0] == "CUDAExecutionProvider"
+    assert compiler.get_device() == "GPU"
+    with pytest.raises(DeviceError, match="99"):
+        compiler.InferenceSession(MUL, providers=[("CUDAExecutionProvider", {"device_id": 99})])

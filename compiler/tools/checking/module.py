@@ -123,8 +123,9 @@ class _CheckingRunner:
         inputs_given = schedule.of_kind("input")
         arrays = prepare_inputs(schedule.allocations, inputs)
         named = {a.name: array for a, array in zip(inputs_given, arrays, strict=True)}
-        options = {"threads": module.threads} if target.backend == "cpu" else {}
-        runner = TaskRunner(module.target, schedule, module.kernels, module.weights, options)
+        runner = TaskRunner(
+            module.target, schedule, module.kernels, module.weights, _load_options(module)
+        )
         return cls(module, runner, HostMemory(schedule, named, module.weights), target.precision)
 
     def checks(self) -> Iterator[TaskCheck]:
@@ -160,6 +161,17 @@ class _CheckingRunner:
             else:
                 found.append(row_major(self.memory.read(view), value.type))
         return found
+
+
+def _load_options(module: CheckedModule) -> dict[str, Any]:
+    """The options of the backend: poison shows what a kernel of a GPU leaves unwritten."""
+    match parse_target(module.target).backend:
+        case "cpu":
+            return {"threads": module.threads}
+        case "cuda":
+            return {"poison": True}
+        case _:
+            return {}
 
 
 def compare_group(
