@@ -1,11 +1,12 @@
 """Events of long work, for listeners that show how far it is; there are none by default."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
 from time import perf_counter
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,15 @@ class CandidateMeasured:
 
 @dataclass(frozen=True, slots=True)
 class PartsBegan:
-    """A step of so many parts begins, of which several may be under way at once."""
+    """A step of so many parts begins, of which several may be under way at once.
+
+    The time that is left is estimated by their sizes, of which `size` is the sum (default: 1 for
+    each). It may be within a part of another step.
+    """
 
     step: str
     total: int
+    size: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class PartEnded:
     step: str
     name: str
     seconds: float
+    size: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,11 @@ class StepEnded:
 
     name: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Something is printed or timed: nothing is drawn until the next event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +117,13 @@ ProgressEvent = (
     | PartsBegan
     | PartEnded
     | StepEnded
+    | Paused
     | Announcement
 )
 Listener = Callable[[ProgressEvent], None]
 """Takes events, one at a time; they may come from other threads than the caller's."""
+
+StepPart = TypeVar("StepPart")
 
 _LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 _LOCK = Lock()
@@ -140,6 +155,28 @@ def kernel_progress(name: str) -> Generator[None, None, None]:
     notify(KernelBegan(name))
     yield
     notify(KernelEnded(name, perf_counter() - start))
+
+
+@contextmanager
+def step_progress(name: str) -> Generator[None, None, None]:
+    """An event after a step; none if it fails."""
+    start = perf_counter()
+    yield
+    notify(StepEnded(name, perf_counter() - start))
+
+
+def in_parts(
+    step: str,
+    parts: Collection[StepPart],
+    name: Callable[[StepPart], str] = lambda part: "",
+    size: Callable[[StepPart], float] = lambda part: 1.0,
+) -> Iterator[StepPart]:
+    """Each part of a step in turn, with an event when the work on it has ended."""
+    notify(PartsBegan(step, len(parts), sum(map(size, parts))))
+    for part in parts:
+        start = perf_counter()
+        yield part
+        notify(PartEnded(step, name(part), perf_counter() - start, size(part)))
 
 
 class StepClock:

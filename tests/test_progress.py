@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,14 @@ from compiler.progress import (
     ProgressEvent,
     StepEnded,
     TuningBegan,
+    in_parts,
     listening,
     notify,
 )
-from compiler.tools.cli import main
-from compiler.tools.progress_display import (
-    KernelCounter,
-    PlainDisplay,
-    TerminalDisplay,
-    shown_progress,
-)
+from compiler.tools.cli import main, make_parser, with_step
+from compiler.tools.progress.counter import WorkCounter
+from compiler.tools.progress.display import PlainDisplay, TerminalDisplay
+from compiler.tools.progress.options import shown_progress
 
 OPERATORS = ("Tanh", "Exp", "Sin", "Cos", "Erf", "Sigmoid", "Abs", "Neg", "Ceil", "Floor", "Sqrt")
 
@@ -95,7 +94,7 @@ def test_listeners_hear_only_of_their_block():
     assert inner == [Announcement("both")]
 
 
-def played(display: Any, counter: KernelCounter, events: list[tuple[float, ProgressEvent]]) -> None:
+def played(display: Any, counter: WorkCounter, events: list[tuple[float, ProgressEvent]]) -> None:
     """Show events at their times; the display's clock is the last one's."""
     for now, event in events:
         TIME[0] = now
@@ -124,7 +123,7 @@ EVENTS: list[tuple[float, ProgressEvent]] = [
 
 def test_lines_are_a_second_apart_and_name_the_slow_kernel():
     TIME[0] = 0.0
-    stream, counter = io.StringIO(), KernelCounter()
+    stream, counter = io.StringIO(), WorkCounter()
     played(PlainDisplay(counter, stream, lambda: TIME[0]), counter, EVENTS)
     assert stream.getvalue().splitlines() == [
         "flowloom: kernel 2 of 4: b, 1.8 s; about 2 s left; at work on slow",
@@ -143,12 +142,12 @@ TUNING: list[tuple[float, ProgressEvent]] = [
 
 def test_measured_kernels_are_told_with_the_seconds_that_are_left(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
-    stream, counter = io.StringIO(), KernelCounter()
+    stream, counter = io.StringIO(), WorkCounter()
     played(PlainDisplay(counter, stream, lambda: TIME[0]), counter, EVENTS[:8] + TUNING)
     assert stream.getvalue().splitlines()[-1] == (
         "flowloom: measuring 3 kernels that no database has, for at most 2.0 s"
     )
-    counter = KernelCounter()
+    counter = WorkCounter()
     display = TerminalDisplay(counter, Terminal(), lambda: TIME[0])
     played(display, counter, EVENTS[:8] + TUNING)
     bar: Any = display
@@ -158,6 +157,48 @@ def test_measured_kernels_are_told_with_the_seconds_that_are_left(monkeypatch: p
     played(display, counter, [(7.0, KernelsBegan(4, 0)), (8.0, KernelEnded("a", 1.0))])
     assert task.fields["left"] == "about 3 s left"
     display.stop()
+
+
+def test_the_time_left_is_by_size_and_of_the_innermost_step():
+    counter = WorkCounter()
+
+    def take(now: float, event: ProgressEvent) -> float | None:
+        counter.take(event, now)
+        return counter.left(now)
+
+    assert take(0.0, PartsBegan("models", 2)) is None
+    assert take(0.0, PartsBegan("weights", 3, size=100)) is None
+    assert take(1.0, PartEnded("weights", "large", 1.0, size=80)) == pytest.approx(0.25)
+    assert take(1.2, PartEnded("weights", "small", 0.2, size=20)) == 0
+    assert take(3.0, PartEnded("models", "first", 3.0)) == pytest.approx(3)
+    assert [level.step for level in counter.levels] == ["models"]
+    take(3.0, PassBegan("slow"))
+    take(3.0, PartsBegan("graphs", 4))
+    assert take(5.0, PartEnded("graphs", "", 2.0)) == pytest.approx(6)
+    take(5.0, PassEnded("slow", 2.0))
+    assert [level.step for level in counter.levels] == ["models"]
+    assert take(6.0, StepEnded("models", 6.0)) is None
+    assert counter.steps == {"models": 6.0}
+
+
+def test_parts_are_told_as_the_work_on_them_ends():
+    heard: list[ProgressEvent] = []
+    with listening(heard.append):
+        for part in in_parts("step", ["ab", "c"], str.upper, len):
+            heard.append(Announcement(part))
+    plain = [event if not isinstance(event, PartEnded) else event.name for event in heard]
+    expected = [PartsBegan("step", 2, 3), Announcement("ab"), "AB", Announcement("c"), "C"]
+    assert plain == expected
+
+
+def test_the_slow_work_of_a_gpus_compilation_has_parts(tmp_path: Path, monkeypatch: Any):
+    monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path))
+    heard: list[ProgressEvent] = []
+    compiler.compile(wide_model(3), target="cuda:sm_90", budget=0, progress=heard.append)
+    ended = Counter(event.step for event in heard if isinstance(event, PartEnded))
+    totals = {event.step: event.total for event in heard if isinstance(event, PartsBegan)}
+    assert totals.keys() == {"search for substitutions", "compare graphs", "try policies"}
+    assert ended == totals
 
 
 class Terminal(io.StringIO):
@@ -171,7 +212,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
     TIME[0] = 0.0
-    stream, counter = Terminal(), KernelCounter()
+    stream, counter = Terminal(), WorkCounter()
     display = TerminalDisplay(counter, stream, lambda: TIME[0])
     played(display, counter, EVENTS[:8])
     bar: Any = display
@@ -191,12 +232,12 @@ def test_a_command_shows_what_fits_its_stream(
 ):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with shown_progress(Namespace(quiet=True)):
+    with shown_progress(Namespace(quiet=True, timing=False)):
         notify(Announcement("hidden"))
     with shown_progress(Namespace()):
         notify(Announcement("hidden"))
     assert stream.getvalue() == ""
-    with shown_progress(Namespace(quiet=False)):
+    with shown_progress(Namespace(quiet=False, timing=False)):
         notify(Announcement("shown"))
     assert "shown" in stream.getvalue()
 
@@ -221,6 +262,39 @@ def test_compile_prints_json_and_the_slowest_kernels(
     )
 
 
+def test_bench_prints_the_seconds_of_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, built = tmp_path / "wide.onnx", str(tmp_path / "built")
+    path.write_bytes(wide_model(1))
+    assert main(["compile", str(path), "-o", built, "-q"]) == 0
+    capsys.readouterr()
+    assert main(["bench", built, "--runs", "2", "--json", "--timing", "-q"]) == 0
+    printed = capsys.readouterr()
+    figures = json.loads(printed.out)
+    assert figures["runs"] == 2
+    assert [*figures["seconds"]] == ["load", "warm-up", "runs"]
+    assert [line.split("  ")[-1] for line in printed.err.splitlines()] == [*figures["seconds"]]
+
+
+LONG = (
+    "compile m",
+    "bench m",
+    "export d -o p",
+    "tune m",
+    "tune prepare m -o b",
+    "tune measure b -o r",
+    "tune merge r",
+    "tune status m",
+)
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_every_long_command_has_the_same_options(command: str):
+    parsed = make_parser().parse_args(with_step([*command.split(), "-q", "--timing", "--json"]))
+    assert parsed.quiet
+    assert parsed.timing
+    assert parsed.json
+
+
 def test_export_and_tune_print_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     model = parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 18]>'
@@ -234,12 +308,21 @@ def test_export_and_tune_print_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["export", built, "-o", project, "--json", "--quiet"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["project"] == project
+    figures = json.loads(printed.out)
+    assert figures["project"] == project
+    assert [*figures["seconds"]] == ["read", "write"]
     assert printed.err == ""
     assert main(["export", built, "-o", project]) == 0
-    assert f"writing 1 kernels to {project}" in capsys.readouterr().err
+    assert f"writing 1 kernels and 0.0 MB of weights to {project}" in capsys.readouterr().err
     assert main(["tune", "prepare", str(path), "-o", str(bundle), "--json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["bundle"] == str(bundle)
+    figures = json.loads(printed.out)
+    assert figures["bundle"] == str(bundle)
+    assert [*figures["seconds"]] == ["prepare"]
     assert "m.onnx" in printed.err
+    assert main(["tune", "status", str(path), "--arch", "sm_90", "-q", "--timing", "--json"]) == 0
+    printed = capsys.readouterr()
+    (row,) = json.loads(printed.out)["models"]
+    assert (row["model"], row["target"]) == ("m.onnx", "cuda:sm_90:tf32")
+    assert printed.err.splitlines()[0].endswith(" s  coverage")
     assert onnx.load_model_from_string(path.read_bytes()).graph.node

@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 
 from compiler.errors import PipelineError
+from compiler.progress import in_parts
 from compiler.scheduling.arrays import Booleans, Integers
 from compiler.scheduling.outline import awaited_nodes, launched_together
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
@@ -115,7 +116,7 @@ def search(
         ScheduleSearch(groups, simulator),
         dict[PlacementPolicy, tuple[float, Placement]](),
     )
-    for policy in starts(len(groups.dag)):
+    for policy in in_parts("try policies", starts(len(groups.dag)), lambda policy: policy.name):
         try:
             found = place(groups, policy)
         except PipelineError:  # a policy refuses what is too large for it

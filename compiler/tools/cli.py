@@ -15,7 +15,7 @@ from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
 from compiler.tools.completion import add_completion
-from compiler.tools.progress_display import add_json, add_quiet, shown_progress
+from compiler.tools.progress.options import add_json, add_progress, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or examples/field"
 """The help of an argument that names a model."""
@@ -131,12 +131,7 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
-    parser.add_argument(
-        "--timing",
-        action="store_true",
-        help="print the seconds of each step and of the slowest passes and kernels",
-    )
-    add_quiet(parser)
+    add_progress(parser)
     parser.add_argument(
         "--no-cache", action="store_true", help="build every kernel again, and keep none"
     )
@@ -205,7 +200,7 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("bench", help="time a model or an artifact")
     _add_run_options(each)
     each.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
-    each.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(each)
     each.set_defaults(command=commands.bench_command)
 
     each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
@@ -238,7 +233,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
     each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
-    add_quiet(each)
+    add_progress(each)
     add_json(each)
     each.set_defaults(command=commands.export_command)
 
@@ -301,7 +296,7 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     _add_models(step)
     _add_candidates(step)
     _add_measuring(step)
-    add_quiet(step)
+    add_progress(step)
     add_json(step)
     step.add_argument(
         "--in-context",
@@ -322,25 +317,29 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     step.add_argument("--arch", default="sm_90", help="architecture (default: sm_90)")
     step.add_argument("--limit", type=megabytes, default=60.0, metavar="MB",
                       help="most megabytes of the bundle (default: 60)")  # fmt: skip
-    add_quiet(step)
+    add_progress(step)
     add_json(step)
     step.set_defaults(command=tuning.prepare_command)
     step = steps("measure", help="measure bundles on this device; needs no TVM")
     step.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
     step.add_argument("-o", "--output", type=Path, required=True, metavar="RESULTS")
     _add_measuring(step)
-    add_quiet(step)
+    add_progress(step)
     add_json(step)
     step.set_defaults(command=tuning.measure_command)
     step = steps("merge", help="put results into the database")
     step.add_argument("results", type=Path, nargs="+", metavar="RESULTS")
     step.add_argument("-o", "--output", type=Path, help="database (default: the user's)")
     step.add_argument("--device", help="whose results count more, if they are of several devices")
+    add_progress(step)
+    add_json(step)
     step.set_defaults(command=tuning.merge_command)
     step = steps("status", help="how many of models' kernels the database covers")
     _add_models(step)
     step.add_argument("--arch", help="architecture (default: the device's, or sm_90)")
     step.add_argument("--device", help="as `merge` names it (default: the present one)")
+    add_progress(step)
+    add_json(step)
     step.set_defaults(command=tuning.status_command)
 
 

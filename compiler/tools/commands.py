@@ -16,18 +16,19 @@ import numpy as np
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
-from compiler.progress import Announcement, StepEnded, notify
+from compiler.progress import Announcement, Paused, notify, step_progress
 from compiler.schedule import TuningRecord
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
-from compiler.tools.progress_display import QUIET_SECONDS
+from compiler.tools.progress.display import QUIET_SECONDS
+from compiler.tools.progress.options import conclude
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
 
 COMPILE_OPTIONS = (
-    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
+    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
     *("static", "graphs", "quantised", "check_groups"),
 )
@@ -43,10 +44,8 @@ def compile_command(options: Namespace) -> int:
     output = options.output or default_artifact(options.model)
     module = _compile(options)
     module.save(output)
-    if options.json:
-        print(json.dumps(_compiled_figures(options, module, output)))
-    else:
-        print(f"{output}: {module.summary()}{_gap(module)}")
+    figures = _compiled_figures(options, module, output)
+    conclude(options, f"{output}: {module.summary()}{_gap(module)}", figures)
     return 0
 
 
@@ -57,8 +56,7 @@ def _compiled_figures(options: Namespace, module: Any, output: Path) -> dict[str
         "model": str(options.model),
         "target": module.target,
         **({} if not isinstance(module, compiler.Module) else _schedule_size(module)),
-        "seconds": dict(module.build_seconds),
-        "kernel_seconds": dict(options.kernel_seconds),
+        "kernel_seconds": options.work.kernels,
         **_tuning_figures(module),
     }
 
@@ -93,7 +91,8 @@ def run_command(options: Namespace) -> int:
     inputs = _inputs(options, module)
     if options.inputs is None and inputs:
         print(f"inputs: random, seed {options.seed}")
-    outputs = module.run(inputs)
+    with step_progress("run"):
+        outputs = module.run(inputs)
     for name, array in outputs.items():
         print(f"{name}: {_statistics(array)}")
     if options.outputs is not None:
@@ -125,17 +124,19 @@ def bench_command(options: Namespace) -> int:
     module = _load_or_compile(options)
     inputs = _inputs(options, module)
     start = perf_counter()
-    for _ in range(3):
-        module.run(inputs)
+    with step_progress("warm-up"):
+        for _ in range(3):
+            module.run(inputs)
     left = (perf_counter() - start) / 3 * options.runs
     if left >= QUIET_SECONDS:
         notify(Announcement(f"{options.runs} runs, about {left:.0f} s"))
-    notify(StepEnded("warm-up", 0.0))  # nothing is drawn while runs are timed
+    notify(Paused())
     times: list[float] = []
-    for _ in range(options.runs):
-        start = perf_counter()
-        module.run(inputs)
-        times.append(1e3 * (perf_counter() - start))
+    with step_progress("runs"):
+        for _ in range(options.runs):
+            start = perf_counter()
+            module.run(inputs)
+            times.append(1e3 * (perf_counter() - start))
     low, high = np.percentile(times, [10, 90])
     figures = {
         "model": str(options.model),
@@ -146,10 +147,7 @@ def bench_command(options: Namespace) -> int:
         "p10_ms": round(float(low), 4),
         "p90_ms": round(float(high), 4),
     }
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        print("\n".join(f"{name:10} {value}" for name, value in figures.items()))
+    conclude(options, "\n".join(f"{name:10} {value}" for name, value in figures.items()), figures)
     return 0
 
 
@@ -242,7 +240,7 @@ def export_command(options: Namespace) -> int:
     """`flowloom export DIR -o PROJECT`: the artifact as a C++ project."""
     from compiler.tools.exporting import export
 
-    print(export(options))
+    conclude(options, *export(options))
     return 0
 
 
@@ -331,8 +329,6 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
     given["dynamic"] &= dynamic
     module = compiler.compile(named_model(options.model), **given)
     if options.timing:
-        for step, seconds in module.build_seconds.items():
-            print(f"{seconds:9.3f} s  {step}", file=sys.stderr)
         for name, figures in _tuning_figures(module).items():
             print(f"{name}: {TuningRecord(**figures)}", file=sys.stderr)
     return module
@@ -342,7 +338,8 @@ def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
         return _compile(options)
     _check_compiled(options)
-    return compiler.load(options.model, threads=options.threads)
+    with step_progress("load"):
+        return compiler.load(options.model, threads=options.threads)
 
 
 def _check_compiled(options: Namespace) -> None:

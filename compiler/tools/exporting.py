@@ -1,13 +1,13 @@
 """`flowloom export`: the C++ project of an artifact, with outputs to check it against."""
 
-import json
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any
 
 import compiler
 from compiler.export import artifact
 from compiler.export.generate import StoredCheck, export_project
-from compiler.progress import Announcement, notify
+from compiler.progress import Announcement, notify, step_progress
 from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.inputs import random_inputs
@@ -16,32 +16,37 @@ from compiler.tools.models import named_model
 from compiler.tools.tolerance import TOLERANCES
 
 
-def export(options: Namespace) -> str:
-    """Write the project that the options of the command name; a line that says so."""
-    found = artifact.load(options.directory, lambda target, requirements: None)
+def export(options: Namespace) -> tuple[str, Mapping[str, Any]]:
+    """Write the project that the options of the command name; the result in words and figures."""
+    with step_progress("read"):
+        found = artifact.load(options.directory, lambda target, requirements: None)
     check = None
     if options.check is not None:
-        check = stored_check(
-            open_module(options.directory), named_model(options.check), options.seed
+        with step_progress("outputs to check against"):
+            notify(Announcement("running onnxruntime for outputs to check against"))
+            module, model = open_module(options.directory), named_model(options.check)
+            check = stored_check(module, model, options.seed)
+    weights = sum(array.nbytes for array in found.weights.values())
+    with step_progress("write"):
+        notify(
+            Announcement(
+                f"writing {len(found.kernels)} kernels and {weights / 1e6:.1f} MB of weights to"
+                f" {options.output}"
+            )
         )
-    notify(Announcement(f"writing {len(found.kernels)} kernels to {options.output}"))
-    export_project(found, options.output, version=compiler.__version__, check=check)
-    if options.json:
-        return json.dumps(
-            {
-                "project": str(options.output),
-                "kernels": len(found.kernels),
-                "target": found.target,
-                "checked": check is not None,
-            }
-        )
+        export_project(found, options.output, version=compiler.__version__, check=check)
+    figures = {
+        "project": str(options.output),
+        "kernels": len(found.kernels),
+        "target": found.target,
+        "checked": check is not None,
+    }
     stored = "" if check else "; no outputs to check against are stored: see --check"
-    return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}"
+    return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}", figures
 
 
 def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
-    notify(Announcement("running onnxruntime for outputs to check against"))
     inputs = random_inputs(module, seed)
     outputs = reference.run_onnxruntime(model, inputs)
     return StoredCheck(inputs, outputs, TOLERANCES[parse_target(module.target).precision])

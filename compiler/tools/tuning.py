@@ -1,16 +1,17 @@
 """The steps of `flowloom tune`; each imports only what it needs."""
 
-import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArgumentError, ArtifactError, DeviceError, ModelError
+from compiler.progress import Paused, in_parts, notify, step_progress
+from compiler.tools.progress.options import conclude
 
 DEFAULT_PRECISIONS = ("tf32",)
 """The precisions to tune for by default."""
@@ -21,14 +22,10 @@ def _reporter(options: Namespace) -> Callable[[str], None]:
 
     def report(line: str) -> None:
         if not options.quiet:
+            notify(Paused())
             print(line, flush=True, file=sys.stderr if options.json else sys.stdout)
 
     return report
-
-
-def _conclude(options: Namespace, text: str, figures: Mapping[str, Any]) -> None:
-    """Print the result of a step, in words or as JSON."""
-    print(json.dumps(figures) if options.json else text)
 
 
 def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
@@ -71,7 +68,7 @@ def tune_command(options: Namespace) -> int:
         machines = here or stack.enter_context(_ray_machines(options))
         tune(machines, wanted, _reporter(options))
         if options.json:
-            _conclude(options, "", _tuned_figures(machines.header, wanted))
+            conclude(options, "", _tuned_figures(machines.header, wanted))
     return 0
 
 
@@ -125,7 +122,7 @@ def prepare_command(options: Namespace) -> int:
     )
     text = write_bundle(found, options.output, options.limit)
     figures = {"bundle": str(options.output), "kernels": len(found.kernels)}
-    _conclude(options, text, figures | {"candidates": found.count})
+    conclude(options, text, figures | {"candidates": found.count})
     return 0
 
 
@@ -165,13 +162,14 @@ def measure_command(options: Namespace) -> int:
     arch, headers = bundle.compiler_arch, bundle.headers
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
-        done = measure(driver, bundle, results, compiler, options.budget, report)
+        with step_progress("measure"):
+            done = measure(driver, bundle, results, compiler, options.budget, report)
     finally:
         results.close()
     wrong = sum(result.problem.startswith("wrong") for result in results.found)
     text = f"{options.output}: {done} measured, {len(results.found)} in all, {wrong} of them wrong"
     figures = {"results": str(options.output), "measured": done, "all": len(results.found)}
-    _conclude(options, text, figures | {"wrong": wrong})
+    conclude(options, text, figures | {"wrong": wrong})
     return 0
 
 
@@ -190,27 +188,45 @@ def merge_command(options: Namespace) -> int:
     if len(devices) > 1 and options.device not in devices:
         raise ArtifactError(f"results of {devices}: name the one that counts more with --device")
     path = options.output or user_file(archs.pop())
-    entries = [entry for header, results in found for entry in entries_of(header, results)]
-    database = merge_into(path, entries, options.device or devices[0])
-    print(f"{path}: {len(database.entries)} kernels, for {database.device}")
+    with step_progress("merge"):
+        entries = [entry for header, results in found for entry in entries_of(header, results)]
+        database = merge_into(path, entries, options.device or devices[0])
+    text = f"{path}: {len(database.entries)} kernels, for {database.device}"
+    figures = {"kernels": len(database.entries), "device": database.device}
+    conclude(options, text, {"database": str(path), **figures})
     return 0
 
 
 def status_command(options: Namespace) -> int:
     """`flowloom tune status MODEL|DIR...`: how many of their kernels the database covers."""
+    precisions = options.precision or DEFAULT_PRECISIONS
+    every = [
+        (*model, precision) for model in model_files(options.models) for precision in precisions
+    ]
+    rows: list[dict[str, str]] = []
+    with step_progress("coverage"):
+        for name, path, precision in in_parts("coverage", every, lambda one: one[0]):
+            rows.append({"model": name, **_coverage(path, precision, options)})
+    lines = (
+        f"{r['model']} {r['target']} on {r['device'] or 'any device'}: {r['coverage']}"
+        for r in rows
+    )
+    conclude(options, "\n".join(lines), {"models": rows})
+    return 0
+
+
+def _coverage(path: Path, precision: str, options: Namespace) -> dict[str, str]:
+    """The target and the device of a model in a precision, and what the database has for it."""
     from compiler.autotune.kernels.coverage import coverage
     from compiler.build import full_target
     from compiler.kernels.database import device_of
     from compiler.target.target import parse_target
 
-    for name, path in model_files(options.models):
-        for precision in options.precision or DEFAULT_PRECISIONS:
-            target = full_target("cuda", options.arch, precision)
-            architecture = parse_target(target).architecture
-            device = options.device or _present(architecture) or device_of(architecture)
-            found = coverage(path, target, device, dict(options.input_shape))
-            print(f"{name} {target} on {device or 'any device'}: {found}")
-    return 0
+    target = full_target("cuda", options.arch, precision)
+    architecture = parse_target(target).architecture
+    device = options.device or _present(architecture) or device_of(architecture)
+    found = coverage(path, target, device, dict(options.input_shape))
+    return {"target": target, "device": device, "coverage": str(found)}
 
 
 def _present(architecture: str) -> str:

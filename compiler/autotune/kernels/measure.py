@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import prod
 from time import perf_counter
@@ -21,6 +21,7 @@ from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing
 from compiler.nvrtc import nvrtc_version
+from compiler.progress import PartEnded, PartsBegan, notify
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 
@@ -69,21 +70,6 @@ class ResultSink(Protocol):
         ...
 
 
-@dataclass
-class _Progress:
-    total: int
-    report: Callable[[str], None]
-    done: int = 0
-    start: float = 0.0
-
-    def step(self, clock: Callable[[], float]) -> None:
-        """Count one; at every fiftieth report the seconds that are left."""
-        self.done += 1
-        if self.done % 50 == 0 or self.done == self.total:
-            rest = (clock() - self.start) / self.done * (self.total - self.done)
-            self.report(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
-
-
 def measure(
     driver: Driver,
     bundle: Bundle,
@@ -103,21 +89,23 @@ def measure(
     if not wanted:
         report("every candidate was measured before")
         return 0
-    progress = _Progress(len(wanted), report, start=clock())
+    start, done = clock(), 0
+    notify(PartsBegan("measure", len(wanted)))
     bench = CandidateBench(driver, results, known)
     compiled = compile_texts([candidate.text for _, candidate in wanted])
     try:
         for number, code in compiled:
-            if clock() - progress.start >= seconds:
-                report(f"time is over: {progress.total - progress.done} candidates are left")
+            if (begun := clock()) - start >= seconds:
+                report(f"time is over: {len(wanted) - done} candidates are left")
                 break
             bench.take(*wanted[number], code)
-            progress.step(clock)
+            done += 1
+            notify(PartEnded("measure", wanted[number][0].name, clock() - begun))
     finally:
         if close := getattr(compiled, "close", None):
             close()
         bench.close()
-    return progress.done
+    return done
 
 
 def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:

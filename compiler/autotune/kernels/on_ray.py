@@ -130,7 +130,7 @@ class RayMachines:
                     tools=self.tools,
                     jobs=jobs,
                 )
-                yield f"share {number} of {len(rest.kernels)} kernels", part
+                yield f"share {number}, {len(rest.kernels)} kernels", part
 
 
 def order_of(parts: Sequence[tuple[str, PreparePart]]) -> list[int]:

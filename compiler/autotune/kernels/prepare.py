@@ -29,6 +29,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.progress import in_parts, step_progress
 from compiler.target.target import GpuTarget, parse_gpu
 
 CANDIDATES = 24
@@ -61,11 +62,12 @@ def prepare_bundle(
     """
     parts: list[Bundle] = []
     targets = [f"cuda:{arch}:{precision}" for precision in precisions]
-    for name, model in models:
-        for target in targets:
-            module = import_model(model, input_shapes).module
-            parts.append(prepare_part(module, target, count, wanted))
-        report(f"{name}: {progress_of(merge_bundles(parts))}")
+    with step_progress("prepare"):
+        for name, model in in_parts("prepare", [*models], lambda model: model[0]):
+            for target in targets:
+                module = import_model(model, input_shapes).module
+                parts.append(prepare_part(module, target, count, wanted))
+            report(f"{name}: {progress_of(merge_bundles(parts))}")
     return merge_bundles(parts)
 
 

@@ -35,6 +35,7 @@ from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
+from compiler.progress import in_parts, step_progress
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
@@ -111,7 +112,8 @@ class ThisMachine:
         )
         arch, headers = bundle.compiler_arch, bundle.headers
         compiler: TextCompiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
-        measure(self.driver, bundle, results, compiler, budget, report)
+        with step_progress("measure"):
+            measure(self.driver, bundle, results, compiler, budget, report)
         return perf_counter() - start
 
 
@@ -134,14 +136,16 @@ def _tune(
     # by measured times, a compilation may compare other graphs than by estimates
     if left > 0 and (rest := machines.prepare(options, True, lambda line: None)).kernels:
         _measure(machines, rest, folder, left, report)
-    for path in options.models:
-        for precision in options.precisions:
-            target, shapes = f"cuda:{header.arch}:{precision}", options.input_shapes
-            if options.in_context and isinstance(machines, ThisMachine):
-                found = _in_context(machines.driver, path, target, options)
-                report(f"{path.name} {precision}: {found}")
-            covered = coverage(path, target, header.device, shapes)
-            report(f"{path.name} {precision}: {covered}")
+    every = [(path, precision) for path in options.models for precision in options.precisions]
+    for path, precision in in_parts(
+        "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
+    ):
+        target, shapes = f"cuda:{header.arch}:{precision}", options.input_shapes
+        if options.in_context and isinstance(machines, ThisMachine):
+            found = _in_context(machines.driver, path, target, options)
+            report(f"{path.name} {precision}: {found}")
+        covered = coverage(path, target, header.device, shapes)
+        report(f"{path.name} {precision}: {covered}")
 
 
 def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -> str:

@@ -16,6 +16,7 @@ from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
 from compiler.kernels import KernelCache
+from compiler.progress import in_parts
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.placement import PlacementPolicy, place
 from compiler.scheduling.search import ScheduleSearch
@@ -82,7 +83,7 @@ class SimulatedTimes:
 
     def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
         """The simulated nanoseconds of whole graphs, which become groups."""
-        return [self.time(module) for module in modules]
+        return [self.time(module) for module in in_parts("compare graphs", modules)]
 
     def time(self, module: ModuleOp) -> float:
         """The simulated nanoseconds of a graph in the best of some schedules."""

@@ -9,7 +9,8 @@ import numpy
 
 from compiler.backends.base import Array
 from compiler.backends.gpu.memory import layout
-from compiler.schedule import Schedule
+from compiler.progress import in_parts
+from compiler.schedule import Allocation, Schedule
 
 WEIGHTS_HEADER = 256
 """Bytes before the weights in weights.bin."""
@@ -38,15 +39,23 @@ def weights_layout(schedule: Schedule) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
+def _name(weight: tuple[int, Allocation]) -> str:
+    return weight[1].name
+
+
+def _nbytes(weight: tuple[int, Allocation]) -> int:
+    return weight[1].nbytes
+
+
 def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Array]) -> None:
     """Write a header and the image of the weights in device memory."""
     offsets, sizes = device_layout(schedule)
     header = b"FLOWLOOM" + weights_layout(schedule).to_bytes(8, "little")
     with path.open("wb") as file:
         file.write((header + sizes["weight"].to_bytes(8, "little")).ljust(WEIGHTS_HEADER, b"\0"))
-        for index, allocation in enumerate(schedule.allocations):
-            if allocation.kind == "weight":
-                file.seek(WEIGHTS_HEADER + offsets[index])
-                data = numpy.ascontiguousarray(weights[allocation.name])
-                file.write(data.reshape(-1).view(numpy.uint8).data)
+        every = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
+        for index, allocation in in_parts("write weights", every, _name, _nbytes):
+            file.seek(WEIGHTS_HEADER + offsets[index])
+            data = numpy.ascontiguousarray(weights[allocation.name])
+            file.write(data.reshape(-1).view(numpy.uint8).data)
         file.truncate(WEIGHTS_HEADER + sizes["weight"])

@@ -16,6 +16,7 @@ from compiler.graph.autograph.parts import GraphPart, composed, part_of
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.rule import Rule
 from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.progress import in_parts
 
 LEAST_STEPS = 20
 """The graphs that are judged for a part of a large graph, at least."""
@@ -23,6 +24,8 @@ LEAST_STEPS = 20
 MOST_CHOICES = 2000
 """Choices that are looked at for candidates."""
 
+SEARCH_STEP = "search for substitutions"
+"""The step whose parts are searched, for those who watch."""
 
 Division = Literal["dynamic", "greedy", "one"]
 DIVISIONS: tuple[Division, ...] = get_args(Division)
@@ -64,7 +67,7 @@ class Search:
     def candidates(self, graph: Graph) -> list[GraphCandidate]:
         """Whole graphs by the sum of their parts' costs, the best first; the last is the graph."""
         parts = self.parts(graph)
-        options = [self.search(part) for part in parts]
+        options = [self.search(part) for part in in_parts(SEARCH_STEP, parts, _described)]
         found = {graph: GraphCandidate(graph, ())}
         for chosen in _cheapest([[one.cost for one in option] for option in options]):
             picked = [option[i] for option, i in zip(options, chosen, strict=True)]
@@ -119,19 +122,26 @@ class Search:
 
     def _sequence(self, graph: Graph, blocks: Sequence[Sequence[Term]]) -> list[GraphPart]:
         """Consecutive blocks as parts of the least total cost, by dynamic programming."""
+        ends = range(1, len(blocks) + 1)
+        places = [(s, end) for end in ends for s in _starts(blocks, end, self.sizes)]
         parts = {
             (start, end): part_of(self.terms, chain.from_iterable(blocks[start:end]), graph)
-            for end in range(1, len(blocks) + 1)
-            for start in _starts(blocks, end, self.sizes)
+            for start, end in in_parts("parts for substitutions", places)
         }
-        structures = {part.graph for part in parts.values()}
+        structures = {part.graph: part for part in parts.values()}
         self._share = max(LEAST_STEPS, self.limits.total // len(structures))
+        for part in in_parts(SEARCH_STEP, structures.values(), _described):
+            self.search(part)
         best: dict[int, tuple[float, list[GraphPart]]] = {0: (0.0, [])}
         for (start, end), part in parts.items():
             cost = best[start][0] + self.search(part)[0].cost
             if end not in best or cost < best[end][0]:
                 best[end] = cost, [*best[start][1], part]
         return best[len(blocks)][1]
+
+
+def _described(part: GraphPart) -> str:
+    return f"{len(operators_of(part.graph))} operators"
 
 
 def _filled(blocks: Iterable[Sequence[Term]], most: int) -> list[list[Term]]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from compiler.errors import FlowloomError
+from compiler.progress import Paused, notify
 from compiler.tools.commands import compile_arguments, write_npz
 from compiler.tools.inputs import read_inputs
 from compiler.tools.models import named_model
+from compiler.tools.progress.options import add_json
 from compiler.tools.reference import Refusal
 
 DIFFERENT = 1
@@ -57,7 +59,7 @@ def add_bisect(add: Callable[..., ArgumentParser], compile_options: Callable[[An
         "--reduce", type=float, default=60.0, metavar="SECONDS",
         help="time to reduce the model (default: 60; 0 writes no files)",
     )  # fmt: skip
-    each.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(each)
     compile_options(each)
     each.set_defaults(command=bisect_command)
 
@@ -82,6 +84,7 @@ def bisect_command(options: Namespace) -> int:
     def report(line: str) -> None:
         lines.append(line)
         if not options.json:
+            notify(Paused())
             print(line, flush=True)
 
     answer = search_cause(question, report)

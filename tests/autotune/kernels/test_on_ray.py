@@ -54,6 +54,10 @@ def ray_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         nodes.shutdown()
 
 
+STEPS = {"prepare", "measure"}
+"""The steps that Ray's nodes do."""
+
+
 class Killer:
     """Kills the second node when the first part of a step has ended, once for each step.
 
@@ -65,9 +69,9 @@ class Killer:
         self.parts, self.killed = dict[str, int](), list[str]()
 
     def __call__(self, event: ProgressEvent) -> None:
-        if isinstance(event, PartsBegan):
+        if isinstance(event, PartsBegan) and event.step in STEPS:
             self.parts.setdefault(event.step, event.total)
-        elif isinstance(event, PartEnded) and event.step not in self.killed:
+        elif isinstance(event, PartEnded) and event.step in STEPS - {*self.killed}:
             self.killed.append(event.step)
             while event.step == "measure" and not self.works():
                 sleep(0.05)

@@ -23,6 +23,7 @@ from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.headers import full_version
 from compiler.nvrtc import nvrtc_version
+from compiler.progress import PartEnded, PartsBegan, ProgressEvent, listening
 from compiler.target.target import GpuTarget
 from compiler.tools.cli import main, with_step
 from tests.autotune.kernels.make import KEY, bottleneck, config
@@ -91,11 +92,14 @@ def test_a_model_is_tuned_by_one_command(
     command = ["tune", str(model), "--candidates", "3", "--in-context", "0"]
     assert main(["tune", "status", str(model), "--arch", "sm_90"]) == 0
     assert "0 of 2 kernels tuned" in capsys.readouterr().out
-    assert main(command) == 0
+    heard: list[ProgressEvent] = []
+    with listening(heard.append):
+        assert main(command) == 0
     said = capsys.readouterr().out
     assert "2 kernels" in said
     assert "should take" in said
-    assert "0 s left" in said
+    (begun,) = (e for e in heard if isinstance(e, PartsBegan) and e.step == "measure")
+    assert begun.total == sum(isinstance(e, PartEnded) and e.step == "measure" for e in heard) > 1
     assert "small.onnx tf32: 2 of 2 kernels tuned, 100 % of their time" in said
     found = database.load(database.user_file("sm_90"))
     assert found.device == "sm_90/132 recorder"

@@ -1,0 +1,1 @@
+"""How commands show what they do: options, what is done and left, and the two displays."""
