@@ -143,13 +143,19 @@ def _collapsed(affine: Affine) -> list[Operator]:
     operators: list[Operator] = []
     for op_type, numbers in parts:
         node = last.node if op_type == parts[-1][0] else first.node
-        numbers = numbers.reshape(-1, *[1] * (value.rank - 2)).astype(dtype)
         output = Value(f"{node}.{op_type}", value.dtype, value.shape)
-        factor = constant(f"{node}.{op_type}.constant", numbers)
+        factor = constant(f"{node}.{op_type}.constant", _by_channel(numbers, value.rank, dtype))
         operators.append(Operator(op_type, node, [value, factor], [output], {}))
         value = output
     operators[-1].outputs = [result]
     return operators
+
+
+def _by_channel(numbers: np.ndarray, rank: int, dtype: np.dtype) -> np.ndarray:
+    """A number for each channel, shaped to broadcast over a tensor; a scalar if all are equal."""
+    if numbers.size and (numbers == numbers[0]).all():
+        return numbers[0].astype(dtype)
+    return numbers.reshape(-1, *[1] * (rank - 2)).astype(dtype)
 
 
 def _smallest(dtype: np.dtype) -> float:

@@ -1,4 +1,8 @@
-"""Matching attention: softmax(scores(Q K^T)) V, with the layout changes of operands and result."""
+"""Matching attention: softmax(scores(Q K^T)) V, with the layout changes of operands and result.
+
+Weights and results may be rounded: elementwise operators by scalars follow the softmax and the
+second MatMul, as where a model is quantised.
+"""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
@@ -8,6 +12,9 @@ from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import GEMM_TYPES, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
+
+RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
+"""The types in which kernels store the result, of which float32 has every number."""
 
 MOST_COLUMNS = 128
 """The largest head: columns of Q and K, and of V, that kernels keep in registers."""
@@ -32,12 +39,14 @@ class Attention:
     second: int
     result: StridedOperand
     """The result as a window of the value that the attention writes."""
+    weights: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
 
     @property
     def operators(self) -> tuple[int, ...]:
         """All operators, in order."""
         parts = (part.operators for part in (self.query, self.key, self.value, self.result))
-        inner = {self.first, *self.scores, self.softmax, self.second}
+        inner = {self.first, *self.scores, self.softmax, *self.weights, self.second}
         return tuple(sorted(inner.union(*parts)))
 
     @property
@@ -64,21 +73,40 @@ class _Finder:
     def __init__(self, network: Network):
         self.network = network
         self.users, self.producers = users_of(network), producers_of(network)
+        self.constants = network.constants
         self.outputs = frozenset(network.outputs)
 
     def at(self, softmax: int) -> Attention | None:
         """The attention around a softmax over the last axis, if it is one."""
         node = self.network.operators[softmax]
         shape, scores = self.shape(node.outputs[0]), node.inputs[0]
-        second = self.only_user(node.outputs[0])
         last = node.attributes.get("axis", -1) % max(len(shape), 1) == len(shape) - 1
-        if second is None or scores is None or not last or len(shape) < 2 or not prod(shape):
+        if scores is None or not last or len(shape) < 2 or not prod(shape):
             return None
-        chain = self.chain(scores, shape)
-        matmul = self.network.operators[second]
-        if chain is None or matmul.type != "MatMul" or matmul.inputs[0] != node.outputs[0]:
+        chain, after = self.chain(scores, shape), self.weights(node.outputs[0])
+        if chain is None or after is None:
             return None
-        return self.assemble(chain[0], tuple(chain[1:]), softmax, second)
+        return self.assemble(chain, softmax, after)
+
+    def weights(self, value: int) -> list[int] | None:
+        """The operators on the softmax's result, then the MatMul whose left operand that is."""
+        path = list[int]()
+        while (user := self.only_user(value)) is not None:
+            node = self.network.operators[user]
+            path.append(user)
+            if node.type == "MatMul":
+                return path if node.inputs[0] == value else None
+            if not self.is_scalar(node, value):
+                return None
+            value = node.outputs[0]
+        return None
+
+    def is_scalar(self, node: NetworkNode, value: int) -> bool:
+        """Whether an operator computes each element of a value alone, by scalar constants."""
+        others = (v for v in node.inputs if v is not None and v != value)
+        known = all(v in self.constants and self.constants[v].size == 1 for v in others)
+        alike = len(node.outputs) == 1 and self.shape(node.outputs[0]) == self.shape(value)
+        return known and alike and KINDS.get(node.type) is Kind.ELEMENTWISE
 
     def chain(self, value: int, shape: tuple[int, ...]) -> list[int] | None:
         """The MatMul that computes the scores, then the elementwise operators that follow."""
@@ -97,10 +125,13 @@ class _Finder:
         return None
 
     def assemble(
-        self, first: int, scores: tuple[int, ...], softmax: int, second: int
+        self, scores: Sequence[int], softmax: int, weights: Sequence[int]
     ) -> Attention | None:
-        """The attention of the matched operators, or None if its types or sizes do not fit."""
-        matmuls = [self.network.operators[i] for i in (first, second)]
+        """The attention of the matched operators, or None if its types or sizes do not fit.
+
+        A MatMul is the first of `scores`, the other the last of `weights`.
+        """
+        matmuls = [self.network.operators[i] for i in (scores[0], weights[-1])]
         if not all(map(self.is_float32_matmul, matmuls)):
             return None
         result = self.result(matmuls[1].outputs[0])
@@ -114,12 +145,21 @@ class _Finder:
             query=query,
             key=key,
             value=value,
-            first=first,
-            scores=scores,
+            first=scores[0],
+            scores=tuple(scores[1:]),
             softmax=softmax,
-            second=second,
+            second=weights[-1],
             result=result,
+            weights=tuple(weights[:-1]),
+            results=self.results(result),
         )
+
+    def results(self, result: StridedOperand) -> tuple[int, ...]:
+        """The operators on the path of the result that compute, and Casts among them."""
+        path = [(i, self.network.operators[i]) for i in result.operators]
+        if all(self.is_renaming(node) for _, node in path):
+            return ()
+        return tuple(i for i, node in path if KINDS.get(node.type) is Kind.ELEMENTWISE)
 
     def is_float32_matmul(self, node: NetworkNode) -> bool:
         """Whether all operands and the result are float32 matrices."""
@@ -152,11 +192,12 @@ class _Finder:
         return replace(operand, window=window)
 
     def result(self, value: int) -> StridedOperand:
-        """The second MatMul's result as a window of the last view, Transpose or Cast of it."""
+        """The second MatMul's result as a window of what is computed of each element of it."""
         last, path, moved = value, list[int](), list[int]()
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]
-            if not self.is_renaming(node) or node.inputs[0] != last:
+            renaming = self.is_renaming(node) and node.inputs[0] == last
+            if not renaming and not self.is_scalar(node, last):
                 break
             path.append(user)
             last = node.outputs[0]
@@ -164,8 +205,8 @@ class _Finder:
                 moved = list(path)
         for length in range(len(moved), 0, -1):
             window = self.backwards(moved[:length])
-            if window is not None and is_matrix(window):
-                given = self.network.operators[moved[length - 1]].outputs[0]
+            given = self.network.operators[moved[length - 1]].outputs[0]
+            if window is not None and is_matrix(window) and self.dtype(given) in RESULT_TYPES:
                 return StridedOperand(given, window, 1.0, tuple(moved[:length]))
         return StridedOperand(value, StridedWindow.contiguous(self.shape(value)))
 
@@ -180,7 +221,7 @@ class _Finder:
             if node.type == "Transpose":
                 order = node.attributes.get("perm") or list(reversed(range(len(shape))))
                 window = window.transposed([order.index(axis) for axis in range(len(shape))])
-            elif node.type != "Cast":
+            elif KINDS.get(node.type) is Kind.VIEW:
                 window = window.reshaped(shape)
         return window
 
@@ -194,6 +235,10 @@ class _Finder:
         """The operator that alone needs a value."""
         users = self.users[value]
         return users[0] if len(users) == 1 and value not in self.outputs else None
+
+    def dtype(self, value: int) -> str:
+        """The dtype of a value."""
+        return self.network.values[value].dtype
 
     def shape(self, value: int) -> tuple[int, ...]:
         """The shape of a value."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from compiler.graph.attention import MOST_COLUMNS
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
@@ -37,21 +38,29 @@ class _Finder:
 
     def around(self, softmax: Term) -> tuple[Term, ...]:
         """The attention of a softmax over the last axis; empty if it is none."""
-        second = self.only_user(softmax)
+        weights, second = self.weights(softmax)
         axis = softmax.attributes.get("axis", -1)
         scores = self.scores(softmax.inputs[0], softmax.shape)
         if scores is None or second is None or axis not in (-1, len(softmax.shape) - 1):
             return ()
-        if second.kind != "MatMul" or second.inputs[0] is not softmax:
+        if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
             return ()
         query, key, value = *scores[0].operands, second.inputs[1]
         if value is None or max(query.shape[-1], value.shape[-1]) > MOST_COLUMNS:
             return ()
-        members = {*scores, softmax, second, *self.results(second)}
+        members = {*scores, softmax, *weights, second, *self.results(second)}
         self.absorb([query, key, value], members)
         self.absorb_mask(value, members)
         split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
         return tuple(sorted(members.difference(split), key=lambda term: term.number))
+
+    def weights(self, softmax: Term) -> tuple[list[Term], Term | None]:
+        """The operators that compute each weight alone, and the one after them."""
+        path, last = list[Term](), self.only_user(softmax)
+        while last is not None and _is_scalar(last):
+            path.append(last)
+            last = self.only_user(last)
+        return path, last
 
     def scores(self, term: Term | None, shape: tuple[int, ...]) -> list[Term] | None:
         """The MatMul of the scores and the elementwise operators after it, or None."""
@@ -65,9 +74,10 @@ class _Finder:
         return next(([*before, term] for before in found if before is not None), None)
 
     def results(self, second: Term) -> Iterator[Term]:
-        """The layout changes of the result, which no other operator reads."""
+        """The layout changes of the result and what is computed of each element of it alone,
+        which no other operator reads."""
         user = self.only_user(second)
-        while user is not None and (user.kind == "Transpose" or _is_view(user)):
+        while user is not None and (user.kind == "Transpose" or _is_view(user) or _is_scalar(user)):
             yield user
             user = self.only_user(user)
 
@@ -99,6 +109,14 @@ class _Finder:
 
 def _is_view(term: Term) -> bool:
     return KINDS.get(term.kind) is Kind.VIEW
+
+
+def _is_scalar(term: Term) -> bool:
+    """Whether an operator computes each element of one operand alone, by scalar constants."""
+    varying = [operand for operand in term.operands if not operand.constant]
+    scalars = all(prod(operand.shape) == 1 for operand in term.operands if operand.constant)
+    alike = len(varying) == 1 and varying[0].shape == term.shape
+    return alike and scalars and KINDS.get(term.kind) is Kind.ELEMENTWISE
 
 
 def _masks_rows(term: Term) -> bool:

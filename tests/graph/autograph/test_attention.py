@@ -73,6 +73,14 @@ def test_an_attention_is_one_kernel_with_the_layouts_of_its_operands_and_result(
     assert kernel.after == ()
 
 
+def test_rounded_weights_and_results_are_inside():
+    rounded = ATTENTION.replace("MatMul(s, v)", "MatMul(j, v) i = Round(z)")
+    rounded = rounded.replace(" z =", " h = Mul(s, c) j = Round(h) z =").replace(">(z)", ">(i)")
+    ((last, members),) = attentions_of(graph_of(SPLIT + rounded)).items()
+    assert last is members[-1]
+    assert [term.kind for term in members].count("Round") == 2
+
+
 @pytest.mark.parametrize(
     ("change", "left"),
     [

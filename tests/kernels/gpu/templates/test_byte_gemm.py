@@ -14,6 +14,7 @@ from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Form
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -211,6 +212,32 @@ def test_tiles_in_any_order_of_warps(tile: Tile):
     check(Case((1, 64, 9, 9), (72, 64, 1, 1), zero=1, blocks=(16, 0)), tile, twice=True)
 
 
+@pytest.mark.parametrize("split_k", [2, 3])
+def test_a_cluster_adds_integers(split_k: int):
+    tile = replace(SMALL, split_k=split_k)
+    check(Case((33, 700), (700, 40), zero=3, result="uint8"), tile, twice=True)
+    check(Case((33, 700), (700, 41), zero=3), tile)
+    case = Case((1, 128, 6, 5), (48, 128, 3, 3), result="uint8", blocks=(16, 16),
+                attributes={"pads": [1] * 4})  # fmt: skip
+    check(case, tile, twice=True)
+
+
+def test_few_rows_are_tiles():
+    case = Case((1, 640), (640, 50), zero=3, result="float32")
+    check(case, Tile(16, 64, 16, 16, 5))
+    selected = best(group_of(case, (1, 50)), TARGET)
+    assert selected is not None
+    assert selected.template.name == "byte_gemm"
+
+
+def test_only_clusters_add_integers():
+    problem = problem_of(group_of(Case((33, 3000), (3000, 40)), (33, 40)))
+    assert problem is not None
+    assert max(tile.split_k for tile in candidates(problem, TARGET)) == 8
+    old = parse_gpu("cuda:sm_80:fp16")
+    assert {tile.split_k for tile in candidates(problem, old)} == {1}
+
+
 @pytest.mark.parametrize("target", ["cuda:sm_80:tf32", "cuda:sm_89:fp16", "cuda:sm_90:fp16"])
 def test_tensor_cores_without_local_memory(target: str):
     case = Case((1, 128, 14, 14), (128, 128, 3, 3), result="uint8", blocks=(16, 16),
@@ -268,7 +295,6 @@ DECLINED = {
     "padding is the zero point": Case((1, 32, 6, 6), (16, 32, 3, 3), zero=3, blocks=(16, 0),
                                       attributes={"pads": [1] * 4}),
     "no channel blocks": Case((1, 32, 6, 6), (16, 32, 1, 1)),
-    "few rows": Case((2, 64), (64, 64)),
 }  # fmt: skip
 
 

@@ -12,7 +12,12 @@
 // 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
 //
 // `P` holds the constants of one problem; see emit.py. `score(z, row, column, dot)` gives the argument
-// of the softmax for a dot product.
+// of the softmax for a dot product, `P::finished` what is stored of a result.
+//
+// Where weights are ROUNDED, `P::rounded` takes them divided by the sum of their row: the keys are
+// processed twice, first for the maxima and sums alone.
+
+enum Pass { ONLINE, SUMS, WEIGHTS };
 
 template <class P>
 struct WarpTiles {
@@ -41,6 +46,7 @@ __device__ __forceinline__ void load_four(float (&to)[4], const T* from, int64_t
 }
 
 // Stores words by one instruction: the compiler would split the assignment of a vector.
+__device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[1]) { *(uint32_t*)to = words[0]; }
 __device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[2]) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1]) : "memory");
@@ -64,7 +70,7 @@ __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&
     T four[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) four[i] = (T)from[i];
-    uint32_t words[sizeof(T)];
+    uint32_t words[sizeof(T)];  // four elements
     memcpy(words, four, sizeof words);
     if (valid > 0) store_words(to, words);
   } else {
@@ -232,6 +238,7 @@ struct OnlineSoftmax {
   }
 
   // Turns 16 scores of a tile's rows into weights, and rescales the state to the new maximum.
+  template <int PASS>
   __device__ __forceinline__ void update(float (&scores)[2][4], int m) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -243,13 +250,23 @@ struct OnlineSoftmax {
         float& score = scores[s / 2][i * 2 + s % 2];
         score = weight(score, most), row_sum[m][i] += score;
       }
+      if (PASS == SUMS) continue;
 #pragma unroll
       for (int t = 0; t < T::WIDTHS * 8; t++) values[m][t / 8][t / 2 % 4][i * 2 + t % 2] *= scale;
     }
   }
+
+  // Turns 16 scores into rounded weights: `row_max` is final, `row_sum` the inverse of the sum.
+  __device__ __forceinline__ void round(float (&scores)[2][4], int m) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      float& score = scores[i / 4][i % 4];
+      score = P::rounded(weight(score, row_max[m][i / 2 % 2]) * row_sum[m][i / 2 % 2]);
+    }
+  }
 };
 
-template <class P, bool ALIGNED, class Q, class K, class V, class Score>
+template <class P, bool ALIGNED, int PASS, class Q, class K, class V, class Score>
 __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score,
                                              const bool* keep) {
   using T = WarpTiles<P>;
@@ -280,11 +297,12 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
     for (int i = 0; i < 4; i++)
 #pragma unroll
       for (int t = 0; t < T::WIDTHS; t++) {
+        if (PASS == SUMS) continue;
         const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2, column = t * 32 + line * 4;
         load_four<ALIGNED && P::V_VECTOR4>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
                                         row < P::COLUMNS ? P::WIDTH - column : 0);
       }
-    if constexpr (P::MASKED) {
+    if constexpr (P::MASKED && PASS != SUMS) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2;
@@ -308,7 +326,11 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
         float& own = scores[i / 4][i % 4];
         own = exists ? score(z, row, column, own * P::FACTOR) : -CUDART_INF_F;
       }
-      state.update(scores, m);
+      if constexpr (PASS == WEIGHTS)
+        state.round(scores, m);
+      else
+        state.template update<PASS>(scores, m);
+      if (PASS == SUMS) continue;
       Four upper, lower;
       to_fragment<P::PRECISION>(upper, scores[0][0], scores[0][1], scores[1][0], scores[1][1]);
       to_fragment<P::PRECISION>(lower, scores[0][2], scores[0][3], scores[1][2], scores[1][3]);
@@ -322,6 +344,42 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
   }
 }
 
+// Makes the maxima those of all warps of a band, and the sums the inverses of theirs together.
+template <class P>
+__device__ __forceinline__ void share_sums(OnlineSoftmax<P>& state, float* rows) {
+  using T = WarpTiles<P>;
+  const int warp = threadIdx.x / 32, quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++) {
+    float* to = rows + (warp * T::ROWS + m * 8 + line) * 2;
+    const float row_sum = quad_sum(state.row_sum[m / 2][m % 2]);
+    if (quad == 0) to[0] = state.row_max[m / 2][m % 2], to[1] = row_sum;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++) {
+    const float* from = rows + (warp / P::WARPS * P::WARPS * T::ROWS + m * 8 + line) * 2;
+    float most = -CUDART_INF_F, sum = 0;
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) most = fmaxf(most, from[w * T::ROWS * 2]);
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) sum += weight(from[w * T::ROWS * 2], most) * from[w * T::ROWS * 2 + 1];
+    state.row_max[m / 2][m % 2] = most, state.row_sum[m / 2][m % 2] = 1 / sum;
+  }
+}
+
+template <class P, bool ALIGNED, class Q, class K, class V, class Score>
+__device__ __forceinline__ void process_all(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score,
+                                            const bool* keep, float* rows) {
+  if constexpr (P::ROUNDED) {
+    process_keys<P, ALIGNED, SUMS>(state, q, k, v, z, score, keep);
+    share_sums<P>(state, rows);
+    process_keys<P, ALIGNED, WEIGHTS>(state, q, k, v, z, score, keep);
+  } else {
+    process_keys<P, ALIGNED, ONLINE>(state, q, k, v, z, score, keep);
+  }
+}
+
 // Stores a warp's partial result to shared memory: weighted values, then each row's maximum and sum.
 template <class P>
 __device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* values, float* rows) {
@@ -330,8 +388,10 @@ __device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* va
 #pragma unroll
   for (int m = 0; m < P::TILES * 2; m++) {
     const int row = warp * T::ROWS + m * 8 + line, i = m % 2;
-    const float row_sum = quad_sum(state.row_sum[m / 2][i]);
-    if (quad == 0) rows[row * 2] = state.row_max[m / 2][i], rows[row * 2 + 1] = row_sum;
+    if constexpr (!P::ROUNDED) {
+      const float row_sum = quad_sum(state.row_sum[m / 2][i]);
+      if (quad == 0) rows[row * 2] = state.row_max[m / 2][i], rows[row * 2 + 1] = row_sum;
+    }
 #pragma unroll
     for (int t = 0; t < T::WIDTHS * 2; t++) {
       const float(&from)[4][4] = state.values[m / 2][t / 2];
@@ -357,27 +417,27 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
   {
     OnlineSoftmax<P> state;
     if (misaligned == 0)
-      process_keys<P, true>(state, q, k, v, z, score, keep);
+      process_all<P, true>(state, q, k, v, z, score, keep, rows);
     else
-      process_keys<P, false>(state, q, k, v, z, score, keep);
+      process_all<P, false>(state, q, k, v, z, score, keep, rows);
     store_partial<P>(state, values, rows);
   }
 #pragma unroll 1
   for (int item = threadIdx.x; item < P::BANDS * T::ROWS * T::WIDTHS * 8; item += P::BANDS * P::WARPS * 32) {
     const int place = item / (T::WIDTHS * 8), column = item % (T::WIDTHS * 8) * 4;
     const int row = blockIdx.x * P::BANDS * T::ROWS + place, own = place / T::ROWS * P::WARPS * T::ROWS + place % T::ROWS;
-    float row_max = -CUDART_INF_F, row_sum = 0, sum[4] = {};
+    float row_max = -CUDART_INF_F, row_sum = P::ROUNDED, sum[4] = {};
 #pragma unroll
-    for (int w = 0; w < P::WARPS; w++) row_max = fmaxf(row_max, rows[(w * T::ROWS + own) * 2]);
+    for (int w = 0; w < P::WARPS && !P::ROUNDED; w++) row_max = fmaxf(row_max, rows[(w * T::ROWS + own) * 2]);
 #pragma unroll
     for (int w = 0; w < P::WARPS; w++) {
-      const float scale = weight(rows[(w * T::ROWS + own) * 2], row_max);
+      const float scale = P::ROUNDED ? 1 : weight(rows[(w * T::ROWS + own) * 2], row_max);
       const float4 part = *(const float4*)(values + (w * T::ROWS + own) * T::LINE + column);
-      row_sum += scale * rows[(w * T::ROWS + own) * 2 + 1];
+      if (!P::ROUNDED) row_sum += scale * rows[(w * T::ROWS + own) * 2 + 1];
       sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] = sum[i] / row_sum * P::V_FACTOR;
+    for (int i = 0; i < 4; i++) sum[i] = P::finished(sum[i] / row_sum * P::V_FACTOR);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
     if (misaligned == 0)

@@ -148,7 +148,8 @@ def _staged(problem: Problem, target: GpuTarget) -> Iterator[Config]:
         fits = shared_bytes(problem, config) <= target.shared_bytes
         busy = config.bands > 1 and columns > (warps - 1) * keys
         most = min(MOST_REGISTERS, REGISTERS // config.threads) - SPARE
-        if busy and fits and _registers(problem, config) <= most:
+        own = warps == 1 or not problem.rounded  # sums of whole rows
+        if busy and fits and own and _registers(problem, config) <= most:
             yield config
 
 
@@ -178,10 +179,10 @@ def _heads(problem: Problem) -> tuple[int, int]:
 
 
 def ahead(problem: Problem, config: Config) -> int:
-    """How many rounds of keys are copied ahead: all, where they fit."""
+    """How many rounds of keys are copied ahead: all, where they fit or are processed twice."""
     columns = problem.columns
     kept = ceil_div(columns, MMA_SIZE) * MMA_SIZE
-    room = _line_bytes(problem) * kept <= STAGED_BYTES
+    room = problem.rounded or _line_bytes(problem) * kept <= STAGED_BYTES
     return ceil_div(columns, config.round) if room else AHEAD
 
 

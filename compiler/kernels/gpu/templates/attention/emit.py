@@ -28,6 +28,7 @@ from compiler.kernels.gpu.templates.attention.problem import (
     in_chunks,
     matrix_strides,
 )
+from compiler.kernels.gpu.templates.attention.rounding import Rounding, rounding_of
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
@@ -48,6 +49,7 @@ class Emitter:
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
         (score, scale), name = self._score(), f"{self.group.name}_0"
+        rounding = rounding_of(self.group, self.problem.attention, self.target)
         sources = tuple(operand.source for operand in self._operands()[:3])
         text = "\n".join(
             [
@@ -55,7 +57,8 @@ class Emitter:
                 header("attention"),
                 *([header("staged_attention")] if self.config.staged else []),
                 score.text,
-                self._constants(scale),
+                rounding.text,
+                self._constants(scale, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
                 self._function(name, score),
             ]
@@ -75,7 +78,8 @@ class Emitter:
         first = operators[attention.first]
         scores = operators[attention.softmax].inputs[0]
         assert scores is not None
-        left_out = {attention.softmax, attention.second, *attention.result.operators}
+        left_out = {attention.softmax, *attention.weights, attention.second}
+        left_out.update(attention.result.operators)
         kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
         context = FusionContext(replace(self.group, operators=kept, outputs=(scores,)), first)
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
@@ -109,15 +113,15 @@ class Emitter:
         attention = self.problem.attention
         return attention.query, attention.key, attention.value, attention.result
 
-    def _constants(self, scale: float) -> str:
+    def _constants(self, scale: float, rounding: Rounding) -> str:
         query, key, value, _ = self._operands()
-        factor = query.factor * key.factor
+        factor, of_values = query.factor * key.factor, value.factor * rounding.factor
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
-        lines.append(f"  static constexpr float V_FACTOR = {float(value.factor).hex()}f;")
+        lines.append(f"  static constexpr float V_FACTOR = {float(of_values).hex()}f;")
         if self.config.staged:
             scale = log2(e) * (factor * scale if factor * scale > 0 else 1)
             lines.append(f"  static constexpr float LOG2_SCALE = {scale.hex()}f;")
@@ -126,7 +130,7 @@ class Emitter:
             f" {{ return {batch_offset(operand.window)}; }}"
             for letter, operand in zip("qkvo", self._operands(), strict=True)
         ]
-        return "\n".join(["struct Problem {", *lines, "};", ""])
+        return "\n".join(["struct Problem {", *lines, *rounding.members, "};", ""])
 
     def _sizes(self) -> dict[str, Any]:
         problem, config = self.problem, self.config
@@ -141,6 +145,7 @@ class Emitter:
             "BANDS": config.bands,
             "PAIRS": int(problem.pairs),
             "MASKED": int(problem.attention.value.keep is not None),
+            "ROUNDED": int(problem.rounded),
         }
 
     def _vectors(self) -> dict[str, Any]:

@@ -51,6 +51,11 @@ class Problem:
         """Attentions of one shape."""
         return prod(self.attention.batch)
 
+    @property
+    def rounded(self) -> bool:
+        """Whether weights are rounded, for which the sum of a row is needed first."""
+        return bool(self.attention.weights)
+
 
 def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     """The attention that a group consists of; None for another group.

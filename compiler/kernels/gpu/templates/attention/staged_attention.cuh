@@ -28,6 +28,12 @@ struct Count {
   static constexpr int KEYS = COUNT;
 };
 
+// A pass as a type.
+template <int KIND>
+struct As {
+  static constexpr int PASS = KIND;
+};
+
 // Copies a round of COUNT keys of K or V, and zeros up to a multiple of 16, and for keys that are not
 // to be kept: each thread one chunk of every PASS-th key. WIDE if chunks are contiguous in memory.
 template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE, bool MASKED>
@@ -104,7 +110,7 @@ struct Band {
   }
 
   // Processes COUNT keys from key `first` on; lines of zeros follow up to a multiple of 16.
-  template <int COUNT, class Score>
+  template <int COUNT, int PASS, class Score>
   __device__ __forceinline__ void process_keys(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
     constexpr int STEPS = (COUNT + 15) / 16;
     const int lane = threadIdx.x % 32;
@@ -124,7 +130,8 @@ struct Band {
       }
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) apply_score<COUNT>(scores[m], z, row + m * 16, first, score);
-    exponentiate<STEPS>(scores);
+    exponentiate<STEPS, PASS>(scores);
+    if constexpr (PASS == SUMS) return;
     v += lane % 16 * S::V_LINE + lane / 16;
 #pragma unroll
     for (int j = 0; j < STEPS; j++) {
@@ -162,10 +169,11 @@ struct Band {
     }
   }
 
-  // Turns scores into weights: powers of two of their distance from the row's reference maximum.
-  template <int STEPS>
+  // Turns scores into weights: powers of two of their distance from the row's reference maximum. Where
+  // those are rounded, `row_sum` is the inverse of the sum.
+  template <int STEPS, int PASS>
   __device__ __forceinline__ void exponentiate(float (&scores)[P::TILES][STEPS * 2][4]) {
-    rescale<STEPS>(scores);
+    if constexpr (PASS != WEIGHTS) rescale<STEPS>(scores);
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
@@ -173,7 +181,11 @@ struct Band {
 #pragma unroll
       for (int j = 0; j < STEPS * 4; j++) {
         float& x = scores[m / 2][j / 2][i * 2 + j % 2];
-        x = power_of_two(x * factor - shift), row_sum[m / 2][i] += x;
+        x = power_of_two(x * factor - shift);
+        if constexpr (PASS == WEIGHTS)
+          x = P::rounded(x * row_sum[m / 2][i]);
+        else
+          row_sum[m / 2][i] += x;
       }
     }
   }
@@ -202,6 +214,12 @@ struct Band {
 #pragma unroll
       for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][i * 2 + t % 2] *= scale;
     }
+  }
+
+  // Makes the sums of rows the inverses of them.
+  __device__ __forceinline__ void invert_sums() {
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) row_sum[m / 2][m % 2] = 1 / quad_sum(row_sum[m / 2][m % 2]);
   }
 
   // Stores this warp's partial result for the first warp of the band.
@@ -241,7 +259,7 @@ struct Band {
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int row = first + m * 8 + lane / 4, i = m % 2 * 2;
-      const float inverse = P::V_FACTOR / quad_sum(row_sum[m / 2][m % 2]);
+      const float inverse = P::ROUNDED ? P::V_FACTOR : P::V_FACTOR / quad_sum(row_sum[m / 2][m % 2]);
 #pragma unroll
       for (int t = 0; t < S::WIDTHS; t++) {
         const float(&even)[4] = values[m / 2][t * 2], (&other)[4] = values[m / 2][t * 2 + 1];
@@ -249,7 +267,8 @@ struct Band {
 #pragma unroll
         for (int j = 0; j < 2; j++) {
           const float given = __shfl_sync(~0u, odd ? even[i + j] : other[i + j], lane ^ 1);
-          four[j] = (odd ? given : even[i + j]) * inverse, four[j + 2] = (odd ? other[i + j] : given) * inverse;
+          four[j] = P::finished((odd ? given : even[i + j]) * inverse);
+          four[j + 2] = P::finished((odd ? other[i + j] : given) * inverse);
         }
         const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
         O* to = o + row * P::O_ROW + column * P::O_COLUMN;
@@ -289,24 +308,34 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
     else
       copy(round + P::AHEAD);
   };
-  const auto process_keys = [&](int round, auto count) {
+  const auto process_keys = [&](int round, auto count, auto pass) {
     const int line = S::place(round) + part;
     if (first < P::ROWS)
-      band.template process_keys<decltype(count)::KEYS>(keys + line * S::K_LINE, values + line * S::V_LINE, z, first,
-                                                round * S::ROUND + part, score);
+      band.template process_keys<decltype(count)::KEYS, decltype(pass)::PASS>(
+          keys + line * S::K_LINE, values + line * S::V_LINE, z, first, round * S::ROUND + part, score);
   };
+  const auto process_all = [&](auto pass) {
 #pragma unroll 1
-  for (int round = 0; round < S::WHOLE; round++) {
-    wait(round);
-    process_keys(round, Count<P::KEYS>());
-  }
-  if constexpr (S::LAST > 0) {
-    wait(S::WHOLE);
-    if (part + P::KEYS <= S::LAST) {
-      if constexpr (S::LAST >= P::KEYS) process_keys(S::WHOLE, Count<P::KEYS>());
-    } else if (part < S::LAST) {
-      if constexpr (S::LAST % P::KEYS > 0) process_keys(S::WHOLE, Count<S::LAST % P::KEYS>());
+    for (int round = 0; round < S::WHOLE; round++) {
+      if (decltype(pass)::PASS != WEIGHTS) wait(round);
+      process_keys(round, Count<P::KEYS>(), pass);
     }
+    if constexpr (S::LAST > 0) {
+      if (decltype(pass)::PASS != WEIGHTS) wait(S::WHOLE);
+      if (part + P::KEYS <= S::LAST) {
+        if constexpr (S::LAST >= P::KEYS) process_keys(S::WHOLE, Count<P::KEYS>(), pass);
+      } else if (part < S::LAST) {
+        if constexpr (S::LAST % P::KEYS > 0) process_keys(S::WHOLE, Count<S::LAST % P::KEYS>(), pass);
+      }
+    }
+  };
+  if constexpr (P::ROUNDED) {
+    static_assert(S::ALL && P::WARPS == 1, "keys are read twice, and sums are a warp's own");
+    process_all(As<SUMS>());
+    band.invert_sums();
+    process_all(As<WEIGHTS>());
+  } else {
+    process_all(As<ONLINE>());
   }
   if constexpr (P::WARPS > 1) {
     float* const partials = shared + (own * (P::WARPS - 1) - 1) * S::PARTIAL * 32;

@@ -20,6 +20,10 @@ KEY_US = {"fp32": 0.018, "tf32": 0.018, "fp16": 0.0125, "bf16": 0.0125}
 """Microseconds of a block for each key. All fitted to the shipped database's times on an H200."""
 
 
+TWICE = 1.5
+"""The work where weights are rounded: scores are computed a second time."""
+
+
 class FusedAttention(Template[Problem, Config]):
     """A group that is exactly one attention.
 
@@ -43,7 +47,8 @@ class FusedAttention(Template[Problem, Config]):
         """The same for all configs: blocks take keys in order, SMs share the multiply-adds."""
         rate = target.device.sms * RATES[target.precision] * RATE_SHARE
         work = problem.attention.multiplications / rate
-        return BLOCK_US + max(KEY_US[target.precision] * problem.columns, work)
+        once = max(KEY_US[target.precision] * problem.columns, work)
+        return BLOCK_US + (TWICE * once if problem.rounded else once)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
@@ -54,7 +59,8 @@ class FusedAttention(Template[Problem, Config]):
             row, column = matrix_strides(operand)
             found |= {f"{name}_rows": rows, f"{name}_columns": columns}
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
-        return {"precision": target.precision, "batch": problem.batch, **found}
+        rounded: Key = {"rounded": 1} if problem.rounded else {}
+        return {"precision": target.precision, "batch": problem.batch, **found, **rounded}
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""

@@ -39,20 +39,19 @@ __device__ __forceinline__ void add_sums(ByteSums<P>& c, ByteSums<P>& part) {
 
 // As `mainloop`.
 template <class P, bool ALIGNED, class Prefetch>
-__device__ __forceinline__ void byte_mainloop(ByteSums<P>& c, int4* tiles, const uint8_t* a, const uint8_t* b,
-                                              const Prefetch& prefetch) {
+__device__ __forceinline__ void byte_mainloop(ByteSums<P>& c, int4* tiles, const uint8_t* a, const uint8_t* b, int first,
+                                              int steps, const Prefetch& prefetch) {
   using T = Tiles<P>;
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, COUNT = Fragments<P>::COUNT;
+  constexpr int COUNT = Fragments<P>::COUNT;
   constexpr bool FLOATS = Bytes<P>::A_KIND >= E4M3;
-  static_assert(COUNT % 2 == 0 && P::FORM != LINES && P::SPLITS == 1);
-  Pipeline<P, ALIGNED> pipeline(tiles, a, b, 0, STEPS);
+  static_assert(COUNT % 2 == 0 && P::FORM != LINES);
+  Pipeline<P, ALIGNED> pipeline(tiles, a, b, first, steps);
   prefetch();
   const int warp = threadIdx.x / 32, column = warp % T::COLUMNS * P::WN;
   const int place = a_offset_of<P>(warp / T::COLUMNS * P::WM);
   pipeline.advance();
   Fragments<P> fragments[2];
   fragments[0].load(pipeline.a_tile() + place, b_fragments<P>(pipeline.b_tile(), column), 0);
-  int rest = STEPS;
   ByteSums<P> sums = {};
   ByteSums<P>& part = FLOATS ? sums : c;
 #pragma unroll 1
@@ -65,7 +64,7 @@ __device__ __forceinline__ void byte_mainloop(ByteSums<P>& c, int4* tiles, const
       multiply_bytes<P>(part, fragments[k % 2]);
     }
     if (FLOATS) add_sums<P>(c, part);
-  } while (STEPS > 1 && --rest > 0);
+  } while (P::K > P::BK && --steps > 0);
   cp_async_wait<0>();
   __syncthreads();
 }
@@ -98,22 +97,86 @@ __device__ __forceinline__ void subtract_zero_point(ByteSums<P>& c, const int* s
 __device__ __forceinline__ float as_bits(int sum) { return __int_as_float(sum); }
 __device__ __forceinline__ float as_bits(float sum) { return sum; }
 
+// The sums over a cluster's blocks of four integers, which are floats of the same bits in their tiles.
+template <int CLUSTER_SIZE>
+__device__ __forceinline__ void cluster_integers4(float (&total)[4], const float* element) {
+  int sums[4] = {};
+#pragma unroll
+  for (int rank = 0; rank < CLUSTER_SIZE; rank++) {
+    const float4 other = peer_float4(element, rank);
+    sums[0] += __float_as_int(other.x), sums[1] += __float_as_int(other.y);
+    sums[2] += __float_as_int(other.z), sums[3] += __float_as_int(other.w);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++) total[i] = as_bits(sums[i]);
+}
+
+// `VectorStore::finish` of integers.
+template <class P, class Store>
+__device__ __forceinline__ void finish_integers(float* tile, const Store& store) {
+  using V = VectorStore<P, P::SPLITS>;
+  const V vectors(tile);
+#pragma unroll
+  for (int i = 0; i < V::ITERATIONS; i++) {
+    int row, column;
+    if (!vectors.locate(i, row, column)) continue;
+    float values[V::BLOCK];
+#pragma unroll
+    for (int r = 0; r < V::BLOCK; r += 4) {
+      constexpr int STRIDE = Tiles<P>::C_STRIDE;
+      const int place = V::BY_ROW ? column * STRIDE + row : row * STRIDE + column;
+      cluster_integers4<P::SPLITS>((float(&)[4])values[r], tile + place + r);
+    }
+    store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
+          vectors.elementwise + (i * Tiles<P>::THREADS + threadIdx.x) * 16, V::ELEMENTWISE_STRIDE,
+          vectors.broadcast + (V::BY_ROW ? row : column) * 4, V::BROADCAST_EXTENT * 4);
+  }
+}
+
+// `store_elements` of integers.
+template <class P, class Store>
+__device__ __forceinline__ void store_integers(const float* tile, const Store& store) {
+  constexpr int STEP = P::SPLITS * Tiles<P>::THREADS;
+#pragma unroll 1
+  for (int i = blockIdx.z % P::SPLITS * Tiles<P>::THREADS + threadIdx.x; i < P::BM * P::BN; i += STEP) {
+    const int row = i / P::BN, column = i % P::BN, m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
+    int sum = 0;
+#pragma unroll
+    for (int rank = 0; rank < P::SPLITS; rank++) sum += __float_as_int(peer_float(tile + row * Tiles<P>::C_STRIDE + column, rank));
+    if (m < P::M && n < P::N) store(blockIdx.z, m, n, as_bits(sum));
+  }
+}
+
+// `store_tile` of integers where a cluster adds the split-K slices.
+template <class P, class Store>
+__device__ __forceinline__ void store_integer_tile(float* tile, const Store& store) {
+  cluster_sync();
+  if constexpr (P::OUT_BLOCK + P::VECTOR > 0)
+    if (stores_vectors<P>(store)) finish_integers<P>(tile, store);
+  if constexpr (P::OUT_BLOCK == 0)
+    if (!stores_vectors<P>(store)) store_integers<P>(tile, store);
+  cluster_sync_relaxed();
+}
+
 // Computes this block's tile; see `gemm`.
 template <class P, class Store>
 __device__ __forceinline__ void byte_gemm(const uint8_t* a, const uint8_t* b, const Store& store) {
   DYNAMIC_SHARED;
-  const int z = blockIdx.z;
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SLICE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  static_assert(P::SPLITS == 1 || P::CLUSTER);
+  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SLICE, steps = min(SLICE, STEPS - first);
   const int* sums = (const int*)((Bytes<P>::WEIGHTS == OPERAND_A ? a : b) + Bytes<P>::SUMS) + z * P::M;
   a += P::a_offset(z), b += P::b_offset(z);
   ByteSums<P> c = {};
-  auto prefetch = [&]() { prefetch_epilogue<P, 1, false>(shared, store); };
+  auto prefetch = [&]() { prefetch_epilogue<P, P::SPLITS, false>(shared, store); };
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    byte_mainloop<P, true>(c, (int4*)shared, a, b, prefetch);
+    byte_mainloop<P, true>(c, (int4*)shared, a, b, first, steps, prefetch);
   else
-    byte_mainloop<P, false>(c, (int4*)shared, a, b, prefetch);
+    byte_mainloop<P, false>(c, (int4*)shared, a, b, first, steps, prefetch);
   Overlap<P>::release();
-  prefetch_epilogue<P, 1, true>(shared, store);
-  if constexpr (Bytes<P>::ZERO_POINT != 0) subtract_zero_point<P>(c, sums);
+  prefetch_epilogue<P, P::SPLITS, true>(shared, store);
+  if constexpr (Bytes<P>::ZERO_POINT != 0)
+    if (first == 0) subtract_zero_point<P>(c, sums);
   Accumulators<P> bits;
 #pragma unroll
   for (int i = 0; i < Tiles<P>::MT; i++)
@@ -122,5 +185,8 @@ __device__ __forceinline__ void byte_gemm(const uint8_t* a, const uint8_t* b, co
 #pragma unroll
       for (int s = 0; s < 4; s++) bits[i][j][s] = as_bits(c[i][j][s]);
   store_accumulators<P>(bits, shared);
-  store_tile<P, 1>(shared, store);
+  if constexpr (P::SPLITS == 1 || Bytes<P>::A_KIND >= E4M3)
+    store_tile<P, P::SPLITS>(shared, store);
+  else
+    store_integer_tile<P>(shared, store);
 }

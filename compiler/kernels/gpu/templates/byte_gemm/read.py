@@ -33,7 +33,7 @@ def read_byte_problem(group: Group, anchor: Operator) -> ByteProblem | None:
     if zero is None or other != 0 or not second.constant:
         return None
     if anchor.type in ("MatMulFloat8", "MatMulInteger"):
-        problem, operands = matmul_problem(group, anchor, first, second), (first, second)
+        problem, operands = matmul_problem(group, anchor, first, second, 0), (first, second)
     else:
         problem, operands = image_problem(group, anchor, second, first), (second, first)
     if problem is None or not _is_tiled(problem, zero):

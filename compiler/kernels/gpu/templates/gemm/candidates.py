@@ -62,11 +62,15 @@ def is_modelled(tile: Tile) -> bool:
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The tiles that fit the device and leave each split-K slice at least one step."""
+    """The tiles that fit the device and leave each split-K slice at least one step.
+
+    Only clusters add the slices of bytes, whose sums are integers.
+    """
     for shape in SHAPES:
-        for split_k in SPLITS if problem.element_bytes > 1 else SPLITS[:1]:
+        for split_k in SPLITS:
             tile = Tile(*shape, split_k)
-            whole = fills_splits(problem, tile)
+            added = problem.element_bytes > 1 or tile.launches(target) == 1
+            whole = added and fills_splits(problem, tile)
             if whole and _has_room(problem, tile, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
             halo = replace(tile, halo=True)

@@ -10,16 +10,24 @@ from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.matmul import Matmul, read_matmul
 
+FEW_ROWS = 4
+"""Up to this many rows a matmul is bound by reading its matrix, which is then not packed."""
 
-def matmul_problem(group: Group, anchor: Operator, left: Operand, right: Operand) -> Problem | None:
-    """The problem of a matmul; None when A is not contiguous in k."""
+
+def matmul_problem(
+    group: Group, anchor: Operator, left: Operand, right: Operand, few_rows: int = FEW_ROWS
+) -> Problem | None:
+    """The problem of a matmul; None when A is not contiguous in k.
+
+    A constant matrix is packed by columns where there are more than `few_rows`.
+    """
     matmul = read_matmul(group, anchor)
     if matmul is None or left.block or right.block:
         return None
     a, b = _matrices(matmul, left.view, right.view)
     if a is None or (a.strides[-1] != 1 and matmul.depth > 1):
         return None
-    few = matmul.rows <= FEW_ROWS
+    few = matmul.rows <= few_rows
     packing, form, stride = _right_matrix(b, right, few)
     if form is None:
         return None
@@ -84,7 +92,3 @@ def _batch_offset(matrix: numpy.ndarray, batch: Sequence[int]) -> str:
             index = f"z / {prod(batch[place + 1 :])} % {batch[place]}"
             terms.append(f"(int64_t)({index}) * {matrix.strides[axis]}")
     return " + ".join(terms) or "0"
-
-
-FEW_ROWS = 4
-"""Up to this many rows a matmul is bound by reading its matrix, which is then not packed."""

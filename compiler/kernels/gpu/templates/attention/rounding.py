@@ -1,0 +1,120 @@
+"""Functions of an attention's weights and results, one by one, as where these are quantised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm.ir import PrimType, Var
+from tvm.tirx import FloatImm, Mul
+
+from compiler.graph.attention import Attention
+from compiler.kernels.gpu.epilogue import value_function, value_struct
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.target.target import GpuTarget
+
+MOST_FLOAT16 = 65504.0
+"""The largest weight before its factor, so that none overflows in 16 bits."""
+
+SHIFTS = ("Add", "Sub", "Cast")
+"""Operators that may follow a Clip of integers: zero points and types."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The CUDA text of both functions, and members of a problem that call them.
+
+    Weights are multiplied without their `factor`, so that integers are exact in 16 bits.
+    """
+
+    text: str
+    members: tuple[str, ...]
+    factor: float
+
+
+VALUE = Var("value", PrimType("float32"))
+"""The float that the functions take."""
+
+
+def rounding_of(group: Group, attention: Attention, target: GpuTarget) -> Rounding:
+    """The functions of an attention's weights and results."""
+    softmax, second = (group.operators[i].outputs[0] for i in (attention.softmax, attention.second))
+    weights = _Chain(group, softmax, attention.weights)
+    weight, factor = _factored(group, attention, weights.element())
+    results = _Chain(group, second, attention.results)
+    functions = (("rounded", weights, weight), ("finished", results, results.element()))
+    texts, members = list[str](), list[str]()
+    for name, chain, element in functions:
+        used = bool(chain.operators)
+        texts += [_function(name, chain, element, target)] if used else []
+        members.append(_member(name, f"{name.title()}{{}}(x)" if used else "x"))
+    return Rounding("\n".join(texts), tuple(members), factor)
+
+
+def _member(name: str, value: str) -> str:
+    return f"  __device__ static __forceinline__ float {name}(float x) {{ return {value}; }}"
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Operators on each element of a value alone, given in order."""
+
+    group: Group
+    value: int
+    operators: Sequence[int]
+
+    def element(self) -> Any:
+        """Their result for `VALUE`, as a float; a last Cast is the store's."""
+        context = self.context()
+        found, (last,) = context.result(VALUE, [0] * context.rank), context.results
+        return found if str(last.dtype) == "float32" else found.astype("float32")
+
+    def context(self) -> FusionContext:
+        """The operators as a group around the value, all of one shape."""
+        last, anchor = self.value, Operator("Identity", {}, (), (self.value,))
+        values, chain = [*self.group.values], [anchor]
+        for operator in self._kept():
+            inputs = tuple(
+                v if v is None or v in self.group.constants else last for v in operator.inputs
+            )
+            chain.append(replace(operator, inputs=inputs))
+            last = operator.outputs[0]
+            values[last] = replace(values[last], shape=values[self.value].shape, block=0)
+        around = replace(self.group, values=(*values,), operators=(*chain,), outputs=(last,))
+        return FusionContext(around, anchor)
+
+    def _kept(self) -> list[Operator]:
+        kept = [self.group.operators[i] for i in self.operators]
+        while kept and kept[-1].type == "Cast":
+            kept.pop()
+        return kept
+
+
+def _factored(group: Group, attention: Attention, element: Any) -> tuple[Any, float]:
+    """A weight without its last factor, and that; 1 where it could overflow without."""
+    if isinstance(element, Mul) and isinstance(element.b, FloatImm):
+        before = [group.operators[i] for i in attention.weights[:-1]]
+        if _bound(group, before) <= MOST_FLOAT16:
+            return element.a, float(element.b.value)
+    return element, 1.0
+
+
+def _bound(group: Group, operators: Sequence[Operator]) -> float:
+    """A bound of what ends in a Clip and shifts of it; infinity for anything else."""
+    total = 0.0
+    for operator in reversed(operators):
+        constants = [group.constants.get(-1 if v is None else v) for v in operator.inputs]
+        known = [float(abs(c.reshape(-1)[0])) for c in constants if c is not None]
+        if operator.type == "Clip" and len(known) == 2:
+            return total + max(known)
+        if operator.type not in SHIFTS:
+            break
+        total += sum(known)
+    return float("inf")
+
+
+def _function(name: str, chain: _Chain, element: Any, target: GpuTarget) -> str:
+    """A struct whose call computes an element of a float."""
+    own = f"{chain.group.name}_{name}"
+    function = value_function(own, chain.context(), element, [VALUE], target)
+    return "\n".join([function.text, value_struct(name.title(), function, "float value")])
