@@ -9,7 +9,6 @@ onnxruntime's, `GF` our 10^9 operations a second, `build` our seconds to schedul
 """
 
 import argparse
-import ctypes
 import json
 import sys
 from collections import Counter
@@ -28,7 +27,7 @@ from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.backends.cpu.build import CpuProgram
+from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.frontend import import_model
 from compiler.graph.packing import apply_packing
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
@@ -141,34 +140,15 @@ class Kernel:
     """A built kernel, bound to its buffers."""
 
     def __init__(self, spec: KernelSpec, arrays: Sequence[numpy.ndarray], result: TensorInfo):
-        reads = [aligned(apply_packing(a, p)) for a, p in zip(arrays, spec.packings, strict=True)]
-        self.result = aligned(numpy.full(result.shape, numpy.nan, result.dtype))
-        scratch = [aligned(numpy.zeros(n, numpy.uint8)) for n in spec.workspaces]
-        self.buffers = [*reads, self.result, *scratch]
-        self.program = CpuProgram([spec])
-        signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        self.calls: list[tuple[Any, Any, int]] = []
-        for launch in spec.launches:
-            pointers = [self.buffers[i].ctypes.data for i in launch.args]
-            function = signature(self.program.addresses[launch.symbol])
-            self.calls.append(
-                (function, (ctypes.c_void_p * len(pointers))(*pointers), launch.grid[0])
-            )
+        packed = zip(arrays, spec.packings, strict=True)
+        reads = [aligned_copy(apply_packing(array, packing)) for array, packing in packed]
+        self.result = aligned_copy(numpy.full(result.shape, numpy.nan, result.dtype))
+        self._bound = BoundKernel(spec, reads, [self.result])
 
     def __call__(self) -> numpy.ndarray:
         """Run all launches."""
-        for function, pointers, blocks in self.calls:
-            function(pointers, 0, blocks)
+        self._bound.run()
         return self.result
-
-
-def aligned(array: numpy.ndarray) -> numpy.ndarray:
-    """A copy that starts at a multiple of 64 bytes."""
-    raw = numpy.empty(array.nbytes + 64, numpy.uint8)
-    start = -raw.ctypes.data % 64
-    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 def least_times(runs: Sequence[Callable[[], Any]], budget: float) -> list[float]:
@@ -188,7 +168,7 @@ def measure(problem: Problem, budget: float) -> dict[str, Any]:
     """One row of the table."""
     generator = numpy.random.default_rng(0)
     arrays = [
-        aligned(generator.standard_normal(o.shape, numpy.float32).astype(o.dtype))
+        aligned_copy(generator.standard_normal(o.shape, numpy.float32).astype(o.dtype))
         for o in problem.operands
     ]
     theirs = peer(problem, arrays)

@@ -69,8 +69,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
-    from compiler.kernels.database.fields import config_fields
-    from compiler.kernels.gpu.headers import full_version
+    from compiler.kernels.database.fields import config_fields, full_version
     from compiler.kernels.gpu.select import candidates_of, code_of, fastest
     from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate

@@ -47,6 +47,7 @@ from compiler.kernels import (
     build_control_kernels,
     build_kernels,
     counted_groups,
+    exact_target,
 )
 from compiler.kernels.gpu.compilers.hip_toolchain import (
     hip_generator,
@@ -68,7 +69,13 @@ from compiler.pipeline import (
 from compiler.progress import StepClock, StepEnded, notify
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.target.devices import DEFAULT_ARCHITECTURES
-from compiler.target.target import complete, parse_gpu, parse_target
+from compiler.target.target import (
+    CpuTarget,
+    GpuTarget,
+    complete,
+    parse_gpu,
+    parse_target,
+)
 from compiler.verify.kernel_operands import check_operands
 
 if TYPE_CHECKING:
@@ -106,6 +113,8 @@ class Build:
     passes: tuple[PassTiming, ...] = ()
     choice: ScheduleChoice | None = None
     """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
+    tuning: TuningRecord | None = None
+    """The kernels that were measured before they were built, if any were."""
     executable: GpuExecutable | None = None
     """The module on the device, if it was measured there."""
     library: bytes = b""
@@ -315,12 +324,13 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
 
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
     """Measure kernels that no database has, where there are a device and a budget."""
-    driver = _present(settings) if settings.tuner is not None else None
-    if settings.tuner is None or driver is None:
+    tuner, target, driver = settings.tuner, exact_target(settings.target), _present(settings)
+    if tuner is None or not isinstance(target, CpuTarget | GpuTarget):
         return TuningRecord()
-    target = parse_gpu(settings.target)
+    if driver is None and (target.is_gpu or not settings.budget):
+        return TuningRecord()
     try:
-        return settings.tuner.tune(driver, counted_groups(module), target, settings.cache)
+        return tuner.tune(driver, counted_groups(module), target, settings.cache)
     except DeviceError as error:
         _LOG.warning("kernels stay as estimated, as measuring them failed: %s", error)
         return TuningRecord()
@@ -352,6 +362,7 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
+        tuning=prepared.tuning if prepared.tuning.kernels else None,
         executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )

@@ -25,6 +25,7 @@ from compiler.schedule import (
     KernelSpec,
     Schedule,
     ScheduleChoice,
+    TuningRecord,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Module:
         requirements: Mapping[str, Any] | None = None,
         build_seconds: Mapping[str, float] | None = None,
         choice: ScheduleChoice | None = None,
+        tuning: TuningRecord | None = None,
         loaded: Executable | None = None,
         library: bytes = b"",
         **options: Any,
@@ -72,6 +74,7 @@ class Module:
         `threads`. `requirements` default to those of the target's code on this host;
         `build_seconds` is the time of each step of the compilation, empty for a loaded module.
         `choice` is the mode of the schedule and the reasons, unless `options` name a mode;
+        `tuning` says which kernels were measured before they were built, None where none were;
         `loaded` is the schedule if it is on its device already; `library` is the shared library of
         the module's code, for backends that run one.
         """
@@ -85,6 +88,7 @@ class Module:
         )
         self._weights = place_weights(schedule, weights)
         self.choice = choice
+        self.tuning = tuning
         costs = {} if choice is None else {"costs": choice.costs}
         self._library = library
         code = {"library": library} if library else {}
@@ -102,6 +106,7 @@ class Module:
             built.weights,
             build_seconds=built.seconds,
             choice=built.choice,
+            tuning=built.tuning,
             requirements=built.requirements,
             library=built.library,
             loaded=None if options else built.executable,
@@ -194,6 +199,7 @@ class Module:
             requirements=self.requirements,
             build_seconds=self.build_seconds,
             choice=self.choice,
+            tuning=self.tuning,
             library=self._library,
             **(kept | options),
         )
@@ -211,6 +217,7 @@ class Module:
             kernels=self.kernels,
             weights=self._weights,
             choice=self.choice,
+            tuning=self.tuning,
             library=self._library,
         )
         artifact.save(saved, directory)
@@ -272,6 +279,7 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
         saved.weights,
         requirements=saved.requirements,
         choice=saved.choice,
+        tuning=saved.tuning,
         library=saved.library,
         **options,
     )

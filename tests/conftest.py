@@ -5,20 +5,28 @@ The device of tests marked `gpu` is a fixture here.
 
 import os
 import secrets
+import tempfile
 from typing import Any
 
 import pytest
 
+from compiler.autotune.kernels import plan
 from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.errors import DeviceError
+from compiler.kernels.database import DATABASE_VARIABLE
 from tests.tools import missing, required
 
 FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
 
 
 def pytest_configure() -> None:
-    """Choose a fresh seed for the search, which worker processes inherit."""
+    """Choose a fresh seed for the search, which worker processes inherit.
+
+    Kernels are measured only where a test asks for it, and no test learns from the user's database.
+    """
+    plan.CPU_MOST_SECONDS = 0.0
+    os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
 
 

@@ -28,7 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels/database": set(),
     "kernels/ops": {"kernels", "ir"},
     "kernels/tir": {"kernels", "kernels/ops", "ir", "graph"},
-    "kernels/cpu": {"kernels", "kernels/ops", "kernels/tir", "ir", "graph", "target"},
+    "kernels/cpu": {
+        *("ir", "graph", "target"),
+        *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
+    },
     "kernels/gpu": {
         *("ir", "graph", "target", "emulator"),
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
@@ -65,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("autotune", "autotune/schedule", "autotune/substitution"),
         *("backends", "backends/gpu", "backends/cuda", "backends/hip"),
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
-        *("kernels", "kernels/gpu", "export", "packed_weights"),
+        *("kernels", "kernels/cpu", "kernels/gpu", "export", "packed_weights"),
     },
     "program": {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
@@ -83,11 +86,13 @@ MAY_IMPORT: dict[str, set[str]] = {
             "autotune/schedule",
             "autotune/substitution",
             "backends",
+            "backends/cpu",
             "backends/gpu",
             "build",
             "frontend",
         ),
-        *("ir", "graph", "target", "kernels", "kernels/database", "kernels/gpu", "pipeline"),
+        *("ir", "graph", "target", "pipeline"),
+        *("kernels", "kernels/cpu", "kernels/database", "kernels/gpu"),
     },
 }
 """The imports that each room, sub-room or file may have besides itself and the leaves."""

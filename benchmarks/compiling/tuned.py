@@ -2,12 +2,13 @@
 
     python benchmarks/compiling/tuned.py [--models field:pvt_v2_b1 field:llama_decode | --field]
                                        [--budgets untuned default] [--precision fp16]
-                                       [--seconds 150] [--target cuda] [--json FILE]
+                                       [--seconds 150] [--target cuda|cpu] [--json FILE]
 
 A budget is `default`, some seconds, or `untuned`: as by default, but kernels are not measured. Each
 compilation has a new kernel cache and a new user's database, as on a machine that compiles for the
 first time; a small model is compiled before, so that libraries are loaded. The modules of a network
-then run in turns. Lines are printed one by one; no network is begun after `--seconds`.
+then run in turns. Lines are printed one by one; no network is begun after `--seconds`. On the CPU a
+run has one thread, and its time is the process's, which other work on the machine hardly changes.
 """
 
 import argparse
@@ -17,8 +18,9 @@ import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time_ns
 from typing import Any
 from unittest.mock import patch
 
@@ -63,11 +65,26 @@ def compiled(model: Any, budget: str, options: argparse.Namespace) -> dict[str, 
             stack.enter_context(nothing)
         start = perf_counter()
         module = compiler.compile(
-            model, target=options.target, precision=options.precision, budget=given
+            model,
+            target=options.target,
+            precision=None if options.target == "cpu" else options.precision,
+            budget=given,
+            threads=1 if options.target == "cpu" else None,
         )
         seconds = perf_counter() - start
-    tuning = module.choice.tuning if module.choice is not None else None
-    return {"module": module, "seconds": seconds, "tuning": tuning}
+    return {"module": module, "seconds": seconds, "tuning": module.tuning}
+
+
+def cpu_runs(modules: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Timing]:
+    """Nanoseconds of the process for a run of each module on one thread, in turns."""
+
+    def run(module: Any) -> float:
+        start = process_time_ns()
+        module.run(inputs)
+        return float(process_time_ns() - start)
+
+    runs = {name: partial(run, module) for name, module in modules.items()}
+    return time_all(runs, RUN_SECONDS, perf_counter, keep=[*runs])
 
 
 def in_turns(modules: Mapping[str, Any]) -> dict[str, Timing]:
@@ -104,8 +121,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         if found["tuning"] is not None:
             print(f"    {found['tuning']}", flush=True)
         row["budgets"][budget] = {"seconds": found["seconds"], "tuning": str(found["tuning"])}
-    timings = in_turns(modules)
-    row["difference"] = difference(modules, named.random_inputs(name, model, seed=0))
+    inputs = named.random_inputs(name, model, seed=0)
+    timings = cpu_runs(modules, inputs) if options.target == "cpu" else in_turns(modules)
+    row["difference"] = difference(modules, inputs)
     first = timings[options.budgets[0]].median
     for budget, timing in timings.items():
         row["budgets"][budget]["us"] = timing.median / 1e3

@@ -168,7 +168,7 @@ def _own(row: Row, name: str) -> Contender:
 
 
 def _by_default(row: Row, model: onnx.ModelProto) -> Contender:
-    """What `compile` gives without options, and what it says of its tuning."""
+    """The module that `compile` makes without options, with its account of the tuning."""
     module = ours.compile_by_default(model, row.precision)
     row.compiled.append(module)
     made = ours.contender(module, row.case.named_inputs, row.stream)

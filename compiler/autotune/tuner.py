@@ -9,20 +9,23 @@ from compiler.schedule import TuningRecord
 if TYPE_CHECKING:
     from compiler.kernels import KernelCache
     from compiler.kernels.group import Group
-    from compiler.target.target import GpuTarget
+    from compiler.target.target import CpuTarget, GpuTarget
 
 
 class Tuner(Protocol):
-    """Measures kernels on a device before they are built, so that the database has them."""
+    """Measures kernels before they are built, so that the database has them."""
 
     def tune(
         self,
-        driver: Driver,
+        driver: Driver | None,
         groups: "Iterable[tuple[Group, int]]",
-        target: "GpuTarget",
+        target: "GpuTarget | CpuTarget",
         cache: "KernelCache | None",
     ) -> TuningRecord:
-        """Measure the kernels of groups, which come with how often a run launches them."""
+        """Measure the kernels of groups, which come with how often a run launches them.
+
+        A GPU's are measured on a device, a CPU's on this machine.
+        """
         ...
 
     def after(self, seconds: float) -> "Tuner":

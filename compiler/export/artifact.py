@@ -1,8 +1,8 @@
 """The saved form of a compiled module: a directory of plain files listed in a manifest.
 
-manifest.json (format version, target, requirements, choice; size and SHA-256 of every other file),
-schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors, and library.so
-for targets that run through the C interface of an exported project.
+manifest.json (format version, target, requirements, choice, tuning; size and SHA-256 of every other
+file), schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors, and
+library.so for targets that run through the C interface of an exported project.
 """
 
 import hashlib
@@ -10,18 +10,18 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
 from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeError
-from compiler.export.choice_json import choice_from_json, choice_to_json
+from compiler.export.choice_json import choice_from_json, choice_to_json, tuning_from_json
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
 from compiler.export.weights import read_weights, write_weights
-from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.verify import checked_json as read
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.kernel_operands import check_operands
@@ -57,6 +57,8 @@ class Artifact:
     weights: Mapping[str, Array]
     choice: ScheduleChoice | None = None
     """How the schedule and its execution mode were chosen, on targets where there is a choice."""
+    tuning: TuningRecord | None = None
+    """The kernels that were measured before they were built, if any were."""
     library: bytes = b""
     """The shared library of the whole module, for targets that run through one."""
 
@@ -126,6 +128,8 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     manifest = {**head, "requirements": artifact.requirements, "files": files}
     if artifact.choice is not None:
         manifest["choice"] = choice_to_json(artifact.choice)
+    if artifact.tuning is not None:
+        manifest["tuning"] = asdict(artifact.tuning)
     text = json.dumps(manifest | {"sha256": manifest_digest(manifest)}, indent=1) + "\n"
     _write(directory / MANIFEST, lambda write: write(text.encode()))
 
@@ -183,6 +187,7 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
         kernels=kernels,
         weights=weights,
         choice=choice,
+        tuning=tuning_from_json(manifest.get("tuning"), f"{place / MANIFEST}: tuning"),
         library=(place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 

@@ -64,11 +64,12 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
         contractions=_each(
             entry.get("contractions", {}), f"{place}.contractions", read.checked_number
         ),
-        tuning=_tuning(entry.get("tuning"), f"{place}.tuning"),
+        tuning=tuning_from_json(entry.get("tuning"), f"{place}.tuning"),
     )
 
 
-def _tuning(value: object, place: str) -> TuningRecord | None:
+def tuning_from_json(value: object, place: str) -> TuningRecord | None:
+    """The record of kernels that were measured; ArtifactError if it is none."""
     if value is None:
         return None
     entry = read.as_object(value, place)

@@ -3,13 +3,23 @@
 Importing this package does not import TVM: a model whose kernels are all cached never needs it.
 """
 
-from compiler.kernels.build import build_control_kernels, build_kernels, counted_groups
+from compiler.kernels.build import (
+    KeptKernels,
+    build_control_kernels,
+    build_kernels,
+    config_text,
+    counted_groups,
+    exact_target,
+)
 from compiler.kernels.cache import CacheStatus, KernelCache
 
 __all__ = [
     "CacheStatus",
+    "KeptKernels",
     "KernelCache",
     "build_control_kernels",
     "build_kernels",
+    "config_text",
     "counted_groups",
+    "exact_target",
 ]

@@ -14,12 +14,13 @@ from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
+from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec, Operand
-from compiler.target.target import GpuTarget, Target, parse_gpu, parse_target
+from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -46,7 +47,7 @@ def build_kernels(
     groups = distinct_groups(module)
     if exact.is_gpu:
         groups = at_boundary(module, groups)
-    kept = _KeptKernels(cache, exact)
+    kept = KeptKernels(cache, exact)
     specs = kept.load([*groups.values()])
     missing = [group for name, group in groups.items() if name not in specs]
     notify(KernelsBegan(len(missing), len(specs)))
@@ -66,8 +67,13 @@ def build_kernels(
     }
 
 
-class _KeptKernels:
-    """The kernels of a target in the cache: by the present database, and by what it chooses.
+def config_text(config: Config | None) -> str:
+    """The text under which the cache has a CPU's kernel with a config, or with none to choose."""
+    return f"config {config}"
+
+
+class KeptKernels:
+    """The kernels of a target in a cache, if any: by the present database, and by their configs.
 
     A kernel is the same under another database that chooses the same config.
     """
@@ -83,25 +89,32 @@ class _KeptKernels:
             return {}
         found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
         missing = [group for group in groups if found[group.name] is None]
-        if missing and self._target.backend == "cuda":
-            self._configs = chosen_configs(missing, parse_gpu(self._name))
+        if missing and self._target.backend in CHOSEN_CONFIGS:
+            self._configs = CHOSEN_CONFIGS[self._target.backend](missing, self._target)
             found |= {group.name: self._again(group) for group in missing}
         return {name: spec for name, spec in found.items() if spec is not None}
 
     def _again(self, group: Group) -> KernelSpec | None:
         """A group's kernel by its config, from now on by the present database, too."""
-        assert self._cache is not None
-        config = self._configs[group.name]
-        spec = self._cache.load(group, self._name, self._compiler, config)
+        spec = self.with_config(group, self._configs[group.name])
         if spec is not None:
-            self._cache.store(group, self._name, spec, self._compiler)
+            self.keep(group, spec, "")
         return spec
+
+    def with_config(self, group: Group, config: str) -> KernelSpec | None:
+        """A group's kernel with a config."""
+        if self._cache is None:
+            return None
+        return self._cache.load(group, self._name, self._compiler, config)
 
     def store(self, group: Group, spec: KernelSpec) -> None:
         """Keep a kernel that was built."""
-        if self._cache is None:
-            return
         for config in {"", self._configs.get(group.name, "")}:
+            self.keep(group, spec, config)
+
+    def keep(self, group: Group, spec: KernelSpec, config: str) -> None:
+        """Keep a kernel with a config, or the one by the present database."""
+        if self._cache is not None:
             self._cache.store(group, self._name, spec, self._compiler, config)
 
 
@@ -117,6 +130,24 @@ def chosen_configs(groups: Sequence[Group], target: GpuTarget) -> dict[str, str]
         parts = (chosen.template.name, chosen.candidate.key, chosen.config) if chosen else ()
         found[group.name] = " ".join(["config", *map(str, parts)])
     return found
+
+
+def chosen_cpu_configs(groups: Sequence[Group], target: CpuTarget) -> dict[str, str]:
+    """The config of each group by this CPU's database, as text, by kernel name."""
+    from compiler.kernels.kernel import cpu_tunable
+
+    found: dict[str, str] = {}
+    for group in groups:
+        tunable = cpu_tunable(group, target)
+        found[group.name] = config_text(tunable and config_fields(tunable.chosen(target)))
+    return found
+
+
+CHOSEN_CONFIGS: Mapping[str, Callable[[Sequence[Group], Any], dict[str, str]]] = {
+    "cpu": chosen_cpu_configs,
+    "cuda": chosen_configs,
+}
+"""The function that says which configs a backend's kernels have by the present database."""
 
 
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:

@@ -15,10 +15,11 @@ from typing import Any
 
 from compiler.caches import cache_directory, warn_without_cache
 from compiler.emulator.compile import version as emulator_version
+from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch, Operand
-from compiler.target.target import Target, parse_target
+from compiler.target.target import CpuTarget, Target, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
@@ -237,8 +238,11 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _tuning(target: Target) -> str:
-    """The hash of the configs known for a GPU's architecture; kernels of a CPU have none."""
-    return database_hash(target.architecture) if target.is_gpu else ""
+    """The hash of the configs known for a GPU's architecture, or for this CPU."""
+    if isinstance(target, CpuTarget):
+        name = database_name(target)
+        return database_hash(name) if name else ""
+    return database_hash(target.architecture)
 
 
 def encode_entry(spec: KernelSpec) -> bytes:

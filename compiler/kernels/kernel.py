@@ -9,7 +9,9 @@ from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.requantise import requantised
 from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import apply_template
+from compiler.kernels.cpu.templates import apply_template, match_template
+from compiler.kernels.cpu.tunable import Tunable
+from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
 from compiler.kernels.gpu.estimate import KernelEstimate, estimated
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
@@ -55,6 +57,23 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     with naming(group):
         return BUILDERS[target.backend](group, target)
+
+
+def cpu_tunable(group: Group, target: CpuTarget) -> Tunable | None:
+    """The ways to compute a group on a CPU; None where there is nothing to choose."""
+    if all(info.elements == 0 for info in group.writes):
+        return None
+    with naming(group):
+        found = match_template(requantised(group), target)
+    return found if isinstance(found, Tunable) else None
+
+
+def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:
+    """Build a group for a CPU as a template does with a config; raises KernelError as above."""
+    with naming(group):
+        scheduled = apply_template(requantised(group), target, config)
+        assert scheduled is not None, "there are configs of templates alone"
+        return compile_scheduled(group, scheduled, target)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from compiler.errors import KernelError
+from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
 from compiler.progress import kernel_progress
 from compiler.schedule import KernelSpec
@@ -79,13 +80,16 @@ class Worker:
             receive(self.process.stdout)
             self._ready = True
 
-    def build(self, group: Group, target: Target) -> KernelSpec:
-        """Build one kernel there; raises KernelError, also when the process dies."""
+    def build(self, group: Group, target: Target, config: Config | None = None) -> KernelSpec:
+        """Build one kernel there, if need be with a config of a CPU's template.
+
+        Raises KernelError, also when the process dies.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.wait_until_ready()
         try:
-            send(self.process.stdin, (group, target))
+            send(self.process.stdin, (group, target, config))
             answer = receive(self.process.stdout)
         except OSError:
             answer = None
@@ -101,26 +105,44 @@ class Worker:
         self.process.communicate()
 
 
+class WorkerPool:
+    """Some workers, of which each builds one kernel at a time; stop them at the end."""
+
+    def __init__(self, count: int) -> None:
+        self._workers = [Worker() for _ in range(count)]
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    @contextmanager
+    def one(self) -> Generator[Worker]:
+        """A worker that is ready and idle, once there is one."""
+        worker = self._idle.get()
+        try:
+            worker.wait_until_ready()  # a kernel's time is not that of starting Python
+            yield worker
+        finally:
+            self._idle.put(worker)
+
+    def stop(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.stop()
+
+
 def build_in_workers(
     groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups in `jobs` processes, the largest first; yields each as it is ready."""
-    workers = [Worker() for _ in range(min(jobs, len(groups)))]
-    idle: SimpleQueue[Worker] = SimpleQueue()
-    for worker in workers:
-        idle.put(worker)
+    count = min(jobs, len(groups))
+    workers = WorkerPool(count)
 
     def build(group: Group) -> tuple[Group, KernelSpec]:
-        worker = idle.get()
-        try:
-            worker.wait_until_ready()  # a kernel's time is not that of starting Python
-            with kernel_progress(group.name):
-                return group, worker.build(group, target)
-        finally:
-            idle.put(worker)
+        with workers.one() as worker, kernel_progress(group.name):
+            return group, worker.build(group, target)
 
     ordered = sorted(groups, key=lambda g: -len(g.operators))
-    with ThreadPoolExecutor(len(workers)) as pool:
+    with ThreadPoolExecutor(count) as pool:
         try:
             for future in as_completed(
                 [pool.submit(copy_context().run, build, group) for group in ordered]
@@ -128,19 +150,20 @@ def build_in_workers(
                 yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.stop()
+            workers.stop()
 
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
-    from compiler.kernels.kernel import build_kernel
+    from compiler.kernels.kernel import build_candidate, build_kernel
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     send(answers, READY)
     while (request := receive(requests)) is not None:
         try:
-            send(answers, build_kernel(*request))
+            group, target, config = request
+            built = build_candidate(*request) if config is not None else build_kernel(group, target)
+            send(answers, built)
         except KernelError as error:
             send(answers, str(error))

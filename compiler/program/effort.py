@@ -24,7 +24,9 @@ def segment_settings(settings: Settings, operators: int, *, first: bool) -> Sett
 
     Settings that the user chose (pipeline, schedule, budget or profile) hold for all segments.
     """
-    quick = operators <= FEW_OPERATORS or not first
-    if settings.chosen or not quick or parse_target(settings.target).backend not in ("cuda", "emu"):
+    quick, backend = operators <= FEW_OPERATORS or not first, parse_target(settings.target).backend
+    if settings.chosen or not quick or backend == "hip":
         return settings
+    if backend == "cpu":
+        return replace(settings, tuner=None)
     return replace(settings, pipeline=QUICK_PIPELINE, budget=QUICK_BUDGET, tuner=None)

@@ -63,7 +63,7 @@ def _compiled_figures(options: Namespace, module: Any, output: Path) -> dict[str
 
 def _tuning_figures(module: Any) -> dict[str, Any]:
     """The record of kernels that were measured, as plain data; empty where none were."""
-    tuning = module.choice.tuning if isinstance(module, compiler.Module) and module.choice else None
+    tuning = module.tuning if isinstance(module, compiler.Module) else None
     return {} if tuning is None else {"tuning": asdict(tuning)}
 
 

@@ -98,7 +98,8 @@ def _memory(module: Module) -> list[str]:
 def _choice(module: Module) -> list[str]:
     choice = module.choice
     if choice is None:
-        return ["choice   none: only CUDA schedules are chosen; the pipeline was as given"]
+        tuned = [] if module.tuning is None else [f"tuning   {module.tuning}"]
+        return ["choice   none: only CUDA schedules are chosen; the pipeline was as given", *tuned]
     mode = choice.mode + (" with early launches (PDL)" if choice.pdl else "")
     lines = [
         f"choice   {choice.chosen}: {choice.source}; {choice.reason}",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
+from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.schedule import KernelSpec
@@ -100,14 +101,20 @@ def expected(anchor: Array, addend: Array | None) -> list[Array]:
     return [anchor] if addend is None else [anchor, numpy.maximum(anchor + addend, 0)]
 
 
-def check(group: Group, arrays: Sequence[Array], results: Sequence[Array], target: str) -> None:
+def check(
+    group: Group,
+    arrays: Sequence[Array],
+    results: Sequence[Array],
+    target: str,
+    config: Config | None = None,
+) -> None:
     """Build a group's kernel by its template and run it block by block in a random order.
 
     Every buffer is poisoned and ends at memory that cannot be accessed, then begins after such
     memory: a kernel that leaves its buffers crashes.
     """
     machine = parse_cpu(target)
-    scheduled = apply_template(group, machine)
+    scheduled = apply_template(group, machine, config)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)
     for after in (True, False):

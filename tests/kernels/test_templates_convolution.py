@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.templates import apply_template
-from compiler.kernels.cpu.templates.conv2d import choose_nest
+from compiler.kernels.cpu.templates import apply_template, match_template
+from compiler.kernels.cpu.templates.conv_choices import ConvChoices
 from compiler.kernels.cpu.templates.nests import Nest
+from compiler.kernels.cpu.tunable import Tunable
+from compiler.kernels.group import Group
 from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.harness import Array, single
 from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
@@ -94,6 +96,12 @@ def cases(draw: st.DrawFn) -> Case:
 
 def run(case: Case, target: str) -> None:
     """Check one convolution."""
+    group, arrays, results = convolution_group(case)
+    check(group, arrays, results, target)
+
+
+def convolution_group(case: Case) -> tuple[Group, list[Array], list[Array]]:
+    """The group of a convolution, its operands, and its results in float64."""
     filters = case.groups * case.filters
     data = random_array(1, (case.batch, case.groups * case.channels, *case.image))
     weight = random_array(2, (filters, case.channels, *case.kernel))
@@ -110,7 +118,7 @@ def run(case: Case, target: str) -> None:
     group = fused("Conv", arrays, shape, attributes, len(arrays) - 1, case.prologue, case.residual)
     used = numpy.maximum(data, 0) if case.prologue else data
     results = expected(reference(case, used, weight, bias), addend)
-    check(group, arrays if addend is None else [*arrays, addend], results, target)
+    return group, arrays if addend is None else [*arrays, addend], results
 
 
 @settings(max_examples=25, deadline=None)
@@ -189,6 +197,28 @@ def test_special_convolution(name: str, target: str) -> None:
     run(SPECIAL[name], target)
 
 
+TO_MEASURE = {
+    "pointwise": Case(2, 1, 40, 36, (9, 11), (1, 1), *SQUARE, residual=True),
+    "pointwise, computed": Case(1, 1, 19, 70, (5, 40), (1, 1), *SQUARE, prologue=True),
+    "pointwise, strided": Case(1, 1, 20, 24, (9, 10), (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+    "many chunks": Case(1, 1, 3, 5, (30, 43), (1, 1), *SQUARE, bias=True),
+    "square": Case(1, 1, 18, 40, (9, 9), (3, 3), (2, 1), (1, 1), (1, 1, 1, 1), bias=True),
+    "depthwise": Case(1, 20, 1, 1, (8, 19), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+@pytest.mark.parametrize("name", TO_MEASURE)
+def test_every_kind_of_config_is_right(name: str, target: str) -> None:
+    group, arrays, results = convolution_group(TO_MEASURE[name])
+    found = match_template(group, parse_cpu(target))
+    assert isinstance(found, Tunable)
+    kinds = {config.lanes: fields for fields, config in found.by_fields.items()}
+    assert len(kinds) > 1
+    for config in kinds.values():
+        check(group, arrays, results, target, config)
+
+
 BEYOND_THE_CACHE = {
     "two lines": Case(
         1, 1, 50, 128, (4, 12), (3, 3), (1, 1), (1, 1), (1,) * 4, prologue=True, residual=True
@@ -211,14 +241,16 @@ def test_weights_beyond_the_cache_are_read_in_passes(
     def tiny(target: CpuTarget) -> int:
         return 16 << 10
 
+    real = ConvChoices.nest
+
     def noted(*arguments: Any) -> Nest:
-        nest = choose_nest(*arguments)
+        nest = real(*arguments)
         passes.append(nest.passes)
         return nest
 
     module = "compiler.kernels.cpu.templates.conv2d"
     monkeypatch.setattr(f"{module}.second_cache_bytes", tiny)
-    monkeypatch.setattr(f"{module}.choose_nest", noted)
+    monkeypatch.setattr(ConvChoices, "nest", noted)
     run(BEYOND_THE_CACHE[name], target)
     assert max(passes) > 1
 

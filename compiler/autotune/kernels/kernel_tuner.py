@@ -11,7 +11,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.kernels import KernelCache
 from compiler.kernels.group import Group
 from compiler.schedule import TuningRecord
-from compiler.target.target import GpuTarget
+from compiler.target.target import CpuTarget, GpuTarget
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,9 +24,9 @@ class KernelTuner:
 
     def tune(
         self,
-        driver: Driver,
+        driver: Driver | None,
         groups: Iterable[tuple[Group, int]],
-        target: GpuTarget,
+        target: GpuTarget | CpuTarget,
         cache: KernelCache | None,
     ) -> TuningRecord:
         """Measure the kernels of groups that no database has, heavy ones first.
@@ -37,15 +37,29 @@ class KernelTuner:
         mark = _mark(known)
         if cache is not None and cache.load_text(mark, str(target)) is not None:
             return TuningRecord()
-        from compiler.autotune.kernels.while_compiling import tune_groups
-
-        record, complete = tune_groups(driver, known, target, self.limits)
+        record, complete = self._measured(driver, known, target, cache)
         if cache is not None and complete:
             cache.store_text(mark, str(target), "no kernel is worth measuring")
         record = replace(record, seconds=perf_counter() - start)
         if record.kernels:
             _LOG.info("%s", record)
         return record
+
+    def _measured(
+        self,
+        driver: Driver | None,
+        groups: Sequence[tuple[Group, int]],
+        target: GpuTarget | CpuTarget,
+        cache: KernelCache | None,
+    ) -> tuple[TuningRecord, bool]:
+        if isinstance(target, CpuTarget):
+            from compiler.autotune.kernels.cpu_tuning import tune_cpu_groups
+
+            return tune_cpu_groups(groups, target, self.limits, cache)
+        from compiler.autotune.kernels.while_compiling import tune_groups
+
+        assert driver is not None, "a GPU's kernels are measured on a device"
+        return tune_groups(driver, groups, target, self.limits)
 
     def after(self, seconds: float) -> "KernelTuner":
         """The tuner for another graph when some seconds were spent."""

@@ -342,8 +342,11 @@ def chain_lengths(nanoseconds: float) -> tuple[int, int]:
     return short + links, short
 
 
-def agree(outputs: Array, reference: Array, dtype: str) -> bool:
-    """Whether bytes of results of one type agree; NaN agrees with NaN alone."""
+def agree(outputs: Array, reference: Array, dtype: str, bound: float = BOUND) -> bool:
+    """Whether bytes of results of one type agree; NaN agrees with NaN alone.
+
+    Floats may differ by `bound`, against the largest of the reference.
+    """
     kind = numpy_dtype(dtype)
     one, other = outputs.view(kind), reference.view(kind)
     if "float" not in dtype:
@@ -354,7 +357,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
         return np.array_equal(a, b, equal_nan=True)
     same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
     a, b = a[finite], b[finite]
-    return same and float(np.abs(a - b).max()) <= BOUND * float(np.abs(b).max())
+    return same and float(np.abs(a - b).max()) <= bound * float(np.abs(b).max())
 
 
 def unpacked_bytes(buffer: OperandBuffer) -> int:
@@ -374,7 +377,7 @@ def _call(
 
 def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:
     """A block of device memory with a kernel's operands in it, and the address of each buffer."""
-    reads = [_random(buffer, number) for number, buffer in enumerate(kernel.reads)]
+    reads = [random_operand(buffer, number) for number, buffer in enumerate(kernel.reads)]
     sizes = [read.size for read in reads] + [unpacked_bytes(write) for write in kernel.writes]
     ends = np.cumsum([0, *map(aligned, sizes)])
     block = reserve(driver, int(ends[-1]), f"kernel {kernel.name!r}")
@@ -383,7 +386,7 @@ def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:
     return block, addresses
 
 
-def _random(buffer: OperandBuffer, number: int) -> Array:
+def random_operand(buffer: OperandBuffer, number: int) -> Array:
     """Bytes of random numbers, packed; integers are 0 or 1, which are valid indices.
 
     `number` makes the operands of a kernel differ.

@@ -7,8 +7,7 @@ from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.kernels.results import Header, Result
 from compiler.autotune.lock import locked
 from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
-from compiler.kernels.database.fields import Config
-from compiler.kernels.gpu.headers import full_version
+from compiler.kernels.database.fields import Config, full_version
 
 
 def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:

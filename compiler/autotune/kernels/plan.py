@@ -6,7 +6,7 @@ come first the likeliest candidates, then those nearest to its best one (a desce
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from compiler.kernels.database.fields import Config
@@ -24,6 +24,12 @@ LEAST_GAIN = 3e-4
 
 SECONDS_EACH, MOST_SECONDS = 0.2, 10.0
 """Seconds of measuring for each kernel that no database has, and at most for all, by default."""
+
+CPU_SECONDS_EACH, CPU_MOST_SECONDS, CPU_RUNS = 0.4, 8.0, 1000
+"""Those seconds on a CPU, and the most runs of the model that measuring may take as long as."""
+
+LEAST_SECONDS = 1.0
+"""Fewer seconds than these are not worth starting a CPU's compilers for."""
 
 KERNELS_PART = 0.5
 """The part of a given budget that kernels may take; schedules get the rest."""
@@ -131,25 +137,36 @@ def improved(
 class TuningLimits:
     """The seconds that measuring kernels may take: `each` for every one, and `most` for all.
 
-    Where `shared`, schedules have the less for it.
+    They are no more than so many `runs` of the model take, and none if they would be fewer than the
+    `least`. Where `shared`, schedules have the less for it.
     """
 
     each: float = SECONDS_EACH
     most: float = MOST_SECONDS
     shared: bool = False
+    runs: float = inf
+    least: float = 0.0
 
     @classmethod
     def of(cls, budget: float | None) -> "TuningLimits":
         """The limits of a budget in seconds, or those without one."""
         return cls() if budget is None else cls(inf, KERNELS_PART * budget, True)
 
-    def seconds(self, kernels: int) -> float:
-        """The seconds for so many kernels."""
-        return min(self.most, self.each * kernels) if kernels else 0.0
+    @classmethod
+    def on_cpu(cls, budget: float | None) -> "TuningLimits":
+        """The limits on a CPU, where schedules take nothing of a budget."""
+        default = cls(CPU_SECONDS_EACH, CPU_MOST_SECONDS, runs=CPU_RUNS, least=LEAST_SECONDS)
+        return default if budget is None else cls(inf, budget)
+
+    def seconds(self, kernels: int, run: float = inf) -> float:
+        """The seconds for so many kernels of a model that takes some seconds a run."""
+        most = min(self.most, self.runs * run) if self.runs < inf else self.most
+        seconds = min(most, self.each * kernels) if kernels else 0.0
+        return seconds if seconds >= self.least else 0.0
 
     def after(self, seconds: float, parts: int = 1) -> "TuningLimits":
         """The limits of each of some compilations when some seconds were spent."""
-        return TuningLimits(self.each, max(0.0, self.most - seconds) / parts, self.shared)
+        return replace(self, most=max(0.0, self.most - seconds) / parts)
 
     def left(self, budget: float, seconds: float) -> float:
         """The seconds of a budget that schedules have when kernels took some."""

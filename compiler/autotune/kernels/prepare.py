@@ -173,8 +173,8 @@ def kernel_of(
         name=group.name,
         version=code_of(match.template),
         weight=weight,
-        reads=tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
-        writes=tuple(_buffer(t) for t in group.writes),
+        reads=tuple(operand_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
+        writes=tuple(operand_buffer(t) for t in group.writes),
         candidates=candidates,
     )
 
@@ -200,5 +200,6 @@ def fits(kernel: CudaKernel, target: GpuTarget) -> bool:
     )
 
 
-def _buffer(info: TensorInfo, packing: str = "") -> OperandBuffer:
+def operand_buffer(info: TensorInfo, packing: str = "") -> OperandBuffer:
+    """A tensor of a kernel as it is measured."""
     return OperandBuffer(info.dtype, info.shape if packing else info.stored_shape, packing)

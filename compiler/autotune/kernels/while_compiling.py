@@ -53,7 +53,7 @@ def tune_groups(
     if (left := end - perf_counter()) <= 0:
         return TuningRecord(kernels=len(subjects)), not subjects
     found = _searched(driver, target, matches, subjects, others, left)
-    return _record(subjects, found), found.complete
+    return tuning_record(subjects, found), found.complete
 
 
 def tunable(
@@ -133,13 +133,13 @@ def _searched(
                 chosen = firsts | found.winners
                 keep_cubins(target, bench.cubins(chosen))
                 bench.close()
-                _keep(header, bench.results, chosen)
+                keep_results(header, bench.results, chosen)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
     return found
 
 
-def _keep(header: Header, results: Sequence[Result], chosen: Mapping[str, Config]) -> None:
+def keep_results(header: Header, results: Sequence[Result], chosen: Mapping[str, Config]) -> None:
     """Put kernels of which several candidates ran into the user's database, the chosen first."""
     found = entries_of(header, results)
     entries = [with_first(entry, results, chosen[entry.key]) for entry in found]
@@ -166,7 +166,8 @@ def with_first(entry: Entry, results: Sequence[Result], config: Config) -> Entry
     return replace(entry, configs=(*first, *rest)[:KEPT])
 
 
-def _record(subjects: Sequence[TuningSubject], found: TuningFound) -> TuningRecord:
+def tuning_record(subjects: Sequence[TuningSubject], found: TuningFound) -> TuningRecord:
+    """The record of the kernels that were measured, and of the gain."""
     uses = {subject.key: subject.uses for subject in subjects}
     pairs = [(uses[key], *pair) for key, pair in found.pairs.items()]
     return TuningRecord(

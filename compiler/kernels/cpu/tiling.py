@@ -1,11 +1,11 @@
 """Choosing register tiles and blocks: candidate lists and cost functions on plain numbers.
 
 Costs count issue slots of one core: a multiply-add of a vector takes one, loads as given below.
-They rank candidates; on the machine of the benchmarks 3.75 slots pass in a nanosecond. The lists
-of candidates are what a tuner would measure.
+They rank candidates; on the machine of the benchmarks 3.75 slots pass in a nanosecond. Where a
+model is tuned, the first of a ranking are measured.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,6 +44,10 @@ CROSSING_SLOTS = 1.5
 
 MOST_ROWS = 14
 """Most rows of A in a register tile: their lines may fall in one set of the first-level cache."""
+
+
+SLOTS_PER_NANOSECOND = 3.75
+"""Issue slots of a core of the benchmarks' machine in a nanosecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +131,27 @@ def reduction_slots(
     return conv.summands * (taps * step_slots(rows, vectors, vector_slots) + jumps)
 
 
-def flat_tile(
+PricedTile = tuple[Tile, float]
+"""A tile, and its slots a group or a batch."""
+
+
+def ranked(candidates: Iterable[Tile], cost: Callable[[Tile], float]) -> list[PricedTile]:
+    """Tiles of different registers, each as it costs least, the least first and of equals as given.
+
+    Of tiles of the same registers the first of the least cost is taken.
+    """
+    best: dict[tuple[int, int], PricedTile] = {}
+    for tile in candidates:
+        slots, registers = cost(tile), (tile.rows, tile.vectors)
+        if registers not in best or slots < best[registers][1]:
+            best[registers] = tile, slots
+    return sorted(best.values(), key=lambda priced: priced[1])
+
+
+def flat_tiles(
     conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES, panels: bool = False
-) -> tuple[Tile, float]:
-    """The tile of a pointwise convolution over positions of the image, and its slots a group.
+) -> list[PricedTile]:
+    """The tiles of a pointwise convolution over positions of the image, and their slots a group.
 
     With `panels` a tile's positions of all channels are together in memory.
     """
@@ -145,21 +166,20 @@ def flat_tile(
             steps = reduction_slots(conv, rows, vectors, max(CROSSING_SLOTS, load), run)
         return steps + rows * (vectors * stores.vector + stores.row)
 
-    def cost(rows: int, vectors: int) -> float:
-        whole, rest = divmod(positions, vectors * registers.lanes)
-        total = whole * tile_cost(rows, vectors) if whole else 0
+    def cost(tile: Tile) -> float:
+        whole, rest = divmod(positions, tile.vectors * registers.lanes)
+        total = whole * tile_cost(tile.rows, tile.vectors) if whole else 0
         if rest:
-            total += tile_cost(rows, ceil_div(rest, registers.lanes))
-        return total * ceil_div(conv.filters, rows)
+            total += tile_cost(tile.rows, ceil_div(rest, registers.lanes))
+        return total * ceil_div(conv.filters, tile.rows)
 
-    best = min(register_tiles(registers), key=lambda t: cost(*t))
-    return Tile(*best), cost(*best)
+    return ranked((Tile(*t) for t in register_tiles(registers)), cost)
 
 
-def image_tile(
+def image_tiles(
     conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES
-) -> tuple[Tile, float]:
-    """The tile of a convolution with lanes along the rows of its planes, and its slots a group."""
+) -> list[PricedTile]:
+    """The tiles with lanes along the rows of a convolution's planes, and their slots a group."""
 
     def cost(tile: Tile) -> float:
         run = tile.vectors * registers.lanes
@@ -170,8 +190,7 @@ def image_tile(
         tiles = chunks * tile.steps * ceil_div(conv.filters, tile.rows)
         return tiles * (step + store)
 
-    best = min(_image_candidates(conv, registers), key=cost)
-    return best, cost(best)
+    return ranked(_image_candidates(conv, registers), cost)
 
 
 def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]:
@@ -190,15 +209,19 @@ def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]
             yield Tile(rows, vectors, ceil_div(steps, parts), span)
 
 
-def channel_tile(
+def channel_tiles(
     conv: Convolution, registers: Registers, positions: int, stores: Stores = FLOAT_STORES
-) -> tuple[Tile, float]:
-    """The tile with lanes along output channels, and its slots a group; lines have `positions`."""
+) -> list[PricedTile]:
+    """The tiles with lanes along output channels, and their slots a group.
+
+    Lines have `positions`.
+    """
     depth = conv.summands * conv.kernel[0] * conv.kernel[1]
     lines = conv.output[0] * conv.output[1] // positions
     lanes = registers.lanes
 
-    def cost(rows: int, vectors: int) -> float:
+    def cost(tile: Tile) -> float:
+        rows, vectors = tile.rows, tile.vectors
         whole, rest = divmod(positions, rows)
         load = streamed_slots(depth * vectors * lanes * 4)
         slots = whole * reduction_slots(conv, rows, vectors, load, LONG_RUN)
@@ -208,18 +231,17 @@ def channel_tile(
         return lines * ceil_div(conv.filters, vectors * lanes) * (slots + store)
 
     tiles = register_tiles(registers, kept_rows=conv.kernel[1] > 1)
-    candidates = [t for t in tiles if t[0] <= positions]
-    best = min(candidates, key=lambda t: cost(*t))
-    return Tile(*best), cost(*best)
+    return ranked((Tile(*t) for t in tiles if t[0] <= positions), cost)
 
 
-def matmul_tile(
+def matmul_tiles(
     rows: int, columns: int, depth: int, registers: Registers, packed: bool
-) -> tuple[Tile, float]:
-    """The tile of a matmul, and its slots a batch."""
+) -> list[PricedTile]:
+    """The tiles of a matmul, and their slots a batch."""
     lanes = registers.lanes
 
-    def cost(height: int, vectors: int) -> float:
+    def cost(tile: Tile) -> float:
+        height, vectors = tile.rows, tile.vectors
         whole, rest = divmod(rows, height)
         panels = ceil_div(columns, vectors * lanes)
         load = streamed_slots(depth * vectors * lanes * 4) if packed else CROSSING_SLOTS
@@ -228,9 +250,8 @@ def matmul_tile(
             slots += depth * step_slots(rest, vectors, load)
         return panels * (slots + rows * vectors * FLOAT_STORES.vector)
 
-    candidates = [t for t in register_tiles(registers) if t[0] <= min(rows, MOST_ROWS)]
-    best = min(candidates, key=lambda t: cost(*t))
-    return Tile(*best), cost(*best)
+    tiles = register_tiles(registers)
+    return ranked((Tile(*t) for t in tiles if t[0] <= min(rows, MOST_ROWS)), cost)
 
 
 def split_blocks(slots: float, *extents: int) -> tuple[int, ...]:

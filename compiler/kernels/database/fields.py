@@ -28,6 +28,11 @@ def as_config(values: Mapping[str, Any]) -> Config:
     return tuple((name, _plain(value)) for name, value in values.items())
 
 
+def full_version(code: str, compiler: str) -> str:
+    """The version that measured times belong to: a template's code hash and the compiler."""
+    return f"{code} {compiler}"
+
+
 Interval = tuple[float, float]
 """The least and the largest time of a confidence interval, in nanoseconds."""
 

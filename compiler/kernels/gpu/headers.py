@@ -19,8 +19,3 @@ def code_hash(names: tuple[str, ...]) -> str:
     texts = (headers()[f"{name}.cuh"] for name in names)
     code = (re.sub(r"//.*", "", text).split() for text in texts)
     return hashlib.sha256(repr([*code]).encode()).hexdigest()[:12]
-
-
-def full_version(code: str, compiler: str) -> str:
-    """The version that measured times belong to: a template's code hash and the compiler."""
-    return f"{code} {compiler}"

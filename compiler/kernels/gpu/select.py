@@ -12,9 +12,9 @@ from typing import Any
 
 from compiler.kernels import database
 from compiler.kernels.database import Entry
-from compiler.kernels.database.fields import problem_key
+from compiler.kernels.database.fields import full_version, problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.headers import code_hash, full_version
+from compiler.kernels.gpu.headers import code_hash
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group

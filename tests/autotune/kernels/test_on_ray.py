@@ -111,7 +111,8 @@ def test_nodes_that_die_change_no_winner(
     assert killer.killed == ["prepare", "measure"]
     assert killer.parts == {"prepare": 4, "measure": 4}
     assert log.read_text().count("begins") > 4, "nothing was done again"
-    assert log.read_text().count("ends") == 4
+    # a part that ends as its node dies may have to end twice
+    assert log.read_text().count("ends") >= 4
     said = capsys.readouterr()
     assert said.err.count("a node of the Ray cluster died") == 2
     assert "bottleneck.onnx fp16: 4 of 4 kernels tuned" in said.out

@@ -28,7 +28,7 @@ from compiler.errors import ClusterError, DeviceError
 from compiler.frontend import import_model
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.headers import full_version
+from compiler.kernels.database.fields import full_version
 from compiler.nvrtc import nvrtc_version
 from compiler.tools.cli import main
 from tests.autotune.kernels.make import (

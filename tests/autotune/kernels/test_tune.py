@@ -20,8 +20,7 @@ from compiler.backends.cuda import device as cuda_target
 from compiler.errors import DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.database.fields import problem_fields
-from compiler.kernels.gpu.headers import full_version
+from compiler.kernels.database.fields import full_version, problem_fields
 from compiler.nvrtc import nvrtc_version
 from compiler.progress import PartEnded, PartsBegan, ProgressEvent, listening
 from compiler.target.target import GpuTarget

@@ -12,10 +12,10 @@ from compiler.kernels.cpu.tiling import (
     MAX_BLOCKS,
     SCRATCH_BYTES,
     Registers,
-    channel_tile,
-    flat_tile,
-    image_tile,
-    matmul_tile,
+    channel_tiles,
+    flat_tiles,
+    image_tiles,
+    matmul_tiles,
     register_tiles,
     registers_of,
     split_blocks,
@@ -45,7 +45,7 @@ def test_chunks_cover_the_rows_of_a_convolution(
     channels: int, filters: int, image: tuple[int, int], kernel: int, registers: Registers
 ) -> None:
     conv = convolution(channels, filters, image, kernel)
-    tile, slots = image_tile(conv, registers)
+    tile, slots = image_tiles(conv, registers)[0]
     assert (tile.rows, tile.vectors) in register_tiles(registers)
     covered = tile.steps * tile.vectors * registers.lanes
     assert covered >= (tile.span - 1) * conv.planes.pitch + image[1]
@@ -58,9 +58,9 @@ def test_tiles_of_pointwise_convolutions(
 ) -> None:
     conv = convolution(channels, filters, image, 1)
     for tile, slots in (
-        flat_tile(conv, registers),
-        channel_tile(conv, registers, prod(image)),
-        matmul_tile(prod(image), filters, channels, registers, packed=True),
+        flat_tiles(conv, registers)[0],
+        channel_tiles(conv, registers, prod(image))[0],
+        matmul_tiles(prod(image), filters, channels, registers, packed=True)[0],
     ):
         assert (tile.rows, tile.vectors) in register_tiles(registers)
         assert slots >= conv.multiplications / registers.lanes
@@ -70,16 +70,17 @@ def test_tiles_of_pointwise_convolutions(
 def test_sums_of_rows_of_any_length_fit_the_stack(
     filters: int, width: int, registers: Registers
 ) -> None:
-    tile, _ = image_tile(convolution(3, filters, (1, width), 3), registers)
+    tile, _ = image_tiles(convolution(3, filters, (1, width), 3), registers)[0]
     sums = tile.rows * tile.steps * tile.vectors * registers.lanes
     assert sums * 4 <= SCRATCH_BYTES
 
 
 def test_full_vectors_are_preferred() -> None:
-    wide, _ = flat_tile(convolution(64, 64, (56, 56), 1), registers_of(64))
+    wide, _ = flat_tiles(convolution(64, 64, (56, 56), 1), registers_of(64))[0]
     assert wide.rows * wide.vectors >= 20
     small = convolution(512, 2048, (7, 7), 1)
-    assert channel_tile(small, registers_of(64), 49)[1] < flat_tile(small, registers_of(64))[1]
+    channels, flat = channel_tiles(small, registers_of(64), 49), flat_tiles(small, registers_of(64))
+    assert channels[0][1] < flat[0][1]
 
 
 @given(st.floats(0, 1e9), st.lists(st.integers(1, 300), min_size=1, max_size=3))

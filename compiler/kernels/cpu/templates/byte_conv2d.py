@@ -20,7 +20,8 @@ from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
-from compiler.kernels.cpu.templates.conv2d import choose_nest, packing_step, read_convolution
+from compiler.kernels.cpu.templates.conv2d import packing_step, read_convolution
+from compiler.kernels.cpu.templates.conv_choices import ConvChoices
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.words import (
     ONES,
@@ -67,7 +68,7 @@ def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))
     registers, cache = registers_of(vector_bytes(target)), second_cache_bytes(target)
-    nest = choose_nest(words, around, registers, operands, cache)
+    nest = ConvChoices(words, around, registers, operands, cache).likeliest
     rows = isinstance(nest, ChannelLanes)  # images are broadcast there
     return replace(nest, operands=replace(operands, arithmetic=word_arithmetic(target, rows)))
 

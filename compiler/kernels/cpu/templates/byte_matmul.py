@@ -32,7 +32,7 @@ from compiler.kernels.cpu.templates.words import (
     words_at,
     words_of,
 )
-from compiler.kernels.cpu.tiling import matmul_tile, registers_of
+from compiler.kernels.cpu.tiling import matmul_tiles, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
@@ -80,7 +80,7 @@ def choose_byte_matmul(
         bytes, left=(*bytes.left[:-1], depth), right=(*bytes.right[:-2], depth, bytes.right[-1])
     )
     registers = registers_of(vector_bytes(target))
-    tile, slots = matmul_tile(words.rows, words.columns, depth, registers, packed=True)
+    tile, slots = matmul_tiles(words.rows, words.columns, depth, registers, packed=True)[0]
     return ByteMatmulNest(
         problem=words,
         around=around,

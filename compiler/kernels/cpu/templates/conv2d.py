@@ -20,7 +20,7 @@ besides. Rows are slices, too, where many taps of a dilated kernel fall outside 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from math import prod
 
 from tvm.tirx import PrimFunc
@@ -31,12 +31,12 @@ from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
-from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
-from compiler.kernels.cpu.templates.operands import ConvOperands, FloatOperands
-from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
-from compiler.kernels.cpu.tiling import Registers, channel_tile, flat_tile, image_tile, registers_of
+from compiler.kernels.cpu.templates.conv_choices import ConvChoices, ConvConfig
+from compiler.kernels.cpu.templates.nests import Nest
+from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.tiling import registers_of
+from compiler.kernels.cpu.tunable import Tunable
+from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
@@ -46,8 +46,8 @@ LIVE_SHARE = 0.8
 
 
 @template("Conv")
-def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a float32 convolution whose weights are constant."""
+def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
+    """The ways to compute a float32 convolution whose weights are constant."""
     conv = conv_problem(group, anchor)
     if conv is None:
         return None
@@ -55,15 +55,36 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
     if not around.elementwise:
         return None
     registers = registers_of(vector_bytes(target))
-    cache = second_cache_bytes(target)
-    nest = choose_nest(conv, around, registers, FloatOperands(around), cache)
-    weight = anchor.operand(1)
+    choices = ConvChoices(
+        conv, around, registers, FloatOperands(around), second_cache_bytes(target)
+    )
+    configs, slots = zip(*choices.configs, strict=True)
+
+    def schedule(config: ConvConfig) -> Scheduled:
+        nest = choices.nest(config, slots[configs.index(config)])
+        return scheduled_nest(nest, group, anchor.operand(1))
+
+    return Tunable("convolution", convolution_fields(conv, around), configs, slots, schedule)
+
+
+def scheduled_nest(nest: Nest, group: Group, weight: int) -> Scheduled:
+    """The kernel of a nest whose weights are a read of the group."""
     packings = [""] * group.inputs
     packings[weight] = weight_packing(nest)
     elements = prod(packed_shape(group.values[weight].shape, packings[weight]))
-    around.resize_read(weight, elements)
-    function = PrimFunc(around.buffers, nest.launches(around.reads[weight]))
-    return Scheduled(function, tuple(packings), flops=2 * conv.multiplications)
+    nest.around.resize_read(weight, elements)
+    function = PrimFunc(nest.around.buffers, nest.launches(nest.around.reads[weight]))
+    return Scheduled(function, tuple(packings), flops=2 * nest.conv.multiplications)
+
+
+def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:
+    """The fields of a convolution that decide which config is fast."""
+    depth = conv.depth
+    found: dict[str, Value] = {
+        field.name: getattr(conv, field.name) for field in fields(conv) if field.name != "depth"
+    }
+    found |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
+    return found | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
 def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
@@ -164,62 +185,6 @@ def pads_before(
     axes = zip(image, kernel, strides, dilations, strict=True)
     total = [max(0, (ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n) for n, k, s, d in axes]
     return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
-
-
-def choose_nest(
-    conv: Convolution,
-    around: FusionContext,
-    registers: Registers,
-    operands: ConvOperands,
-    cache: int,
-) -> Nest:
-    """Lanes along the image or along channels: the one whose cost is less.
-
-    `cache` is the bytes of a core's second-level cache.
-    """
-    flat = is_flat(conv, around)
-    line = prod(conv.output) if flat else conv.output[1]
-    channels, channel_slots = channel_tile(conv, registers, line, operands.stores)
-    image = image_nest(conv, around, registers, operands)
-    if image is not None and image.slots <= channel_slots:
-        return image
-    return ChannelLanes(
-        conv,
-        around,
-        channels,
-        registers.lanes,
-        flat,
-        channel_slots,
-        conv.planes,
-        Taps(conv.kernel),
-        operands,
-        cache,
-    )
-
-
-def is_flat(conv: Convolution, around: FusionContext) -> bool:
-    """Whether chunks are runs of an image's positions; slices that are rows have none."""
-    slices_are_rows = conv.depth is not None and around.spatial == 2
-    return conv.pointwise and around.flat and not slices_are_rows
-
-
-def image_nest(
-    conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
-) -> Nest | None:
-    """Lanes along the image; None if it is smaller than a vector."""
-    few = conv.images * conv.groups < LOCAL_UNITS
-    panels = operands.panels and conv.kernel == (1, 1) and around.flat and few
-    flat = panels or is_flat(conv, around)
-    if flat and not panels and prod(conv.output) < registers.lanes:
-        return None
-    tile, slots = (
-        flat_tile(conv, registers, operands.stores, panels)
-        if flat
-        else image_tile(conv, registers, operands.stores)
-    )
-    nest = PanelLanes if panels else ImageLanes
-    rest = (conv.planes, Taps(conv.kernel), operands)
-    return nest(conv, around, tile, registers.lanes, flat, slots, *rest)
 
 
 def weight_packing(nest: Nest) -> str:

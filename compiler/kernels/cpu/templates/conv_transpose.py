@@ -23,7 +23,7 @@ from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
 from compiler.kernels.cpu.templates.operands import FloatOperands
-from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
+from compiler.kernels.cpu.tiling import Registers, image_tiles, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
@@ -164,7 +164,7 @@ def phase_nests(
 ) -> list[ImageLanes]:
     """One nest for each output phase, all of one tile, as they share the packed weights."""
     frame, lowest = transposed.frame, transposed.lowest
-    tile, slots = image_tile(frame, registers)
+    tile, slots = image_tiles(frame, registers)[0]
     nests: list[ImageLanes] = []
     for row, column in transposed.phases:
         conv = transposed.convolution(

@@ -27,7 +27,9 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.tiling import Tile, matmul_tile, registers_of, split_blocks
+from compiler.kernels.cpu.tiling import Tile, matmul_tiles, registers_of, split_blocks
+from compiler.kernels.cpu.tunable import Tunable
+from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
@@ -51,9 +53,21 @@ FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""
 
 
+MOST_TILES = 16
+"""The most tiles to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulConfig:
+    """The register tile of a matmul."""
+
+    rows: int
+    vectors: int
+
+
 @template("MatMul", "Gemm")
-def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a float32 MatMul or Gemm."""
+def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
+    """The ways to compute a float32 MatMul or Gemm."""
     problem = read_matmul(group, anchor)
     if problem is None:
         return None
@@ -65,16 +79,49 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | Non
     packed = group.is_packable(right) and problem.shared
     while not packed and registers.lanes > problem.columns:
         registers = replace(registers, lanes=registers.lanes // 2)
-    tile, slots = matmul_tile(problem.rows, problem.columns, problem.depth, registers, packed)
-    nest = MatmulNest(
-        problem=problem, around=around, tile=tile, lanes=registers.lanes, packed=packed, slots=slots
-    )
+    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, registers, packed)[
+        :MOST_TILES
+    ]
+    tiles, slots = zip(*ways, strict=True)
+    configs = [MatmulConfig(tile.rows, tile.vectors) for tile in tiles]
+
+    def schedule(config: MatmulConfig) -> Scheduled:
+        number = configs.index(config)
+        nest = MatmulNest(
+            problem=problem,
+            around=around,
+            tile=tiles[number],
+            lanes=registers.lanes,
+            packed=packed,
+            slots=slots[number],
+        )
+        return scheduled_matmul(nest, group, right)
+
+    return Tunable("matmul", matmul_fields(problem, around, packed), configs, slots, schedule)
+
+
+def scheduled_matmul(nest: "MatmulNest", group: Group, right: int) -> Scheduled:
+    """The kernel of a nest whose B is a value of the group."""
     packings = [""] * group.inputs
-    if packed:
+    if nest.packed:
         packings[right] = nest.packing
-        around.resize_read(right, prod(packed_shape(group.values[right].shape, nest.packing)))
-    function = PrimFunc(around.buffers, nest.launches())
-    return Scheduled(function, tuple(packings), flops=2 * problem.multiplications)
+        elements = prod(packed_shape(group.values[right].shape, nest.packing))
+        nest.around.resize_read(right, elements)
+    function = PrimFunc(nest.around.buffers, nest.launches())
+    return Scheduled(function, tuple(packings), flops=2 * nest.problem.multiplications)
+
+
+def matmul_fields(problem: Matmul, around: FusionContext, packed: bool) -> dict[str, Value]:
+    """The fields of a matmul that decide which config is fast."""
+    return {
+        "batch": prod(problem.batch),
+        "rows": problem.rows,
+        "columns": problem.columns,
+        "depth": problem.depth,
+        "transposed": tuple(map(int, problem.transposed)),
+        "packed": packed,
+        "computed": tuple(int(around.read_number(i) is None) for i in range(2)),
+    }
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,10 @@ class PanelLanes(ImageLanes):
     """Lanes along positions of panels."""
 
     @property
+    def direct(self) -> bool:
+        return False
+
+    @property
     def stride(self) -> int:
         return self.chunk_positions
 

@@ -11,8 +11,7 @@ from compiler.kernels.cache import (
     _tuning,  # pyright: ignore[reportPrivateUsage]
 )
 from compiler.kernels.database import Database, Entry, InContext, Measured
-from compiler.kernels.database.fields import config_fields
-from compiler.kernels.gpu.headers import full_version
+from compiler.kernels.database.fields import config_fields, full_version
 from compiler.kernels.gpu.select import (
     Provenance,
     code_of,

@@ -1,0 +1,234 @@
+"""Candidates of kernels on a CPU while a model compiles: processes compile, this one measures.
+
+Times are of the thread, not of the clock, and the least of several runs: other work on the machine
+hardly shows. Before each run other data fill the second-level cache, as in a model.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter, thread_time_ns
+
+import numpy as np
+
+from compiler.autotune.kernels.bundle import OperandBuffer
+from compiler.autotune.kernels.measure import agree, random_operand, unpacked_bytes
+from compiler.autotune.kernels.prepare import operand_buffer
+from compiler.autotune.kernels.results import Result
+from compiler.autotune.timing import Timing, time_all
+from compiler.backends.cpu.bound import BoundKernel, aligned_copy
+from compiler.backends.memory import POISON, Array, aligned_bytes
+from compiler.errors import FlowloomError, KernelError
+from compiler.kernels import KeptKernels, KernelCache, config_text
+from compiler.kernels.cpu.machine import second_cache_bytes
+from compiler.kernels.cpu.tunable import Tunable, templates_version
+from compiler.kernels.database.fields import Config
+from compiler.kernels.group import Group
+from compiler.kernels.workers import WorkerPool
+from compiler.schedule import KernelSpec
+from compiler.target.target import CpuTarget
+
+_LOG = logging.getLogger(__name__)
+
+PER_WORKER = 1.5
+"""Candidates under way for each process that compiles: some wait to be measured."""
+
+SAMPLES, SAMPLE_SECONDS = 12, 0.03
+"""The most runs of a candidate, and the seconds from which there are no more."""
+
+GIVEN_UP = 1.5
+"""A candidate that takes this many times the best is run only twice."""
+
+COMPARED_SECONDS, COMPARED_SAMPLES = 0.2, 40
+"""How long, and how often at most, candidates that are compared run in turns."""
+
+ROUNDING = 1e-4
+"""How far from the first candidate's results those of others may be, against the largest."""
+
+KEPT_BYTES = 1 << 30
+"""The most bytes of operands that are kept for further candidates."""
+
+
+@dataclass(frozen=True)
+class CpuSubject:
+    """A kernel to tune: a group, and the ways to compute it."""
+
+    group: Group
+    tunable: Tunable
+
+
+class CpuBench:
+    """A `TuningBench` on this machine's CPU; close it at the end."""
+
+    def __init__(
+        self,
+        subjects: Mapping[str, CpuSubject],
+        target: CpuTarget,
+        jobs: int,
+        cache: KernelCache | None = None,
+    ) -> None:
+        self.width = max(2, round(PER_WORKER * jobs))
+        self.results: list[Result] = []
+        self.built: dict[tuple[str, Config], KernelSpec] = {}
+        self._subjects, self._target = subjects, target
+        self._kept = KeptKernels(cache, target)
+        self._workers = WorkerPool(jobs)
+        self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
+        self._running: dict[Future[KernelSpec | str], tuple[str, Config]] = {}
+        self._ready: deque[tuple[str, Config, KernelSpec | str]] = deque()
+        self._begun = set[str]()
+        self._waiting: dict[str, list[tuple[str, Config, KernelSpec | str]]] = {}
+        self._runner = CandidateRunner(second_cache_bytes(target))
+        with self._workers.one():  # time is for measuring, not for starting Python
+            pass
+
+    def start(self, key: str, config: Config) -> None:
+        """Begin to compile a candidate in a process, if the cache has it not."""
+        group = self._subjects[key].group
+        if known := self._kept.with_config(group, config_text(config)):
+            self._arrange(key, config, known)
+            return
+
+        def built() -> KernelSpec | str:
+            try:
+                with self._workers.one() as worker:
+                    made = worker.build(group, self._target, config)
+                self._kept.keep(group, made, config_text(config))
+                return made
+            except KernelError as error:
+                return str(error)
+
+        self._running[self._pool.submit(built)] = key, config
+
+    def finished(self, seconds: float) -> tuple[str, Config, float] | None:
+        """The next candidate that was measured; see `TuningBench`."""
+        end = perf_counter() + seconds
+        while not self._ready:
+            left = max(0.0, end - perf_counter())
+            done = wait(self._running, left, FIRST_COMPLETED).done
+            if not done:
+                return None
+            for future in done:
+                self._arrange(*self._running.pop(future), future.result())
+        key, config, built = self._ready.popleft()
+        result = self._measured(key, config, built)
+        if result.problem:
+            _LOG.info("a candidate of %s is left out: %s", key, result.problem)
+        self.results.append(result)
+        return key, config, inf if result.problem or result.warm is None else result.warm
+
+    def _arrange(self, key: str, config: Config, built: KernelSpec | str) -> None:
+        """Put a candidate in line, once the first of its kernel is, whose results are compared."""
+        first = config == self._first(key)
+        if not first and key not in self._begun:
+            self._waiting.setdefault(key, []).append((key, config, built))
+            return
+        self._ready.append((key, config, built))
+        if first:
+            self._begun.add(key)
+            self._ready.extend(self._waiting.pop(key, ()))
+
+    def _first(self, key: str) -> Config:
+        return next(iter(self._subjects[key].tunable.by_fields))
+
+    def _measured(self, key: str, config: Config, built: KernelSpec | str) -> Result:
+        blank = Result(key, config, templates_version())
+        if isinstance(built, str):
+            return replace(blank, problem=built[:300])
+        self.built[key, config] = built
+        try:
+            time = self._runner.measure(key, self._subjects[key].group, built)
+        except FlowloomError as error:
+            return replace(blank, problem=f"{error}"[:300])
+        if time is None:
+            return replace(blank, problem="wrong: the results differ from the first's")
+        return replace(blank, warm=time)
+
+    def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
+        """The times of measured candidates, taken in turns; none where one does not run."""
+        try:
+            built = [self.built[key, config] for config in configs]
+            return self._runner.compare(self._subjects[key].group, built)
+        except FlowloomError as error:
+            _LOG.warning("candidates of %s are not compared: %s", key, error)
+            return []
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._workers.stop()
+
+
+class CandidateRunner:
+    """Runs candidates on random operands and compares what they write with the first ones."""
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._others = np.zeros(2 * cache_bytes // 8)
+        self._references: dict[str, list[Array]] = {}
+        self._best: dict[str, float] = {}
+        self._operands: OrderedDict[tuple[OperandBuffer, int], Array] = OrderedDict()
+
+    def measure(self, key: str, group: Group, spec: KernelSpec) -> float | None:
+        """The least nanoseconds of a run; None for one whose results differ."""
+        kernel, writes = self._bound(group, spec)
+        for write in writes:
+            write.fill(POISON)
+        kernel.run()
+        reference = self._references.setdefault(key, [write.copy() for write in writes])
+        outputs = zip(writes, reference, group.writes, strict=True)
+        if not all(agree(one, other, info.dtype, ROUNDING) for one, other, info in outputs):
+            return None
+        time = self.least(kernel, self._best.get(key, inf))
+        self._best[key] = min(time, self._best.get(key, inf))
+        return time
+
+    def compare(self, group: Group, specs: Sequence[KernelSpec]) -> list[Timing]:
+        """The times of kernels of a group that run in turns."""
+        bound = [self._bound(group, spec)[0] for spec in specs]
+        runs = {str(number): self._timed(kernel) for number, kernel in enumerate(bound)}
+        names = tuple(runs)
+        found = time_all(runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES)
+        return [found[name] for name in names]
+
+    def least(self, kernel: BoundKernel, best: float) -> float:
+        """The least nanoseconds of some runs; of few where the best candidate takes far less."""
+        run, end, times = self._timed(kernel), perf_counter() + SAMPLE_SECONDS, list[float]()
+        while len(times) < SAMPLES:
+            times.append(run())
+            hopeless = len(times) > 1 and min(times) > GIVEN_UP * best
+            if len(times) > 1 and (hopeless or perf_counter() >= end):
+                break
+        return min(times)
+
+    def _timed(self, kernel: BoundKernel) -> Callable[[], float]:
+        """A function that runs a kernel after other data, and gives its nanoseconds."""
+
+        def run() -> float:
+            self._others.sum()
+            start = thread_time_ns()
+            kernel.run()
+            return float(thread_time_ns() - start)
+
+        return run
+
+    def _bound(self, group: Group, spec: KernelSpec) -> tuple[BoundKernel, list[Array]]:
+        packings = spec.packings or ("",) * group.inputs
+        reads = [
+            self._operand(operand_buffer(info, packing), number)
+            for number, (info, packing) in enumerate(zip(group.reads, packings, strict=True))
+        ]
+        writes = [aligned_bytes(unpacked_bytes(operand_buffer(info))) for info in group.writes]
+        return BoundKernel(spec, reads, writes), writes
+
+    def _operand(self, buffer: OperandBuffer, number: int) -> Array:
+        """A random operand, one that was made before if it is kept."""
+        if (buffer, number) not in self._operands:
+            made = aligned_copy(random_operand(buffer, number))
+            kept = sum(array.nbytes for array in self._operands.values())
+            while self._operands and kept + made.nbytes > KEPT_BYTES:
+                kept -= self._operands.popitem(last=False)[1].nbytes
+            self._operands[buffer, number] = made
+        return self._operands[buffer, number]

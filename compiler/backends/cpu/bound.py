@@ -1,0 +1,38 @@
+"""One kernel bound to buffers, its blocks run in order on the caller's thread: for measuring."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.backends.cpu.build import CpuProgram
+from compiler.backends.memory import Array, address, aligned_array, aligned_bytes
+from compiler.schedule import KernelSpec
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+class BoundKernel:
+    """A built kernel on the operands that it reads, packed, and the results that it writes."""
+
+    def __init__(self, spec: KernelSpec, reads: Sequence[Array], writes: Sequence[Array]) -> None:
+        self.spec = spec
+        self._buffers = [*reads, *writes, *map(aligned_bytes, spec.workspaces)]
+        self._program = CpuProgram([spec])
+        self._calls: list[tuple[Any, Any, int]] = []
+        for launch in spec.launches:
+            pointers = [address(self._buffers[i]) for i in launch.args]
+            bound = (ctypes.c_void_p * len(pointers))(*pointers)
+            function = _ENTRY(self._program.addresses[launch.symbol])
+            self._calls.append((function, bound, launch.grid[0]))
+
+    def run(self) -> None:
+        """Run all launches."""
+        for function, pointers, blocks in self._calls:
+            function(pointers, 0, blocks)
+
+
+def aligned_copy(array: Array) -> Array:
+    """A copy whose data are aligned."""
+    copy = aligned_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy

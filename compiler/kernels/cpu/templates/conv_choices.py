@@ -1,0 +1,124 @@
+"""The ways to compute a convolution: what lanes are along, and register tiles, by estimate."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from math import prod
+
+from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
+from compiler.kernels.cpu.templates.image_lanes import ImageLanes
+from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
+from compiler.kernels.cpu.templates.operands import ConvOperands
+from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
+from compiler.kernels.cpu.tiling import (
+    PricedTile,
+    Registers,
+    Tile,
+    channel_tiles,
+    flat_tiles,
+    image_tiles,
+)
+from compiler.kernels.tir.fusion import FusionContext
+
+IMAGE, PANELS, CHANNELS = "image", "panels", "channels"
+"""The axes of lanes: positions of the image or of copied panels, or output channels."""
+
+OF_ONE_KIND = 10
+"""The most configs with lanes along the same."""
+
+NEAR = 1.6
+"""How many times the least estimate of its kind a config may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvConfig:
+    """The axis of lanes, and the fields of the tile."""
+
+    lanes: str
+    rows: int
+    vectors: int
+    steps: int = 1
+    span: int = 1
+
+    @property
+    def tile(self) -> Tile:
+        """The register tile."""
+        return Tile(self.rows, self.vectors, self.steps, self.span)
+
+
+PricedConfig = tuple[ConvConfig, float]
+"""A config, and the slots of one group of one image."""
+
+
+@dataclass(frozen=True)
+class ConvChoices:
+    """The nests of a convolution; `cache` is the bytes of a core's second-level cache."""
+
+    conv: Convolution
+    around: FusionContext
+    registers: Registers
+    operands: ConvOperands
+    cache: int
+
+    @cached_property
+    def configs(self) -> list[PricedConfig]:
+        """The configs worth measuring: the one of the least estimate, the best ones of the other
+        kinds, then the others by their estimates.
+
+        Floats are copied into panels only where that was measured.
+        """
+        kinds = [kind for kind in self._kinds() if kind]
+        kinds.sort(key=lambda kind: (self._is_unusual(kind[0][0]), kind[0][1]))
+        near = (c for kind in kinds for c in kind[1:] if c[1] <= NEAR * kind[0][1])
+        return [*(kind[0] for kind in kinds), *sorted(near, key=lambda priced: priced[1])]
+
+    def _is_unusual(self, config: ConvConfig) -> bool:
+        """Whether no estimate says that a config is better than others."""
+        return config.lanes == PANELS and not self.operands.panels
+
+    @property
+    def likeliest(self) -> Nest:
+        """The nest of the least estimate."""
+        return self.nest(*self.configs[0])
+
+    def nest(self, config: ConvConfig, slots: float) -> Nest:
+        """The nest of a config."""
+        flat = config.lanes == PANELS or self._flat
+        common = (self.conv, self.around, config.tile, self.registers.lanes, flat, slots)
+        rest = (self.conv.planes, Taps(self.conv.kernel), self.operands)
+        if config.lanes == CHANNELS:
+            return ChannelLanes(*common, *rest, self.cache)
+        return (PanelLanes if config.lanes == PANELS else ImageLanes)(*common, *rest)
+
+    def _kinds(self) -> Iterator[list[PricedConfig]]:
+        """The configs of each kind by their estimates; of equals an image's lanes come first."""
+        conv, registers, stores = self.conv, self.registers, self.operands.stores
+        if self._fits_panels:
+            yield _named(PANELS, flat_tiles(conv, registers, stores, panels=True))
+        if not (self._fits_panels and self.operands.panels):
+            if not self._flat:
+                yield _named(IMAGE, image_tiles(conv, registers, stores))
+            elif prod(conv.output) >= registers.lanes:
+                yield _named(IMAGE, flat_tiles(conv, registers, stores))
+        line = prod(conv.output) if self._flat else conv.output[1]
+        yield _named(CHANNELS, channel_tiles(conv, registers, line, stores))
+
+    @property
+    def _flat(self) -> bool:
+        """Whether chunks are runs of an image's positions; slices that are rows have none."""
+        slices_are_rows = self.conv.depth is not None and self.around.spatial == 2
+        return self.conv.pointwise and self.around.flat and not slices_are_rows
+
+    @property
+    def _fits_panels(self) -> bool:
+        conv = self.conv
+        few = conv.images * conv.groups < LOCAL_UNITS and not conv.depth
+        return conv.kernel == (1, 1) and self.around.flat and few
+
+
+def _named(lanes: str, tiles: list[PricedTile]) -> list[PricedConfig]:
+    """Tiles as configs."""
+    ranked = islice(tiles, OF_ONE_KIND)
+    return [(ConvConfig(lanes, t.rows, t.vectors, t.steps, t.span), slots) for t, slots in ranked]
