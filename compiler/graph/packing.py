@@ -7,8 +7,8 @@ of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten b
 float32's mantissa (TF32), rounding to nearest, ties to even. `row-sums` puts the
 int32 sums of the rows of a matrix of bytes after it. `sums` puts a row in front of the
 rows of each [rows, columns, 4] int8: the int32 sums of each column. `nibbles` makes each byte two,
-of its lower and its higher bits. The empty text leaves the
-weight unchanged.
+of its lower and its higher bits; `pack-nibbles` makes each two of the last axis one. The empty text
+leaves the weight unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from math import prod
 
 import numpy
 
-from compiler.graph.four_bits import unpack_nibbles
+from compiler.graph.four_bits import pack_nibbles, unpack_nibbles
 
 PackingStep = tuple[str, tuple[int, ...]]
 
@@ -35,6 +35,7 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
             "row-sums",
             "sums",
             "nibbles",
+            "pack-nibbles",
         ):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
@@ -76,6 +77,8 @@ def _bytes_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...] | None:
         return (*shape[:-3], shape[-3] + 1, *shape[-2:])
     if name == "row-sums" and len(shape) == 2:
         return (prod(shape) + 4 * shape[0],)
+    if name == "pack-nibbles" and shape and shape[-1] % 2 == 0:
+        return (*shape[:-1], shape[-1] // 2)
     return (*shape[:-1], 2 * shape[-1]) if name == "nibbles" and shape else None
 
 
@@ -99,6 +102,8 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = _before_row_sums(array)
         elif name == "nibbles":
             array = unpack_nibbles(array)
+        elif name == "pack-nibbles":
+            array = pack_nibbles(array)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
         elif name == "take":

@@ -10,6 +10,7 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
+from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
@@ -21,6 +22,7 @@ from tests.kernels.gpu.templates import test_blocked_contraction as blocked
 from tests.kernels.gpu.templates import test_four_bits as packed
 from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_rows as rows
+from tests.kernels.gpu.templates import test_skinny_gemm as few
 from tests.kernels.gpu.templates import test_staged_attention as staged
 from tests.kernels.gpu.templates import test_stem as stem
 from tests.kernels.gpu.templates.test_contraction import draw, exact
@@ -58,6 +60,14 @@ def four_bits() -> Case:
     """A GEMV by packed weights whose warps each have a part of the sums."""
     kernel, group, inputs = packed.kernel_of(packed.operands_of_two_warps())
     return Case(group, inputs, kernel, packed.operands_of_two_warps().expected)
+
+
+def skinny(splits: int) -> Case:
+    """A GEMM of a few rows whose warps, and blocks of a cluster, each have a part of the sums."""
+    group, inputs, expected = few.floats(3, 200, 40)
+    kernel = kernel_in("skinny_gemm", group, few.TF32, SkinnyConfig(2, 4, splits, 2))
+    assert kernel is not None
+    return Case(group, inputs, kernel, expected)
 
 
 def first_convolution() -> Case:
@@ -169,7 +179,8 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: matmul(Tile(64, 32, 16, 32, 2, 4, wgmma=True), 70, 330),
         lambda: blocks(WIDE),
     ),
-    "gemv": (lambda: matmul(None, 3), four_bits),
+    "gemv": (lambda: matmul(None, 3, target="cuda:sm_90:fp32"), four_bits),
+    "skinny": (lambda: skinny(1), lambda: skinny(2)),
     "attention": (attention,),
     "staged attention": (
         lambda: staged_attention(0),

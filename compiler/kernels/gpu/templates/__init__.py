@@ -12,6 +12,8 @@ from compiler.kernels.gpu.templates.gemv.template import Gemv
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
+from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
+from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
@@ -19,7 +21,9 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     DepthwisePointwise(),
     GroupedConv(),
     StemConv(),
+    SkinnyGemm(),
     Gemv(),
+    FourBitGemm(),
     FourBitGemv(),
     Gemm(),
     ByteGemm(),

@@ -16,7 +16,7 @@ from tests.kernels.template_cases import expected, fused
 from tests.strategies import FourBitMatmul, four_bit_matmuls, four_bit_operands
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
-TARGET = parse_gpu("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:fp32")
 
 
 def kernel_of(matmul: FourBitMatmul) -> tuple[CudaKernel, Group, list[Array]]:

@@ -24,7 +24,7 @@ def matmul_problem(
     matmul = read_matmul(group, anchor)
     if matmul is None or left.block or right.block:
         return None
-    a, b = _matrices(matmul, left.view, right.view)
+    a, b = _left_matrix(matmul, left.view), _right_view(matmul, right.view)
     if a is None or (a.strides[-1] != 1 and matmul.depth > 1):
         return None
     few = matmul.rows <= few_rows
@@ -52,15 +52,23 @@ def matmul_problem(
     )
 
 
-def _matrices(
-    matmul: Matmul, left: numpy.ndarray, right: numpy.ndarray
-) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-    """Both operands as [..., M, K] and [..., K, N]; the left is None without strides for that."""
+def _left_matrix(matmul: Matmul, left: numpy.ndarray) -> numpy.ndarray | None:
+    """The left operand as [..., M, K]; None without strides for that."""
     a = left.reshape(1, -1) if left.ndim == 1 else left
-    b = right.reshape(-1, 1) if right.ndim == 1 else right
     a = a.swapaxes(-1, -2) if matmul.transposed[0] else a
-    b = b.swapaxes(-1, -2) if matmul.transposed[1] else b
-    return (reshaped(a, (matmul.rows, matmul.depth)) if matmul.shared else a), b
+    return reshaped(a, (matmul.rows, matmul.depth)) if matmul.shared else a
+
+
+def _right_view(matmul: Matmul, right: numpy.ndarray) -> numpy.ndarray:
+    """The right operand as [..., K, N]."""
+    b = right.reshape(-1, 1) if right.ndim == 1 else right
+    return b.swapaxes(-1, -2) if matmul.transposed[1] else b
+
+
+def is_stored_by_column(matmul: Matmul, right: Operand) -> bool:
+    """Whether the right matrix is contiguous along k, and not along its columns."""
+    down, along = _right_view(matmul, right.view).strides[-2:]
+    return down == 1 and along != 1
 
 
 def _right_matrix(matrix: numpy.ndarray, right: Operand, few: bool) -> tuple[str, Form | None, int]:

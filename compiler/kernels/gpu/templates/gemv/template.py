@@ -3,14 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.template import Template
-from compiler.kernels.gpu.templates.gemm.emit import Emitter
+from compiler.kernels.gpu.templates.gemm.emit import GEMV_WARPS, Emitter
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
+
+COLUMNS, UNROLLED = 32, 8
+"""Columns of a block, and the rows of the matrix that a warp loads at once."""
+
+START_US, LATENCY_US, CACHE_BYTES = 1.7, 0.9, 60e3
+"""Microseconds to launch and to add sums, and of a load where all SMs load, and most bytes per
+microsecond that an SM loads."""
 
 
 class Gemv(Template[Problem, None]):
@@ -31,8 +39,15 @@ class Gemv(Template[Problem, None]):
         return [None]
 
     def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
-        """Unknown: no other template matches such a group."""
-        return 0.0
+        """The estimated microseconds: of the memory, or of the SM with most blocks if slower."""
+        device, matrix = target.device, problem.k * problem.element_bytes
+        blocks = ceil_div(problem.n, COLUMNS) * problem.count
+        busiest = ceil_div(blocks, device.sms)
+        loaded = UNROLLED * GEMV_WARPS * COLUMNS * problem.element_bytes
+        ahead = loaded * min(busiest, device.resident_blocks(32 * GEMV_WARPS, 32, 0))
+        rate = min(CACHE_BYTES, ahead / LATENCY_US)
+        streamed = problem.count * problem.n * matrix / (1e3 * device.bandwidth)
+        return START_US + max(streamed, busiest * COLUMNS * matrix / rate)
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""

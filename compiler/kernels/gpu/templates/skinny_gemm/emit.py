@@ -1,0 +1,81 @@
+"""The CUDA text around skinny_gemm.cuh."""
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.emit import Emitter
+from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, shared_bytes
+from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
+from compiler.schedule import Launch
+
+ANY_TILE = Tile(16, 32, 16, 32, 1)
+"""A tile for the constants of a GEMM, which skinny ones do not use."""
+
+
+class SkinnyEmitter(Emitter):
+    """Writes the CUDA text of a skinny GEMM."""
+
+    def dense(self, problem: SkinnyProblem, config: SkinnyConfig) -> CudaKernel:
+        """The kernel of a problem by dense weights."""
+        buffers = {"b": self._element}
+        return self.kernel(problem, config, buffers, {}, "DenseWeights", ("skinny_gemm",))
+
+    def kernel(
+        self,
+        problem: SkinnyProblem,
+        config: SkinnyConfig,
+        buffers: dict[str, str],
+        constants: dict[str, int | str],
+        weights: str,
+        headers: tuple[str, ...],
+        exact: bool = False,
+    ) -> CudaKernel:
+        """The kernel of a problem; `buffers` are the weights' with their types.
+
+        The last ones may be no operands of the problem.
+        """
+        name = f"{self.group.name}_0"
+        grid = (ceil_div(problem.tiles, config.tiles), 1, config.splits)
+        given = list(buffers)[: len(problem.reads) - 1]
+        parameters = [f"const {self._element}* __restrict__ a"]
+        parameters += [f"const {buffers[own]}* __restrict__ {own}" for own in given]
+        operands = ", ".join(own if own in given else "nullptr" for own in buffers)
+        passed = f"a, Skinny<Problem>{{{operands}}}, {self._store_object()}"
+        call = f"skinny_gemm<Problem, {weights}<Problem>>({passed});"
+        kernel = self._kernel(name, config.threads, ", ".join(parameters), call, config.splits)
+        struct = _struct(buffers, _constants(problem, config) | constants, config)
+        text = self._text(headers, ANY_TILE, struct + kernel)
+        arguments = (*problem.reads, *self.store.arguments)
+        shared = shared_bytes(problem, config)
+        launch = Launch(name, arguments, grid, (config.threads, 1, 1), shared)
+        return self._result(text, (launch,), (), exact)
+
+    @property
+    def _element(self) -> str:
+        """The C type of an element of A, by its size."""
+        return "float" if self.problem.element_bytes == 4 else "uint16_t"
+
+
+def _constants(problem: SkinnyProblem, config: SkinnyConfig) -> dict[str, int | str]:
+    runs, run = problem.runs
+    return {
+        "RUNS": runs,
+        "RUN": run,
+        "CHUNKS": problem.chunks,
+        "TILES": config.tiles,
+        "WARPS": config.warps,
+        "SPLITS": config.splits,
+        "STAGES": min(config.stages, config.turns(problem)),
+        "PREFETCH": int(config.prefetch),
+    }
+
+
+def _struct(buffers: dict[str, str], constants: dict[str, int | str], config: SkinnyConfig) -> str:
+    """The specialisation with the constants and the buffers of the weights."""
+    head = "  static __device__ __forceinline__ void"
+    release = "launch_dependents();" if config.release else ""
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    for own, kind in buffers.items():
+        lines += [f"  using {own.capitalize()} = {kind};", f"  const {kind}* {own};"]
+    lines += [f"{head} wait() {{ grid_dependency_wait(); }}", f"{head} release() {{ {release} }}"]
+    return "\n".join(["template <>", "struct Skinny<Problem> {", *lines, "};", ""])
