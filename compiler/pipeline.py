@@ -40,6 +40,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     conv-to-gemm,
     canonicalize,
+    fuse-group-norm,
     substitute,
     batch-gemv,
     fuse-siblings,

@@ -19,6 +19,7 @@ from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
 from tests.kernels.gpu.templates import test_four_bits as packed
+from tests.kernels.gpu.templates import test_group_norm as channels
 from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_staged_attention as staged
@@ -144,6 +145,15 @@ def normalization() -> Case:
     return Case(group, inputs, kernel, expected)
 
 
+def groups_of_channels(name: str) -> Case:
+    """A GroupNormalization by blocks that exchange moments."""
+    case, config = channels.CASES[name]
+    group, inputs = case.group(), case.inputs()
+    kernel = kernel_in("group_norm", group, channels.TARGET, config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, case.expected(inputs))
+
+
 def grouped_sums() -> Case:
     """A grouped convolution with split-K by three threads."""
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
@@ -177,6 +187,10 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: staged_attention(2, 2),
     ),
     "normalization": (normalization,),
+    "group normalization": (
+        lambda: groups_of_channels("groups across blocks"),
+        lambda: groups_of_channels("whole blocks"),
+    ),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),
     "stem": (first_convolution,),

@@ -9,6 +9,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import Depthwis
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
+from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
@@ -24,6 +25,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     Gemm(),
     ByteGemm(),
     RowNorm(),
+    GroupNorm(),
     Pointwise(),
 )
 """All templates; of equally fast ones the first takes a group."""

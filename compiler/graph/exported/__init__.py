@@ -1,0 +1,1 @@
+"""Operators that exporters write as several others."""
