@@ -45,6 +45,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     batch-gemv,
     fuse-siblings,
     fuse-attention,
+    fuse-squeeze-excite,
     fuse-gathers,
     fuse-operators,
     fuse-depthwise-pointwise,

@@ -13,6 +13,7 @@ from compiler.passes.graph.fuse_gathers import FuseGathers
 from compiler.passes.graph.fuse_group_norm import FuseGroupNorm
 from compiler.passes.graph.fuse_operators import FuseOperators
 from compiler.passes.graph.fuse_siblings import FuseSiblings
+from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
 from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.graph.substitute import Substitute
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
@@ -34,6 +35,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     BatchGemv,
     FuseSiblings,
     FuseAttention,
+    FuseSqueezeExcite,
     FuseGathers,
     FuseOperators,
     FuseDepthwisePointwise,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.graph.exported.group_norms import GroupNorm, find_group_norm
+from compiler.graph.fusion.group_norms import GroupNorm, find_group_norm
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, like_before, replace

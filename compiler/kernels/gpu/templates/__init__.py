@@ -13,11 +13,13 @@ from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
+from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
     DepthwisePointwise(),
+    SqueezeExcite(),
     GroupedConv(),
     StemConv(),
     Gemv(),

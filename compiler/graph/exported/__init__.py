@@ -1,1 +1,0 @@
-"""Operators that exporters write as several others."""
