@@ -48,7 +48,7 @@ VALUES = {
     "gemm": (64, 64, 16, 64, 1, 5, 32, True, False, True, False),
     "row_norm": (32, 8),
 }
-NEWER = {"byte_gemm", "group_norm", "squeeze_excite"}
+NEWER = {"byte_gemm", "depthwise_conv", "group_norm", "squeeze_excite"}
 """Templates that format 2 did not have."""
 
 MEASURED = [name for name in GROUPS if BY_NAME[name].headers]
