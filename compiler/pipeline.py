@@ -40,10 +40,12 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     conv-to-gemm,
     canonicalize,
+    fuse-group-norm,
     substitute,
     batch-gemv,
     fuse-siblings,
     fuse-attention,
+    fuse-squeeze-excite,
     fuse-gathers,
     fuse-operators,
     fuse-depthwise-pointwise,

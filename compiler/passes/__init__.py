@@ -10,8 +10,10 @@ from compiler.passes.graph.emplace_concats import EmplaceConcats
 from compiler.passes.graph.fuse_attention import FuseAttention
 from compiler.passes.graph.fuse_depthwise_pointwise import FuseDepthwisePointwise
 from compiler.passes.graph.fuse_gathers import FuseGathers
+from compiler.passes.graph.fuse_group_norm import FuseGroupNorm
 from compiler.passes.graph.fuse_operators import FuseOperators
 from compiler.passes.graph.fuse_siblings import FuseSiblings
+from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
 from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.graph.substitute import Substitute
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
@@ -28,10 +30,12 @@ from compiler.passes.schedule.plan_memory import PlanMemory
 _ALL: tuple[type[ModulePass], ...] = (
     ConvToGemm,
     Canonicalize,
+    FuseGroupNorm,
     Substitute,
     BatchGemv,
     FuseSiblings,
     FuseAttention,
+    FuseSqueezeExcite,
     FuseGathers,
     FuseOperators,
     FuseDepthwisePointwise,

@@ -63,6 +63,11 @@ class Target(ABC):
     """Whether its schedules may have If and Loop tasks."""
 
     @property
+    def fuses_squeeze_excite(self) -> bool:
+        """Whether there is a kernel for a whole squeeze-and-excitation."""
+        return False
+
+    @property
     def byte_contractions(self) -> tuple[str, ...]:
         """The ways to contract bytes, see `import_model`: the fewest bytes first, floats last."""
         return ("floats",)
@@ -282,6 +287,11 @@ class CudaTarget(GpuTarget):
     def has_clusters(self) -> bool:
         """Whether thread block clusters share their shared memory."""
         return self.capability >= 90
+
+    @property
+    def fuses_squeeze_excite(self) -> bool:
+        """Whether there is a kernel for a whole squeeze-and-excitation."""
+        return self.has_clusters
 
     @property
     def has_pdl(self) -> bool:

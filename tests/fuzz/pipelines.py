@@ -3,7 +3,10 @@
 from tests.fuzz.draw import Draw
 from tests.strategies import ORDERS, PARTITIONS, STREAMS
 
-_BEFORE = ("conv-to-gemm canonicalize batch-gemv fuse-siblings fuse-attention fuse-gathers").split()
+_BEFORE = (
+    "conv-to-gemm canonicalize fuse-group-norm batch-gemv fuse-siblings fuse-attention"
+    " fuse-squeeze-excite fuse-gathers"
+).split()
 
 
 def pipeline(draw: Draw) -> str | None:

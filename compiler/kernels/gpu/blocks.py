@@ -1,6 +1,7 @@
 """The CUDA text around templates that compute consecutive channels of an image."""
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.epilogue import Part, StoreFunction, c_type
@@ -43,6 +44,44 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     call = f"{store.name}({passed_buffers(store)}, outer, channel + r, pixel, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
     lines += [f"    (({kinds[i]}*)buffer{i})[vector] = block{i};" for i in single if i not in reads]
+    return "\n".join(["struct Store {", *lines, "  }", "};", ""])
+
+
+def pixel_store(store: StoreFunction, group: Group, width: int) -> str:
+    """A struct `Store` that stores the results of consecutive pixels of a channel.
+
+    They are stored as a vector where the store function can be given vectors and they are aligned.
+    """
+    _, channels, *spatial = group.writes[0].shape
+    pixels = prod(spatial)
+    index = {
+        Part.ELEMENT: f"((int64_t)outer * {channels} + channel) * {pixels} + pixel",
+        Part.COLUMN: "pixel",
+    }
+    single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
+    written = [i for i in single if store.arguments[i] >= group.inputs]
+    kinds = {i: block_type(store, i, width) for i in single}
+    lines = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(store.types)]
+    lines += [
+        f"{DEVICE} void operator()(int outer, int channel, int pixel,"
+        f" const float (&values)[{width}]) const {{",
+        *(f"    {store.types[i]}* at{i} = buffer{i} + {index[store.parts[i]]};" for i in single),
+    ]
+    if single:
+        tests = [f"(uint64_t)at{i} % sizeof({kinds[i]}) == 0" for i in single]
+        lines += [f"    if ({' && '.join(tests)}) {{"]
+        for i in single:
+            source = "" if i in written else f" = *(const {kinds[i]}*)at{i}"
+            lines.append(f"      {kinds[i]} block{i}{source};")
+        call = f"{store.name}({passed_buffers(store)}, outer, channel, pixel + r, values[r]);"
+        lines += ["#pragma unroll", f"      for (int r = 0; r < {width}; r++) {call}"]
+        lines += [f"      *({kinds[i]}*)at{i} = block{i};" for i in written]
+        lines += ["      return;", "    }"]
+    elements = ", ".join(
+        f"at{i} + r" if i in single else f"buffer{i}" for i in range(len(store.types))
+    )
+    call = f"{store.name}({elements}, outer, channel, pixel + r, values[r]);"
+    lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
     return "\n".join(["struct Store {", *lines, "  }", "};", ""])
 
 

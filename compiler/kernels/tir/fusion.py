@@ -103,6 +103,12 @@ class FusionContext:
         assert tensor is not None
         return self._value(tensor, indices, None, None)
 
+    def element(self, value: int, indices: Sequence[Any], total: Any) -> Any:
+        """An element of a value of the group that follows from the anchor's element `total`."""
+        tensor = self.values[value]
+        assert isinstance(tensor, te.Tensor)
+        return self._value(tensor, indices, total, None)
+
     def bias(self, indices: Sequence[Any]) -> Any:
         """An element of the anchor's operand 2; None if that is left out."""
         present = len(self.operands) > 2 and self.operands[2] is not None

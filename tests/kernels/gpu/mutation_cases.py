@@ -20,9 +20,11 @@ from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
 from tests.kernels.gpu.templates import test_four_bits as packed
+from tests.kernels.gpu.templates import test_group_norm as channels
 from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_skinny_gemm as few
+from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
 from tests.kernels.gpu.templates import test_stem as stem
 from tests.kernels.gpu.templates.test_contraction import draw, exact
@@ -154,6 +156,24 @@ def normalization() -> Case:
     return Case(group, inputs, kernel, expected)
 
 
+def groups_of_channels(name: str) -> Case:
+    """A GroupNormalization by blocks that exchange moments."""
+    case, config = channels.CASES[name]
+    group, inputs = case.group(), case.inputs()
+    kernel = kernel_in("group_norm", group, channels.TARGET, config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, case.expected(inputs))
+
+
+def excited(name: str) -> Case:
+    """A squeeze-and-excitation by blocks that exchange sums."""
+    case, config = excite.CASES[name]
+    group, inputs = case.group(), case.inputs()
+    kernel = kernel_in("squeeze_excite", group, excite.TARGET, config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, case.expected(inputs))
+
+
 def grouped_sums() -> Case:
     """A grouped convolution with split-K by three threads."""
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
@@ -188,6 +208,11 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: staged_attention(2, 2),
     ),
     "normalization": (normalization,),
+    "group normalization": (
+        lambda: groups_of_channels("groups across blocks"),
+        lambda: groups_of_channels("whole blocks"),
+    ),
+    "squeeze and excitation": (lambda: excited("parts of both"), lambda: excited("alone")),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),
     "stem": (first_convolution,),

@@ -48,7 +48,14 @@ VALUES = {
     "gemm": (64, 64, 16, 64, 1, 5, 32, True, False, True, False),
     "row_norm": (32, 8),
 }
-NEWER = {"byte_gemm", "four_bit_gemm", "skinny_gemm"}
+NEWER = {
+    "byte_gemm",
+    "depthwise_conv",
+    "four_bit_gemm",
+    "group_norm",
+    "skinny_gemm",
+    "squeeze_excite",
+}
 """Templates that format 2 did not have."""
 
 MEASURED = [name for name in GROUPS if BY_NAME[name].headers]

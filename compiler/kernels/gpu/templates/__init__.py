@@ -5,20 +5,25 @@ from typing import Any
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
+from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
+from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
+from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
     DepthwisePointwise(),
+    SqueezeExcite(),
+    DepthwiseConv(),
     GroupedConv(),
     StemConv(),
     SkinnyGemm(),
@@ -28,6 +33,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     Gemm(),
     ByteGemm(),
     RowNorm(),
+    GroupNorm(),
     Pointwise(),
 )
 """All templates; of equally fast ones the first takes a group."""

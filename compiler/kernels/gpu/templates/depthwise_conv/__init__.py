@@ -1,0 +1,1 @@
+"""Depthwise convolutions with large windows on tensor cores."""

@@ -1,0 +1,1 @@
+"""Normalisations of groups of channels of images."""

@@ -1,0 +1,1 @@
+"""Squeeze-and-excitation of images by one cluster each."""
