@@ -70,8 +70,6 @@ from compiler.progress import StepClock, StepEnded, notify
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import (
-    CpuTarget,
-    GpuTarget,
     complete,
     parse_gpu,
     parse_target,
@@ -325,9 +323,7 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
     """Measure kernels that no database has, where there are a device and a budget."""
     tuner, target, driver = settings.tuner, exact_target(settings.target), _present(settings)
-    if tuner is None or not isinstance(target, CpuTarget | GpuTarget):
-        return TuningRecord()
-    if driver is None and (target.is_gpu or not settings.budget):
+    if tuner is None or (driver is None and (target.is_gpu or not settings.budget)):
         return TuningRecord()
     try:
         return tuner.tune(driver, counted_groups(module), target, settings.cache)

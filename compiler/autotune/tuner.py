@@ -9,7 +9,7 @@ from compiler.schedule import TuningRecord
 if TYPE_CHECKING:
     from compiler.kernels import KernelCache
     from compiler.kernels.group import Group
-    from compiler.target.target import CpuTarget, GpuTarget
+    from compiler.target.target import Target
 
 
 class Tuner(Protocol):
@@ -19,7 +19,7 @@ class Tuner(Protocol):
         self,
         driver: Driver | None,
         groups: "Iterable[tuple[Group, int]]",
-        target: "GpuTarget | CpuTarget",
+        target: "Target",
         cache: "KernelCache | None",
     ) -> TuningRecord:
         """Measure the kernels of groups, which come with how often a run launches them.

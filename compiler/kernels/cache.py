@@ -19,7 +19,7 @@ from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch, Operand
-from compiler.target.target import CpuTarget, Target, parse_target
+from compiler.target.target import Target, parse_cpu, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
@@ -239,8 +239,8 @@ def _write(path: Path, content: bytes) -> None:
 
 def _tuning(target: Target) -> str:
     """The hash of the configs known for a GPU's architecture, or for this CPU."""
-    if isinstance(target, CpuTarget):
-        name = database_name(target)
+    if not target.is_gpu:
+        name = database_name(parse_cpu(str(target)))
         return database_hash(name) if name else ""
     return database_hash(target.architecture)
 

@@ -10,7 +10,7 @@ pytest.importorskip("onnxscript", reason="PyTorch is an extra")
 pytest.importorskip("tvm", reason="models are compiled")
 
 import compiler  # noqa: E402
-from compiler.target import parse_target  # noqa: E402
+from compiler.target.target import parse_target  # noqa: E402
 from tests.interop.test_torch import Counting, compiled  # noqa: E402
 from tests.test_interfaces_page import register  # noqa: E402
 

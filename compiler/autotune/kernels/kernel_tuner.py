@@ -11,7 +11,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.kernels import KernelCache
 from compiler.kernels.group import Group
 from compiler.schedule import TuningRecord
-from compiler.target.target import CpuTarget, GpuTarget
+from compiler.target.target import Target, parse_cpu, parse_gpu
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class KernelTuner:
         self,
         driver: Driver | None,
         groups: Iterable[tuple[Group, int]],
-        target: GpuTarget | CpuTarget,
+        target: Target,
         cache: KernelCache | None,
     ) -> TuningRecord:
         """Measure the kernels of groups that no database has, heavy ones first.
@@ -49,17 +49,17 @@ class KernelTuner:
         self,
         driver: Driver | None,
         groups: Sequence[tuple[Group, int]],
-        target: GpuTarget | CpuTarget,
+        target: Target,
         cache: KernelCache | None,
     ) -> tuple[TuningRecord, bool]:
-        if isinstance(target, CpuTarget):
+        if not target.is_gpu:
             from compiler.autotune.kernels.cpu_tuning import tune_cpu_groups
 
-            return tune_cpu_groups(groups, target, self.limits, cache)
+            return tune_cpu_groups(groups, parse_cpu(str(target)), self.limits, cache)
         from compiler.autotune.kernels.while_compiling import tune_groups
 
         assert driver is not None, "a GPU's kernels are measured on a device"
-        return tune_groups(driver, groups, target, self.limits)
+        return tune_groups(driver, groups, parse_gpu(str(target)), self.limits)
 
     def after(self, seconds: float) -> "KernelTuner":
         """The tuner for another graph when some seconds were spent."""

@@ -83,7 +83,7 @@ def artifact_of(built: Build, library: bytes = b"") -> Artifact:
     """What is saved of a module."""
     needed = built.requirements or {"architectures": ["gfx90a"], "machine": "x86_64"}
     return Artifact(
-        built.target, needed, built.schedule, built.kernels, built.weights, None, library
+        built.target, needed, built.schedule, built.kernels, built.weights, library=library
     )
 
 
