@@ -63,10 +63,21 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
     return light
 
 
+def _check_graph_names(graph: onnx.GraphProto) -> None:
+    """Raise TypeError for a name that is not a str, also in bodies."""
+    named = (*graph.input, *graph.output, *graph.value_info)
+    _check_texts(value.name for value in named)
+    _check_names(graph.node)
+
+
 def _check_names(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Raise TypeError for a name that is not a str."""
+    """Raise TypeError for a name that is not a str, also in bodies."""
     for node in nodes:
         _check_texts((node.name, node.op_type, node.domain, *node.input, *node.output))
+        _check_texts(attribute.name for attribute in node.attribute)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _check_graph_names(body)
 
 
 def _check_texts(names: Iterable[str | bytes]) -> None:
@@ -141,7 +152,7 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
     light = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     light.opset_import.extend(model.opset_import)
     light.graph.CopyFrom(_without_tensors(model.graph))
-    _check_names(light.graph.node)
+    _check_graph_names(light.graph)
     hidden = "unknown.operators"
     light.opset_import.append(helper.make_opsetid(hidden, 1))
     _hide_unknown(light.graph.node, opsets, hidden)

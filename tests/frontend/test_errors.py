@@ -340,3 +340,15 @@ def test_changed_bytes_are_an_error_or_a_model():
         except FlowloomError:
             failed += 1
     assert failed > 250
+
+
+@pytest.mark.parametrize("place", ["output", "body"])
+def test_a_name_that_is_not_text_is_an_error(place: str):
+    model = parse("""g (float[2] x, bool c) => (float[2] yyyy) {
+        yyyy = If (c) <then_branch = t () => (float[2] aaaa) { aaaa = Relu(x) },
+                       else_branch = e () => (float[2] bbbb) { bbbb = Identity(x) }>
+    }""")
+    name = b"yyyy" if place == "output" else b"aaaa"
+    damaged = model.SerializeToString().replace(name, b"\x95" + name[1:])
+    with pytest.raises(ModelError, match="the model is damaged"):
+        import_model(damaged)

@@ -126,3 +126,12 @@ def test_a_loop_that_never_runs_stacks_nothing(trips: int):
     for name, expected in zip("ys", session.run(None, {"x": x}), strict=True):
         assert found[name].shape == expected.shape
         np.testing.assert_array_equal(found[name], expected)
+
+
+def test_a_sequence_of_too_many_parts_is_refused_at_once():
+    model = parse("""g (float[9000000000000] x) => (int64 n) {
+        parts = SplitToSequence(x)
+        n = SequenceLength(parts)
+    }""")
+    with pytest.raises(ModelError, match="at 9,000,000,000,000 parts of a tensor"):
+        import_model(model)

@@ -90,15 +90,16 @@ def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     return [items[0] if len(items) == 1 else call.one("Concat", *items, axis=axis)]
 
 
-def _parts(x: Value, axis: int, sizes: np.ndarray | None) -> list[int]:
+def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
     """The sizes of the parts of an axis: given, equal except for the last, or one."""
-    size = x.shape[axis]
+    x, size = call.data, call.data.shape[axis]
     if sizes is not None and sizes.ndim:
         parts = [int(n) for n in sizes.reshape(-1)]
     elif sizes is not None and int(sizes) < 1:
         raise ShapeMismatch(f"it splits {listed(x.shape)} into parts of {int(sizes)} elements")
     else:
         length = 1 if sizes is None else int(sizes)
+        call.builder.expansion.expect(size // length, f"{size // length:,} parts of a tensor")
         parts = [length] * (size // length) + ([size % length] if size % length else [])
     if sum(parts) != size or min(parts, default=0) < 0:
         raise ShapeMismatch(
@@ -112,7 +113,7 @@ def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
-    parts, items = _parts(x, axis, sizes), [x]
+    parts, items = _parts(call, axis, sizes), [x]
     if len(parts) > 1:
         items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
     if sizes is None and not call.attributes.get("keepdims", 1):
