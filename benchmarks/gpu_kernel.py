@@ -107,7 +107,8 @@ class Chain:
             else:
                 found.append(laid_out(x, read["block"]))
         for write in kernel["writes"]:
-            empty = laid_out(self.torch.empty(write["shape"]), write["block"])
+            kind = getattr(self.torch, write["dtype"])
+            empty = laid_out(self.torch.empty(write["shape"], dtype=kind), write["block"])
             found.append(self.torch.full_like(empty, math.nan, device=device))
             self.memory[write["name"]], self.infos[write["name"]] = found[-1], write
         found += [self.torch.empty(n, dtype=self.torch.uint8) for n in kernel["scratch"]]
