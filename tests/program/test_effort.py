@@ -1,7 +1,10 @@
 """How much a segment's compilation searches."""
 
+from dataclasses import replace
+
 import pytest
 
+from compiler.autotune.kernels.kernel_tuner import KernelTuner
 from compiler.build import Settings, parse
 from compiler.kernels.cache import KernelCache
 from compiler.program.effort import FEW_OPERATORS, QUICK_BUDGET, segment_settings
@@ -28,5 +31,11 @@ def test_what_the_user_chose_holds_for_all_segments():
 
 
 def test_a_target_without_measurements_has_one_effort():
-    given = settings("cpu")
+    given = settings("hip:gfx90a:fp16")
     assert segment_settings(given, 1, first=False) is given
+
+
+def test_small_segments_of_a_cpu_are_not_measured():
+    given = replace(settings("cpu"), tuner=KernelTuner())
+    assert segment_settings(given, 1, first=False) == replace(given, tuner=None)
+    assert segment_settings(given, 1000, first=True) is given

@@ -86,13 +86,21 @@ def evaluate_extreme_position(node: Node) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node[0])
     axis = positive_axis(node.attribute("axis", 0), x.ndim)
-    largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
     if not x.ndim:
         return np.zeros((), np.int64)
+    position = _extreme_position(node, x, axis)
+    return position if node.attribute("keepdims", 1) else np.squeeze(position, axis)
+
+
+def _extreme_position(node: Node, x: Array, axis: int) -> Array:
+    """The positions along an axis, which keeps one element."""
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    if not prod(shape):
+        return np.zeros(shape, np.int64)
+    largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
     nan, none = nan_mask(x), lowest_value(x.dtype) if largest else _highest(x.dtype)
     numbers = np.where(nan, none, x) if nan.any() else x
     fits = x == (np.max if largest else np.min)(numbers, axis, keepdims=True)
     position = np.argmax(np.flip(fits, axis) if last else fits, axis, keepdims=True)
     position = x.shape[axis] - 1 - position if last else position
-    position = np.where(np.take(nan, [0], axis), 0, position).astype(np.int64)
-    return position if node.attribute("keepdims", 1) else np.squeeze(position, axis)
+    return np.where(np.take(nan, [0], axis), 0, position).astype(np.int64)

@@ -150,6 +150,7 @@ def test_nan_is_no_extreme_position_unless_it_is_first():
     x = np.array([[3, np.nan, 9, 9], [np.nan, 1, 9, 9], [-np.inf, -np.inf, np.nan, -np.inf]])
     assert one("ArgMax", x, axis=1, keepdims=0).tolist() == [2, 0, 0]
     assert one("ArgMax", x, axis=1, keepdims=0, select_last_index=1).tolist() == [3, 0, 3]
+    assert one("ArgMax", np.zeros((0, 0, 5), np.float32), axis=1).shape == (0, 1, 5)
 
 
 def test_indices_outside_are_kept_inside():
