@@ -11,7 +11,8 @@ from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.squeeze_excite.problem import Config
+from compiler.kernels.gpu.templates.squeeze_excite import emit
+from compiler.kernels.gpu.templates.squeeze_excite.problem import Config, stages_of
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
@@ -108,6 +109,31 @@ def test_excited(name: str, offset: int):
     expected = case.expected(inputs)
     error = numpy.linalg.norm(found - expected)
     assert error <= BOUNDS[case.result.dtype] * numpy.linalg.norm(expected)
+
+
+@emulated
+@pytest.mark.parametrize("name", ["parts of channels", "odd rows"])
+@pytest.mark.parametrize("stages", [0, 1])
+def test_weights_that_shared_memory_has_no_room_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, stages: int
+):
+    monkeypatch.setattr(emit, "stages_of", lambda *_: stages)
+    case, config = CASES[name]
+    group, inputs = case.group(), case.inputs()
+    kernel = kernel_in("squeeze_excite", group, TARGET, config)
+    assert kernel is not None
+    (found,) = run_twice(kernel, group, inputs)
+    expected = case.expected(inputs)
+    error = numpy.linalg.norm(found - expected)
+    assert error <= BOUNDS[case.result.dtype] * numpy.linalg.norm(expected)
+
+
+def test_room_for_weights():
+    (problem,) = SqueezeExcite().match(Case((1, 960, 7, 7), 240).group(), TARGET)
+    counts = [stages_of(problem, Config(1024, parts, 1), TARGET) for parts in (4, 8)]
+    assert counts == [0, 1]
+    (problem,) = SqueezeExcite().match(Case((1, 672, 14, 14), 28).group(), TARGET)
+    assert stages_of(problem, Config(1024, 8, 1), TARGET) == 2
 
 
 @emulated

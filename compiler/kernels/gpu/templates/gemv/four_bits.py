@@ -29,9 +29,9 @@ MOST_WARPS, WARP_CHUNKS = 8, 2
 GROUP_COLUMNS = 4
 """Columns that a warp loads at once."""
 
-START_US, FIRST_ROW, OTHER_ROWS = 2.2, 11e3, 38e3
-"""Microseconds to launch, and weights per microsecond and SM: those of 10, 15 and 44 us for 1, 4
-and 16 rows of 2048 x 5632 on an H200."""
+START_US, FIRST_ROW, OTHER_ROWS = 2.2, 20e3, 38e3
+"""Microseconds to launch, and weights per microsecond and SM: those of 6, 12 and 47 us for 1, 4
+and 16 rows of 2048 x 5632 on an H100."""
 
 
 @dataclass(frozen=True)

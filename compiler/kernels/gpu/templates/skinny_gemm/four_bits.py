@@ -83,6 +83,11 @@ class FourBitProblem(SkinnyProblem):
         return 3
 
     @property
+    def unpacking(self) -> float:
+        """Measured on an H100."""
+        return 1.75
+
+    @property
     def packings(self) -> list[str]:
         """The packings of weights, scales and zero points."""
         columns, blocks = self.gemm.n, ceil_div(self.gemm.k, self.block)

@@ -73,6 +73,11 @@ class SkinnyProblem:
         return 1
 
     @property
+    def unpacking(self) -> float:
+        """The time of loading weights and unpacking them over that of loading them."""
+        return 1.0
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row of a chunk."""
         count, run = self.runs

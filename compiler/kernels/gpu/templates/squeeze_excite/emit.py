@@ -11,7 +11,13 @@ from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.squeeze_excite.problem import Config, Problem, own_channels
+from compiler.kernels.gpu.templates.squeeze_excite.problem import (
+    Config,
+    Problem,
+    own_channels,
+    staged,
+    stages_of,
+)
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -31,14 +37,17 @@ def excite_kernel(group: Group, problem: Problem, config: Config, target: GpuTar
     }
     symbol = f"{group.name}_0"
     text = [header("instructions"), *(function.text for function in functions.values())]
-    text += [_image(group, problem), header("squeeze_excite"), _constants(problem, config)]
+    stages = stages_of(problem, config, target)
+    constants = _constants(problem, config, stages)
+    text += [_image(group, problem), header("squeeze_excite"), constants]
     text += [
         value_struct(name, f, "int outer, int row, float sum") for name, f in functions.items()
     ]
     text += [_function(symbol, group, problem, functions, config)]
     arguments = (problem.image.read, group.inputs, *(weight.read for weight in problem.weights))
     arguments += tuple(i for function in functions.values() for i in function.arguments)
-    shared = ELEMENT_BYTES["float32"] * (own_channels(problem, config) + problem.hidden)
+    floats = own_channels(problem, config) + problem.hidden + staged(problem, config, stages)
+    shared = ELEMENT_BYTES["float32"] * floats
     grid = (problem.shape[0], 1, config.blocks)
     launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
     flops = 2 * prod(problem.shape) + 4 * problem.shape[0] * problem.shape[1] * problem.hidden
@@ -116,7 +125,7 @@ def _element(shape: Sequence[int], block: int, channel: str, pixel: str) -> str:
     return f"({vector}) * {block} + {channel} % {block}"
 
 
-def _constants(problem: Problem, config: Config) -> str:
+def _constants(problem: Problem, config: Config, stages: int) -> str:
     constants = {
         "CHANNELS": problem.shape[1],
         "PIXELS": problem.pixels,
@@ -125,9 +134,12 @@ def _constants(problem: Problem, config: Config) -> str:
         "THREADS": config.threads,
         "CHANNEL_PARTS": config.channel_parts,
         "PIXEL_PARTS": config.pixel_parts,
+        "STAGES": stages,
     }
     lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
-    lines += [f"  static constexpr bool BLOCKED = {int(problem.blocked)};"]
+    facts = {"BLOCKED": problem.blocked, "PREFETCH": problem.constant}
+    lines += [f"  static constexpr bool {name} = {int(value)};" for name, value in facts.items()]
+    lines += ["  static __device__ __forceinline__ void wait() { grid_dependency_wait(); }"]
     return "\n".join(["struct Problem {", "  using Image = ::Image;", *lines, "};", ""])
 
 

@@ -23,6 +23,7 @@ class Problem:
 
     A vector has `width` elements: channels where the image is `blocked`, else pixels. `squeezed`
     is the value that the second convolution reads, `gate` the one that channels are multiplied by.
+    Weights that are `constant` may be read before predecessors end.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +35,7 @@ class Problem:
     gate: int
     blocked: bool
     width: int
+    constant: bool
 
     @property
     def pixels(self) -> int:
@@ -107,6 +109,7 @@ def read_problem(group: Group) -> Problem | None:
         gate=found.gate,
         blocked=image.block > 0,
         width=image.block or gcd(image.chunk, prod(image.view.shape[2:])),
+        constant=all(group.weights[weight.read] for weight in (before, after)),
     )
 
 
@@ -123,6 +126,27 @@ def configs_of(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 def own_channels(problem: Problem, config: Config) -> int:
     """Channels of a block."""
     return ceil_div(problem.lines, config.channel_parts) * problem.lanes
+
+
+def stages_of(problem: Problem, config: Config, target: GpuTarget) -> int:
+    """The matrices of weights that a block's shared memory has room for at once: 0, 1 or 2."""
+    if any(weight.dtype != "float32" for weight in problem.weights):
+        return 0
+    room = target.shared_bytes - SHARED_BYTES
+    fitting = [n for n in (2, 1) if ELEMENT_BYTES["float32"] * staged(problem, config, n) <= room]
+    return fitting[0] if fitting else 0
+
+
+def staged(problem: Problem, config: Config, stages: int) -> int:
+    """The floats of shared memory that weights take."""
+    own = own_channels(problem, config)
+    sizes = sorted((problem.hidden * _pitch(own), own * _pitch(problem.hidden)))
+    return sum(sizes[len(sizes) - stages :])
+
+
+def _pitch(columns: int) -> int:
+    """The floats from a row to the next, see squeeze_excite.cuh."""
+    return 4 * ceil_div(columns, 4) + 4
 
 
 def _fits(problem: Problem, config: Config) -> bool:

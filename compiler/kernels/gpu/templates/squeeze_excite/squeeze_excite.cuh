@@ -64,17 +64,117 @@ __device__ __forceinline__ void sum_channels(const ExcitedPart<P>& part, const t
   }
 }
 
-// The dot products of some rows of a matrix with a vector in shared memory: `take(row, sum)` is given each.
-template <class P, class Weight, class Take>
-__device__ __forceinline__ void multiply_rows(const Weight* matrix, int stride, int rows, const float* with, int columns,
-                                              const Take& take) {
-  const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < rows; row += P::THREADS / 32) {
-    float sum = 0;
+// The lanes, at most `most`, that each of some rows has if threads are divided among them.
+__device__ constexpr int excited_lanes(int rows, int threads, int most) {
+  return most > 1 && rows * most > threads ? excited_lanes(rows, threads, most / 2) : most;
+}
+
+// A matrix with as many columns as a block needs of it, by rows: in global memory, or a copy in shared memory.
+//
+// `MOST_ROWS` bounds the rows. A group of lanes computes a row's dot product: all threads have a part of one.
+template <class P, int MOST_ROWS>
+struct ExcitedRows {
+  static constexpr int LANES = excited_lanes(MOST_ROWS, P::THREADS, 32), STEP = P::THREADS / LANES;
+
+  // Gives each row's dot product with a vector in shared memory to `take(row, sum)`.
+  template <class Weight, class Take>
+  static __device__ __forceinline__ void multiply(const Weight* matrix, int stride, int rows, const float* with, int columns,
+                                                  const Take& take) {
+    const int lane = threadIdx.x % LANES;
+#pragma unroll 1
+    for (int begin = 0; begin < MOST_ROWS; begin += STEP) {
+      const int row = begin + threadIdx.x / LANES;
+      float sum = 0;
+      if (row < rows) {
+#pragma unroll 8
+        for (int c = lane; c < columns; c += LANES) sum += (float)matrix[(int64_t)row * stride + c] * with[c];
+      }
+#pragma unroll
+      for (int other = LANES / 2; other > 0; other /= 2) sum += __shfl_sync(~0u, sum, threadIdx.x % 32 ^ other);
+      if (lane == 0 && row < rows) take(row, sum);
+    }
+  }
+};
+
+// Starts to copy rows to shared memory, PITCH floats apart, by 16 bytes where both sides are aligned.
+template <class P, int PITCH>
+__device__ __forceinline__ void stage_rows(float* to, const float* from, int stride, int rows, int columns) {
+  if (stride % 4 == 0 && columns % 4 == 0 && (uint64_t)from % 16 == 0) {
+    const int chunks = columns / 4;
+    for (int i = threadIdx.x; i < rows * chunks; i += P::THREADS) {
+      const int row = i / chunks, c = i % chunks * 4;
+      copy_chunk<false>(to + row * PITCH + c, from + (int64_t)row * stride + c, true);
+    }
+  } else {
+    for (int i = threadIdx.x; i < rows * columns; i += P::THREADS) {
+      const int row = i / columns, c = i % columns;
+      copy_element(to + row * PITCH + c, from + (int64_t)row * stride + c, true);
+    }
+  }
+}
+
+// The floats from a row to the next in shared memory: rows are aligned and begin in different banks.
+__device__ constexpr int excited_pitch(int columns) { return (columns + 3) / 4 * 4 + 4; }
+
+// The weights that a block multiplies by. With STAGES of 2 both matrices are copied to shared memory while the image
+// is read, before predecessors end if the weights are constants (PDL); with 1 the second one replaces the first.
+template <class P, class First, class Second>
+struct ExcitedWeights {
+  using S = ExcitedPart<P>;
+  static constexpr int FIRST_PITCH = excited_pitch(S::OWN), SECOND_PITCH = excited_pitch(P::HIDDEN);
+  static constexpr int FIRST = P::HIDDEN * FIRST_PITCH, SECOND = S::OWN * SECOND_PITCH;
+  static constexpr int FLOATS = P::STAGES == 0 ? 0 : P::STAGES == 2 ? FIRST + SECOND : FIRST > SECOND ? FIRST : SECOND;
+
+  const First* first;
+  const Second* second;
+  float* staged;
+  int channels;
+
+  __device__ __forceinline__ float* staged_second() const { return staged + (P::STAGES == 2 ? FIRST : 0); }
+
+  __device__ __forceinline__ void begin() const {
+    if constexpr (P::STAGES > 0) {
+      stage_rows<P, FIRST_PITCH>(staged, first, P::CHANNELS, P::HIDDEN, channels);
+      cp_async_fence();
+    }
+    if constexpr (P::STAGES == 2) begin_second();
+  }
+
+  __device__ __forceinline__ void begin_second() const {
+    stage_rows<P, SECOND_PITCH>(staged_second(), second, P::HIDDEN, channels, P::HIDDEN);
+    cp_async_fence();
+  }
+
+  template <class Take>
+  __device__ __forceinline__ void multiply_first(const float* with, const Take& take) const {
+    if constexpr (P::STAGES > 0)
+      ExcitedRows<P, P::HIDDEN>::multiply(staged, FIRST_PITCH, P::HIDDEN, with, channels, take);
+    else
+      ExcitedRows<P, P::HIDDEN>::multiply(first, P::CHANNELS, P::HIDDEN, with, channels, take);
+  }
+
+  template <class Take>
+  __device__ __forceinline__ void multiply_second(const float* with, const Take& take) const {
+    if constexpr (P::STAGES > 0)
+      ExcitedRows<P, S::OWN>::multiply(staged_second(), SECOND_PITCH, channels, with, P::HIDDEN, take);
+    else
+      ExcitedRows<P, S::OWN>::multiply(second, P::HIDDEN, channels, with, P::HIDDEN, take);
+  }
+};
+
+template <class P>
+__device__ __forceinline__ void scale_image(const ExcitedPart<P>& part, const typename P::Image& image, const float* gates) {
+  using S = ExcitedPart<P>;
+  constexpr bool WHOLE = S::VECTORS % P::PIXEL_PARTS == 0;
 #pragma unroll 4
-    for (int c = lane; c < columns; c += 32) sum += (float)matrix[(int64_t)row * stride + c] * with[c];
-    sum = excited_warp_sum(sum);
-    if (lane == 0) take(row, sum);
+  for (int i = threadIdx.x; i < part.lines * S::OWN_VECTORS; i += P::THREADS) {
+    const int line = i / S::OWN_VECTORS, v = i % S::OWN_VECTORS;
+    if (!WHOLE && v >= part.vectors) continue;
+    const auto loaded = image.load(part.outer, part.line + line, part.vector + v);
+    float values[P::WIDTH];
+#pragma unroll
+    for (int r = 0; r < P::WIDTH; r++) values[r] = (float)loaded.at[r] * gates[line * S::LANES + r % S::LANES];
+    image.store(part.outer, part.line + line, part.vector + v, values);
   }
 }
 
@@ -82,10 +182,16 @@ template <class P, class First, class Second, class Hidden, class Gate>
 __device__ __forceinline__ void squeeze_excite(const typename P::Image& image, const First* first, const Second* second,
                                                const Hidden& hidden, const Gate& gate) {
   using S = ExcitedPart<P>;
+  using W = ExcitedWeights<P, First, Second>;
   const S part;
   DYNAMIC_SHARED;
-  float *sums = shared, *partial = shared + S::OWN;
+  float *sums = shared + W::FLOATS, *partial = sums + S::OWN;
   __shared__ float means[S::OWN], squeezed[P::HIDDEN], gates[S::OWN];
+  const int channel = part.line * S::LANES;
+  const W weights{first + channel, second + (int64_t)channel * P::HIDDEN, shared, part.lines * S::LANES};
+  if (!P::PREFETCH) P::wait();
+  weights.begin();
+  if (P::PREFETCH) P::wait();
   sum_channels<P>(part, image, sums);
   if constexpr (P::PIXEL_PARTS > 1) cluster_sync();
   for (int c = threadIdx.x; c < S::OWN; c += P::THREADS) {
@@ -94,15 +200,15 @@ __device__ __forceinline__ void squeeze_excite(const typename P::Image& image, c
       for (int p = 0; p < P::PIXEL_PARTS; p++) total += peer_float(sums + c, p * P::CHANNEL_PARTS + part.channel_part);
     means[c] = total * (1.0f / P::PIXELS);
   }
+  cp_async_wait<(P::STAGES == 2 ? 1 : 0)>();
   __syncthreads();
-  const int channel = part.line * S::LANES, channels = part.lines * S::LANES;
-  multiply_rows<P>(first + channel, P::CHANNELS, P::HIDDEN, means, channels,
-                   [&](int row, float sum) { partial[row] = sum; });
+  weights.multiply_first(means, [&](int row, float sum) { partial[row] = sum; });
   if constexpr (P::CHANNEL_PARTS > 1) {
     cluster_sync();
   } else {
     __syncthreads();
   }
+  if constexpr (P::STAGES == 1) weights.begin_second();
   for (int row = threadIdx.x; row < P::HIDDEN; row += P::THREADS) {
     float total = P::CHANNEL_PARTS > 1 ? 0 : partial[row];
     if constexpr (P::CHANNEL_PARTS > 1)
@@ -110,19 +216,10 @@ __device__ __forceinline__ void squeeze_excite(const typename P::Image& image, c
         total += peer_float(partial + row, part.pixel_part * P::CHANNEL_PARTS + c);
     squeezed[row] = hidden(part.outer, row, total);
   }
+  cp_async_wait<0>();
   __syncthreads();
-  multiply_rows<P>(second + (int64_t)channel * P::HIDDEN, P::HIDDEN, channels, squeezed, P::HIDDEN,
-                   [&](int row, float sum) { gates[row] = gate(part.outer, channel + row, sum); });
+  weights.multiply_second(squeezed, [&](int row, float sum) { gates[row] = gate(part.outer, channel + row, sum); });
   __syncthreads();
-#pragma unroll 4
-  for (int i = threadIdx.x; i < part.lines * S::OWN_VECTORS; i += P::THREADS) {
-    const int line = i / S::OWN_VECTORS, v = i % S::OWN_VECTORS;
-    if (v >= part.vectors) continue;
-    const auto loaded = image.load(part.outer, part.line + line, part.vector + v);
-    float values[P::WIDTH];
-#pragma unroll
-    for (int r = 0; r < P::WIDTH; r++) values[r] = (float)loaded.at[r] * gates[line * S::LANES + r % S::LANES];
-    image.store(part.outer, part.line + line, part.vector + v, values);
-  }
+  scale_image<P>(part, image, gates);
   if constexpr (P::CHANNEL_PARTS * P::PIXEL_PARTS > 1) cluster_sync_relaxed();
 }
