@@ -161,7 +161,7 @@ def compile(
     On a GPU a search with a simulator of the device finds candidate schedules. Measuring them for 5
     seconds, or 0.2 for a small segment of a dynamic module, chooses the schedule and the execution
     mode, or the simulator if the device is missing; `Module.choice` has the figures. Before that,
-    candidates of kernels that no database has are measured for 0.2 seconds each, 10 at most, and
+    candidates of kernels that no database has are measured for a second each, 10 at most, and
     go to the user's database (docs/tuning.md). With a `budget` in seconds kernels may take half of
     it, and schedules get the rest; 0 measures nothing.
 
