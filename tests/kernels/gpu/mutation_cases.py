@@ -19,6 +19,7 @@ from tests.kernels.gpu import test_vectors as vectors
 from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
+from tests.kernels.gpu.templates import test_depthwise_conv as large_windows
 from tests.kernels.gpu.templates import test_four_bits as packed
 from tests.kernels.gpu.templates import test_group_norm as channels
 from tests.kernels.gpu.templates import test_grouped as grouped
@@ -184,6 +185,16 @@ def grouped_sums() -> Case:
     return Case(group, inputs, kernel, grouped.reference(shape, inputs))
 
 
+def depthwise(name: str) -> Case:
+    """A depthwise convolution on tensor cores."""
+    shape, config = large_windows.CASES[name]
+    group = grouped.convolution(shape, "float16")
+    inputs = grouped.draw_inputs(group)
+    kernel = kernel_in("depthwise_conv", group, large_windows.TARGET, config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, grouped.reference(shape, inputs))
+
+
 FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "tiles": (
         lambda: matmul(SMALL),
@@ -212,8 +223,12 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: groups_of_channels("groups across blocks"),
         lambda: groups_of_channels("whole blocks"),
     ),
-    "squeeze and excitation": (lambda: excited("parts of both"), lambda: excited("alone")),
+    "squeeze and excitation": (
+        lambda: excited("parts of both"),
+        lambda: excited("alone with several threads a row"),
+    ),
     "grouped": (grouped_sums,),
+    "depthwise": (lambda: depthwise("two blocks"), lambda: depthwise("dilations")),
     "softmax": (softmax,),
     "stem": (first_convolution,),
 }

@@ -87,6 +87,7 @@ CASES = {
     "parts of pixels": (Case((1, 16, 9, 9), 4), Config(64, 1, 4)),
     "parts of both": (Case((1, 24, 7, 7), 5), Config(96, 2, 2)),
     "alone": (Case((1, 8, 3, 3), 40), Config(32, 1, 1)),
+    "alone with several threads a row": (Case((1, 8, 3, 3), 10), Config(64, 1, 1)),
     "row-major": (Case((1, 6, 4, 8), 3, PLAIN, PLAIN), Config(64, 2, 2)),
     "odd rows": (Case((2, 6, 5, 7), 3, PLAIN, PLAIN), Config(64, 2, 1)),
     "to blocks": (Case((1, 16, 6, 4), 3, replace(HALF, block=0)), Config(64, 2, 1)),
