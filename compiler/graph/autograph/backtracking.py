@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from heapq import heapify, heappop, heappush
 
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.patterns import Apply, Pattern, Tensor
 from compiler.graph.rewriting.rule import Rule
-from compiler.graph.rewriting.terms import Graph, Terms
+from compiler.graph.rewriting.terms import Graph
 
 Cost = Callable[[Graph], float]
 
@@ -54,7 +55,7 @@ class Found:
 class Backtracking:
     """A search from one graph: what was found, in order, and how many more may be judged."""
 
-    terms: Terms
+    matches: Matches
     rules: Sequence[Rule]
     cost: Cost
     limits: Limits
@@ -63,7 +64,7 @@ class Backtracking:
     """The matcher of a graph; those of the last graphs are kept, as all rules look at them."""
 
     def __post_init__(self) -> None:
-        self.matcher = lru_cache(RECENT)(partial(Matcher, self.terms))
+        self.matcher = lru_cache(RECENT)(partial(Matcher, self.matches))
 
     def run(self, graph: Graph) -> list[Found]:
         """The cheapest graphs equal to one, the best first; of equal costs, the first found."""

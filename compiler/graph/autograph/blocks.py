@@ -1,7 +1,7 @@
 """Splitting a graph into blocks where the fewest substitutions reach across."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compiler.graph.autograph.min_cut import INFINITE, FlowNetwork
 from compiler.graph.rewriting.matching import Site
@@ -16,6 +16,9 @@ FIXED = 0.3
 
 Sites = Mapping[frozenset[Term], int]
 """How many substitutions there are on each set of terms."""
+
+Spans = Sequence[tuple[Collection[Term], int]]
+"""Sets of two terms or more, with the number of substitutions on each."""
 
 
 def operators_of(graph: Graph) -> list[Term]:
@@ -62,14 +65,25 @@ def blocks_of(operators: Sequence[Term], sites: Sites, size: int) -> list[list[T
 
     Recursive minimum cuts: as few substitutions as possible have terms in two blocks.
     """
+    return _divided(operators, [*sites.items()], size)
+
+
+def _divided(operators: Sequence[Term], spans: Spans, size: int) -> list[list[Term]]:
     if len(operators) <= size:
         return [list(operators)]
-    first = _first_side(operators, sites)
+    spans = _within(spans, frozenset(operators))
+    first = _first_side(operators, spans)
     sides = [t for t in operators if t in first], [t for t in operators if t not in first]
-    return [block for side in sides for block in blocks_of(side, sites, size)]
+    return [block for side in sides for block in _divided(side, spans, size)]
 
 
-def _first_side(operators: Sequence[Term], sites: Sites) -> set[Term]:
+def _within(spans: Spans, operators: frozenset[Term]) -> Spans:
+    """The parts of spans among some operators."""
+    found = [([t for t in members if t in operators], weight) for members, weight in spans]
+    return [(members, weight) for members, weight in found if len(members) > 1]
+
+
+def _first_side(operators: Sequence[Term], spans: Spans) -> set[Term]:
     """The side of a minimum cut that the other depends on; both hold a part of the operators."""
     number = {term: i for i, term in enumerate(operators)}
     count = len(operators)
@@ -81,8 +95,8 @@ def _first_side(operators: Sequence[Term], sites: Sites) -> set[Term]:
         network.add_edge(count - 1 - i, sink, INFINITE)
     for u, readers in enumerate(_readers(operators, number)):
         _add_tensor(network, u, readers)
-    for members, weight in sites.items():
-        _add_site(network, [number[t] for t in members if t in number], weight)
+    for members, weight in spans:
+        _add_span(network, [number[t] for t in members], weight)
     side = network.cut(source, sink)
     return {term for term, i in number.items() if i in side}
 
@@ -105,10 +119,8 @@ def _add_tensor(network: FlowNetwork, maker: int, readers: Sequence[int]) -> Non
         network.add_edge(reader, maker, INFINITE)
 
 
-def _add_site(network: FlowNetwork, members: Sequence[int], weight: int) -> None:
+def _add_span(network: FlowNetwork, members: Sequence[int], weight: int) -> None:
     """Let members on different sides cost the same, once, however many they are."""
-    if len(members) < 2:
-        return
     start, end = network.add_node(), network.add_node()
     network.add_edge(start, end, weight * SUBSTITUTION)
     for member in members:

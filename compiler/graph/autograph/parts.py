@@ -3,7 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable, replaced
+from compiler.graph.rewriting.terms import (
+    RESULT,
+    Graph,
+    Term,
+    Terms,
+    reachable,
+    replaced,
+    users_of,
+)
 
 
 @dataclass(frozen=True)
@@ -16,37 +24,43 @@ class GraphPart:
     """The term for which each leaf of the graph stands."""
 
 
-def part_of(terms: Terms, members: Iterable[Term], graph: Graph) -> GraphPart:
-    """The part of a graph that some operators are; they hold all between any two of them.
+class Divider:
+    """Makes parts of one graph."""
 
-    Inputs and weights are numbered as they are met, so parts of one structure have one graph.
-    """
-    inside = _with_results(members, graph)
-    outputs = tuple(term for term in _escaping(graph, inside) if term in inside)
-    leaf_of: dict[Term, Term] = {}
-    now: dict[Term, Term] = {}
-    for term in _visited(outputs, inside):
-        if term in inside or (term.constant and term.inputs):
-            inputs = [t and now[t] for t in term.inputs]
-            now[term] = terms.opaque(term.kind, inputs, term.attributes, term.types, term.node)
-        elif term.kind in ("constant", "fill", "identity"):
-            now[term] = term
-        else:
-            now[term] = _leaf(terms, term, leaf_of)
-    leaves = {leaf: term for term, leaf in leaf_of.items()}
-    return GraphPart(tuple(now[term] for term in outputs), outputs, leaves)
+    def __init__(self, terms: Terms, graph: Graph):
+        self.terms = terms
+        self._outputs, self._users = frozenset(graph), users_of(reachable(graph))
 
+    def part(self, members: Iterable[Term]) -> GraphPart:
+        """The part that some operators are; they hold all between any two of them.
 
-def _with_results(members: Iterable[Term], graph: Graph) -> set[Term]:
-    """Some operators with the results of those that have several."""
-    inside = set(members)
-    return inside | {t for t in reachable(graph) if t.kind == RESULT and t.inputs[0] in inside}
+        Inputs and weights are numbered as they are met, so parts of one structure have one graph.
+        """
+        inside = self._with_results(members)
+        outputs = self._escaping(inside)
+        leaf_of: dict[Term, Term] = {}
+        now: dict[Term, Term] = {}
+        for term in _visited(outputs, inside):
+            if term in inside or (term.constant and term.inputs):
+                inputs = [t and now[t] for t in term.inputs]
+                now[term] = self.terms.opaque_copy(term, inputs)
+            elif term.kind in ("constant", "fill", "identity"):
+                now[term] = term
+            else:
+                now[term] = _leaf(self.terms, term, leaf_of)
+        leaves = {leaf: term for term, leaf in leaf_of.items()}
+        return GraphPart(tuple(now[term] for term in outputs), outputs, leaves)
 
+    def _with_results(self, members: Iterable[Term]) -> set[Term]:
+        """Some operators with the results of those that have several."""
+        inside = set(members)
+        users = {user for term in inside for user in self._users[term]}
+        return inside | {user for user in users if user.kind == RESULT}
 
-def _escaping(graph: Graph, inside: set[Term]) -> list[Term]:
-    """The terms that are results of the graph or read from outside a part, in order."""
-    read = {t for term in reachable(graph) if term not in inside for t in term.operands}
-    return sorted(read | set(graph), key=lambda term: term.number)
+    def _escaping(self, inside: set[Term]) -> Graph:
+        """The terms of a part that are results of the graph or read from outside, in order."""
+        read = (t for t in inside if t in self._outputs or not inside.issuperset(self._users[t]))
+        return tuple(sorted(read, key=lambda term: term.number))
 
 
 def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:

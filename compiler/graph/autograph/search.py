@@ -12,7 +12,8 @@ from typing import Literal, get_args
 
 from compiler.graph.autograph.backtracking import SAME_COST, Backtracking, Cost, Found, Limits
 from compiler.graph.autograph.blocks import blocks_of, operators_of, spans
-from compiler.graph.autograph.parts import GraphPart, composed, part_of
+from compiler.graph.autograph.parts import Divider, GraphPart, composed
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.rule import Rule
 from compiler.graph.rewriting.terms import Graph, Term, Terms
@@ -61,8 +62,12 @@ class Search:
     """How a graph becomes parts; see `DIVISIONS`."""
     searched: dict[Graph, list[Found]] = field(default_factory=dict[Graph, list[Found]])
     """The graphs found for each structure of a part."""
+    matches: Matches = field(init=False)
     _share: int = 1 << 30
     """The graphs that may be judged for a part."""
+
+    def __post_init__(self) -> None:
+        self.matches = Matches(self.terms)
 
     def candidates(self, graph: Graph) -> list[GraphCandidate]:
         """Whole graphs by the sum of their parts' costs, the best first; the last is the graph."""
@@ -104,7 +109,7 @@ class Search:
             alone = self.division == "one"
             steps = self.limits.total if alone else min(self.limits.steps, self._share)
             limits = replace(self.limits, steps=steps)
-            search = Backtracking(self.terms, self.rules, self.cost, limits)
+            search = Backtracking(self.matches, self.rules, self.cost, limits)
             self.searched[part.graph] = search.run(part.graph)
         return self.searched[part.graph]
 
@@ -112,20 +117,22 @@ class Search:
         """The sequence of parts of the least total cost."""
         operators = operators_of(graph)
         if self.division == "one" or len(operators) <= self.sizes.most:
-            return [part_of(self.terms, operators, graph)] if operators else []
-        matcher = Matcher(self.terms, graph)
+            return [Divider(self.terms, graph).part(operators)] if operators else []
+        matcher = Matcher(self.matches, graph)
         sites = spans(site for rule in self.rules for site in matcher.sites(rule))
         blocks = blocks_of(operators, sites, max(1, self.sizes.most // 2))
         if self.division == "greedy":
-            return [part_of(self.terms, part, graph) for part in _filled(blocks, self.sizes.most)]
+            divider = Divider(self.terms, graph)
+            return [divider.part(members) for members in _filled(blocks, self.sizes.most)]
         return self._sequence(graph, blocks)
 
     def _sequence(self, graph: Graph, blocks: Sequence[Sequence[Term]]) -> list[GraphPart]:
         """Consecutive blocks as parts of the least total cost, by dynamic programming."""
         ends = range(1, len(blocks) + 1)
         places = [(s, end) for end in ends for s in _starts(blocks, end, self.sizes)]
+        divider = Divider(self.terms, graph)
         parts = {
-            (start, end): part_of(self.terms, chain.from_iterable(blocks[start:end]), graph)
+            (start, end): divider.part(chain.from_iterable(blocks[start:end]))
             for start, end in in_parts("parts for substitutions", places)
         }
         structures = {part.graph: part for part in parts.values()}

@@ -138,6 +138,10 @@ class Terms:
         found = simplified(self, term.kind, inputs, term.attributes) if single else None
         if found is not None:
             return found
+        return self.opaque_copy(term, inputs)
+
+    def opaque_copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
+        """A term with other inputs of the same types, not simplified."""
         return self._once(term.head, term.kind, inputs, term.attributes, term.types, term.node)
 
     def _term(
@@ -206,6 +210,16 @@ def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
             found.add(term)
             pending += [t for t in term.operands if t.number >= least and t not in found]
     return sorted(found, key=lambda term: term.number)
+
+
+def users_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:
+    """The terms that use each of some terms, in order; inputs come before what uses them."""
+    users: dict[Term, list[Term]] = {}
+    for term in terms:
+        users[term] = []
+        for operand in set(term.operands):
+            users[operand].append(term)
+    return users
 
 
 def replaced(terms: Terms, graph: Graph, new: Mapping[Term, Term]) -> Graph | None:

@@ -16,6 +16,7 @@ from compiler.graph.autograph.backtracking import (
 )
 from compiler.graph.autograph.blocks import operators_of
 from compiler.graph.network import GraphValue
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.patterns import OneOf, apply, relu, tensors
 from compiler.graph.rewriting.rule import Rule
@@ -45,7 +46,7 @@ def searched(rules: list[Rule], costs: Mapping[str, float], **limits: float) -> 
     terms = Terms()
     start = (terms.apply("Relu", [terms.leaf("input", GraphValue("float32", (2,)))]),)
     bounds = Limits(**limits)  # pyright: ignore[reportArgumentType]
-    return Backtracking(terms, rules, priced(costs), bounds).run(start)
+    return Backtracking(Matches(terms), rules, priced(costs), bounds).run(start)
 
 
 def kinds(found: list[Found]) -> list[str]:
@@ -55,7 +56,7 @@ def kinds(found: list[Found]) -> list[str]:
 
 def test_a_block_of_repvgg_becomes_one_convolution():
     terms, found = read(repvgg(1))
-    best = Backtracking(terms, SEARCHED, operators, Limits(steps=200)).run(found.graph)[0]
+    best = Backtracking(Matches(terms), SEARCHED, operators, Limits(steps=200)).run(found.graph)[0]
     left = [term.kind for term in operators_of(best.graph)]
     assert left == ["Conv", "Relu"]
     assert len(best.rules) >= 2
@@ -64,7 +65,9 @@ def test_a_block_of_repvgg_becomes_one_convolution():
 
 def test_results_are_sorted_and_distinct_and_hold_the_graph():
     terms, found = read(repvgg(1))
-    results = Backtracking(terms, SEARCHED, operators, Limits(steps=60, kept=100)).run(found.graph)
+    results = Backtracking(Matches(terms), SEARCHED, operators, Limits(steps=60, kept=100)).run(
+        found.graph
+    )
     costs = [one.cost for one in results]
     assert costs == sorted(costs)
     assert len({one.graph for one in results}) == len(results)
@@ -89,8 +92,8 @@ def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
         source=[apply(OneOf("before", frozenset(names)), X)],
         target=[apply("Sqrt", X)],
     )
-    assert Backtracking(terms, rules, cost, Limits()).run(start)[0].cost == 10
-    best = Backtracking(terms, [merged], cost, Limits()).run(start)[0]
+    assert Backtracking(Matches(terms), rules, cost, Limits()).run(start)[0].cost == 10
+    best = Backtracking(Matches(terms), [merged], cost, Limits()).run(start)[0]
     assert best.cost == 1
     assert best.rules == ("everywhere",) * 3
 
@@ -102,10 +105,10 @@ def test_a_rule_that_loops_is_swept_once():
     growing = Rule(
         name="growing", source=[apply("Relu", X)], target=[apply("Relu", apply("Neg", X))]
     )
-    _, times = everywhere(partial(Matcher, terms), start, growing)
+    _, times = everywhere(partial(Matcher, Matches(terms)), start, growing)
     assert times == MOST_TIMES
     there = renaming("Relu", "Relu")
-    assert everywhere(partial(Matcher, terms), start, there) == (start, 0)
+    assert everywhere(partial(Matcher, Matches(terms)), start, there) == (start, 0)
 
 
 UPHILL = [renaming("Relu", "Neg"), renaming("Neg", "Abs")]
@@ -141,7 +144,9 @@ def test_no_more_graphs_are_judged_than_asked_for(steps: int):
         judged.append(graph)
         return operators(graph)
 
-    results = Backtracking(terms, SEARCHED, cost, Limits(steps=steps, kept=3)).run(found.graph)
+    results = Backtracking(Matches(terms), SEARCHED, cost, Limits(steps=steps, kept=3)).run(
+        found.graph
+    )
     assert len(judged) == len(set(judged)) <= steps + 1
     assert len(results) <= 3
 
@@ -150,7 +155,9 @@ def test_two_searches_go_the_same_way():
     ways: list[list[tuple[float, tuple[str, ...]]]] = []
     for _ in range(2):
         terms, found = read(repvgg(2))
-        results = Backtracking(terms, SEARCHED, operators, Limits(steps=50)).run(found.graph)
+        results = Backtracking(Matches(terms), SEARCHED, operators, Limits(steps=50)).run(
+            found.graph
+        )
         ways.append([(one.cost, one.rules) for one in results])
     assert ways[0] == ways[1]
 

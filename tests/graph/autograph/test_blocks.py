@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.graph.autograph.blocks import Sites, blocks_of, operators_of, spans
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Term
 from compiler.graph.substitutions import SEARCHED
@@ -20,7 +21,7 @@ FEW = settings(deadline=None, max_examples=40)
 def sites_of(model: Model) -> tuple[list[Term], Sites]:
     """The operators of a model, and the substitutions on them."""
     terms, found = read(model)
-    matcher = Matcher(terms, found.graph)
+    matcher = Matcher(Matches(terms), found.graph)
     return operators_of(found.graph), spans(
         site for rule in SEARCHED for site in matcher.sites(rule)
     )

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from compiler.frontend.interpreter import interpret
 from compiler.graph.autograph.backtracking import neighbours
 from compiler.graph.autograph.blocks import operators_of
-from compiler.graph.autograph.parts import GraphPart, composed, part_of
+from compiler.graph.autograph.parts import Divider, GraphPart, composed
 from compiler.graph.rewriting.dataflow import read_terms, write_terms
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Graph, Terms
 from compiler.graph.substitutions import SEARCHED
@@ -22,7 +23,8 @@ def parts_of(terms: Terms, graph: Graph, size: int) -> list[GraphPart]:
     """The operators of a graph, some after another, as parts."""
     operators = operators_of(graph)
     blocks = [operators[i : i + size] for i in range(0, len(operators), size)]
-    return [part_of(terms, block, graph) for block in blocks]
+    divider = Divider(terms, graph)
+    return [divider.part(block) for block in blocks]
 
 
 @pytest.mark.parametrize("blocks", [2, 3])
@@ -40,7 +42,7 @@ def test_parts_of_other_shapes_have_other_graphs():
     for channels in (2, 3):
         model = repvgg(1, channels)
         graph = read_terms(graph_of(model), terms).graph
-        graphs.add(part_of(terms, operators_of(graph), graph).graph)
+        graphs.add(Divider(terms, graph).part(operators_of(graph)).graph)
     assert len(graphs) == 2
 
 
@@ -74,7 +76,7 @@ def test_changed_parts_equal_the_original(seed: int):
     random = np.random.default_rng(seed)
     chosen: list[tuple[GraphPart, Graph]] = []
     for part in parts_of(terms, found.graph, 5):
-        others = [graph for _, graph in neighbours(Matcher(terms, part.graph), SEARCHED)]
+        others = [graph for _, graph in neighbours(Matcher(Matches(terms), part.graph), SEARCHED)]
         assert others
         chosen.append((part, others[random.integers(len(others))]))
     whole = composed(terms, found.graph, chosen)

@@ -10,9 +10,10 @@ from compiler.frontend.interpreter import interpret
 from compiler.graph.autograph.backtracking import Backtracking, Limits
 from compiler.graph.autograph.blocks import Sites, blocks_of, operators_of
 from compiler.graph.autograph.kernels import critical_time, kernels_of
-from compiler.graph.autograph.parts import part_of
+from compiler.graph.autograph.parts import Divider
 from compiler.graph.autograph.search import Division, PartSizes, Search
 from compiler.graph.rewriting.dataflow import write_terms
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.terms import Graph, Term
 from compiler.graph.substitutions import SEARCHED
 from tests.graph.autograph.crafted import chain, operators, read, repvgg
@@ -69,9 +70,8 @@ def test_the_sequence_of_parts_has_the_least_cost(seed: int, monkeypatch: pytest
     (blocks,) = asked
     ways = list(sequences(blocks, sizes))
     assert len(ways) > 3
-    costs = [
-        sum(cost(part_of(terms, members, found.graph).graph) for members in way) for way in ways
-    ]
+    divider = Divider(terms, found.graph)
+    costs = [sum(cost(divider.part(members).graph) for members in way) for way in ways]
     assert sum(cost(part.graph) for part in parts) == min(costs)
     assert len(set(costs)) > 1
 
@@ -158,4 +158,4 @@ def test_refined_keeps_the_graph_where_every_change_costs_more():
 
     search = Search(terms, SEARCHED, unchanged, LIMITS)
     assert search.refined(start).graph == start
-    assert Backtracking(terms, SEARCHED, unchanged, LIMITS).run(start)[0].graph == start
+    assert Backtracking(Matches(terms), SEARCHED, unchanged, LIMITS).run(start)[0].graph == start

@@ -1,11 +1,12 @@
 """Where rules match in graphs, and which terms they replace."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from compiler.graph.rewriting.dataflow import read_terms
+from compiler.graph.rewriting.matches import Matches, Replayed
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Terms
 from compiler.graph.substitutions.concats import ASSOCIATE
@@ -24,7 +25,7 @@ def matcher_of(make: Make, *, all_constant: bool = False) -> Matcher:
     module = build.finish(*make(build))
     terms = Terms()
     read = read_terms(graph_of(Model(module, build.weights, {})), terms)
-    return Matcher(terms, read.graph, all_constant=all_constant)
+    return Matcher(Matches(terms, all_constant=all_constant), read.graph)
 
 
 def _matmuls(build: GraphBuilder) -> list[SSAValue]:
@@ -108,3 +109,34 @@ def test_nested_concats_are_one_after_any_rule():
     results = {matcher.apply(site) for site in matcher.sites(ASSOCIATE)}
     (flat,) = (result[0] for result in results if result is not None)
     assert [term.kind for term in flat.operands] == ["input"] * 3
+
+
+def test_what_was_found_at_a_term_holds_in_every_graph_with_it():
+    """Of two graphs that share terms the second finds the same sites, and makes nothing anew."""
+    matcher = matcher_of(_matmuls)
+    sites = list(matcher.sites(MERGE_SIBLINGS))
+    changes = [matcher.matches.changes(site) for site in sites]
+    fewer = Matcher(matcher.matches, matcher.graph[1:])
+    (again,) = fewer.sites(MERGE_SIBLINGS)
+    assert again in sites
+    assert matcher.matches.changes(again) is changes[sites.index(again)]
+    whole = matcher.apply(again)
+    assert whole is not None
+    assert fewer.apply(again) == whole[1:]
+
+
+def test_several_readers_take_turns():
+    """Each goes on where the furthest one stopped, and asks the source no more than that."""
+    asked = list[int]()
+
+    def source() -> Iterator[int]:
+        for number in range(4):
+            asked.append(number)
+            yield number
+
+    replayed = Replayed(source())
+    first, second = iter(replayed), iter(replayed)
+    assert (next(first), next(first), next(second)) == (0, 1, 0)
+    assert asked == [0, 1]
+    assert [*second] == [1, 2, 3] == [1, *first]
+    assert [*replayed] == asked == [0, 1, 2, 3]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.rule import Rule
 from compiler.graph.rewriting.terms import Graph, Terms, reachable
@@ -57,7 +58,7 @@ def _extend(terms: Terms, rules: Sequence[Rule], side: _Side, largest: int) -> N
 
 def neighbours(terms: Terms, rules: Sequence[Rule], graph: Graph) -> Iterator[tuple[str, Graph]]:
     """The graphs that one application of a rule gives; every tensor may be a weight."""
-    matcher = Matcher(terms, graph, all_constant=True)
+    matcher = Matcher(Matches(terms, all_constant=True), graph)
     for rule in rules:
         for site in matcher.sites(rule):
             changed = matcher.apply(site)

@@ -7,7 +7,7 @@ import numpy as np
 import z3
 
 from compiler.graph.network import GraphValue
-from compiler.graph.rewriting.matching import Match, build
+from compiler.graph.rewriting.matches import Match, build
 from compiler.graph.rewriting.patterns import OneOf
 from compiler.graph.rewriting.rule import Case, Rule
 from compiler.graph.rewriting.terms import Graph, Term, Terms

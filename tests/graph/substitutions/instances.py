@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from compiler.errors import FlowloomError
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
-from compiler.graph.rewriting.matching import Match
+from compiler.graph.rewriting.matches import Match
 from compiler.graph.rewriting.patterns import Apply, OneOf, Pattern, Tensor, Unknown
 from compiler.graph.rewriting.rule import Case, Rule
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable

@@ -3,6 +3,7 @@
 from itertools import islice
 from random import Random
 
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Graph, Terms
 from compiler.graph.substitutions import RULES
@@ -16,7 +17,7 @@ def rewritten(terms: Terms, graph: Graph, random: Random, steps: int) -> Graph:
 
 
 def _once(terms: Terms, graph: Graph, random: Random) -> Graph:
-    matcher = Matcher(terms, graph)
+    matcher = Matcher(Matches(terms), graph)
     for rule in random.sample(RULES, len(RULES)):
         sites = list(islice(matcher.sites(rule), 8))
         result = matcher.apply(random.choice(sites)) if sites else None

@@ -9,6 +9,7 @@ import pytest
 
 from compiler.frontend.interpreter import interpret
 from compiler.graph.rewriting.dataflow import read_terms, write_terms
+from compiler.graph.rewriting.matches import Matches
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.patterns import Apply, OneOf
 from compiler.graph.rewriting.rule import Case, Rule, always
@@ -80,7 +81,7 @@ def check(rule: Rule, instance: Instance, seed: int) -> bool:
     before = interpret(model.module, model.weights, model.inputs, precise=True)
     graph, terms = graph_of(model), Terms()
     read = read_terms(graph, terms)
-    matcher = Matcher(terms, read.graph)
+    matcher = Matcher(Matches(terms), read.graph)
     sites = list(matcher.sites(rule))
     assert sites, f"{rule.name} does not match {read.graph}"
     results = matcher.apply(sites[seed % len(sites)])
@@ -122,7 +123,7 @@ def test_guard_refuses_a_near_miss(rule: Rule):
         model = model_of(instance.roots, np.random.default_rng(0))
         terms = Terms()
         read = read_terms(graph_of(model), terms)
-        sites = Matcher(terms, read.graph).sites(rule)
+        sites = Matcher(Matches(terms), read.graph).sites(rule)
         margin = instance.match.unknowns.get("margin")
         if not [site for site in sites if site.match.unknowns.get("margin") == margin]:
             return
