@@ -15,6 +15,7 @@ from compiler.backends.base import (
     chosen_options,
 )
 from compiler.backends.memory import place_weights
+from compiler.display.words import counted, in_bytes
 from compiler.errors import InputDataError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
@@ -231,14 +232,15 @@ class Module:
         """One line: target, tasks, kernels, streams and memory."""
         code = sum(len(kernel.code) for kernel in self.kernels.values())
         mode = f" as {self.choice.chosen} ({self.choice.source})" if self.choice else ""
+        tasks, kernels = counted(len(self.schedule.tasks), "task"), len(self.kernels)
         return (
-            f"{self.target}, {len(self.schedule.tasks)} tasks of {len(self.kernels)} kernels on "
-            f"{self.schedule.streams} streams{mode}, weights {self._megabytes('weight')}, arena "
-            f"{self._megabytes('arena')}, code {code / 1e6:.1f} MB"
+            f"{self.target}, {tasks} of {counted(kernels, 'kernel')} on"
+            f" {counted(self.schedule.streams, 'stream')}{mode}, weights {self._size('weight')},"
+            f" arena {self._size('arena')}, code {in_bytes(code)}"
         )
 
-    def _megabytes(self, kind: AllocationKind) -> str:
-        return f"{sum(a.nbytes for a in self.schedule.of_kind(kind)) / 1e6:.1f} MB"
+    def _size(self, kind: AllocationKind) -> str:
+        return in_bytes(sum(a.nbytes for a in self.schedule.of_kind(kind)))
 
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"

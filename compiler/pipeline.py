@@ -133,8 +133,13 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
     path = os.fspath(file)
     try:
         kind = json.loads(Path(path).read_text(encoding="utf-8"))["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ScheduleError(f"{path} is not a schedule file: {error}") from None
+    except OSError as error:
+        raise ScheduleError(f"cannot read the schedule {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ScheduleError(
+            f"{path} is neither a schedule.json nor constraints ({error}): `flowloom report DIR"
+            " --constraints` writes some"
+        ) from None
     if any(character in path for character in '"\\\n'):
         raise ScheduleError(f"the path {path!r} has a quote or a backslash: rename the file")
     specs = [str(step.spec()) for step in parse(pipeline)]

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Literal, get_args
 
 from compiler.dag import runs
+from compiler.display.words import counted
 
 AllocationKind = Literal["input", "output", "weight", "arena"]
 
@@ -175,8 +176,8 @@ class Schedule:
     def __repr__(self) -> str:
         kernels = len({task.kernel for task in self.tasks})
         return (
-            f"<Schedule {self.name!r}: {len(self.tasks)} tasks of {kernels} kernels on"
-            f" {self.streams} streams>"
+            f"<Schedule {self.name!r}: {counted(len(self.tasks), 'task')} of"
+            f" {counted(kernels, 'kernel')} on {counted(self.streams, 'stream')}>"
         )
 
     def _repr_html_(self) -> str:

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 import compiler
-from compiler.errors import ArtifactError
+from compiler.errors import ArtifactError, DeviceError
 from compiler.export.choice_json import choice_from_json
 from compiler.passes import PASSES
 from compiler.tools import cli, commands
 from compiler.tools.cli import main
 from compiler.tools.commands import first_sentence
+from compiler.tools.option_types import input_shape
+from compiler.tools.outputs import check_artifact, check_file
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]):
@@ -100,17 +102,115 @@ def test_files_that_are_something_else_are_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["compile", "MODEL", "-o", "FILE"], "FILE exists and is not an artifact: choose another"),
+        (["compile", "MODEL", "-o", "FULL"], "FULL exists and is not an artifact: choose another"),
+        (["compile", "MODEL", "-o", "FILE/a/b"], "cannot write FILE/a/b: "),
+        (["run", "MODEL", "--outputs", "no/o.npz"], "there is no directory no; make it"),
+        (["run", "MODEL", "--outputs", "FULL"], "it is a directory; name a file in it"),
+        (["trace", "MODEL", "-o", "no/t.json"], "there is no directory no; make it"),
+        (["explore", "MODEL", "-o", "FULL"], "it is a directory; name a file in it"),
+        (["tune", "prepare", "MODEL", "-o", "no/b"], "there is no directory no; make it"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_found_before_the_work(
+    command: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def work(*_: Any, **__: Any) -> None:
+        pytest.fail("the model was compiled")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compiler, "compile", work)
+    monkeypatch.setattr("compiler.autotune.kernels.prepare.prepare_bundle", work)
+    Path("FULL").mkdir()
+    Path("FULL/notes").touch()
+    Path("FILE").touch()
+    assert main(command) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_what_may_be_replaced_may_be_named(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "manifest.json").touch()
+    for name in ("empty", "artifact", "new", "new/below"):
+        check_artifact(tmp_path / name)
+    (tmp_path / "file").touch()
+    for name in ("file", "new"):
+        check_file(tmp_path / name)
+
+
+def test_a_dynamic_module_is_not_saved_over_a_file(tmp_path: Path):
+    model = compiler.compile(_relu("n"))
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ArtifactError, match="exists and is not a program"):
+        model.save(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_without_its_device_ends_before_the_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def absent(*_: Any) -> None:
+        raise DeviceError("no CUDA driver")
+
+    def work(*_: Any, **__: Any) -> None:
+        pytest.fail("the model was compiled")
+
+    monkeypatch.setattr("compiler.backends.cuda.build.device", absent)
+    monkeypatch.setattr(compiler, "compile", work)
+    for command in ("run", "bench"):
+        assert main([command, str(tmp_path / "model.onnx"), "--target", "cuda:sm_90"]) == 1
+        assert "no CUDA driver" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ([], 2, "usage: flowloom"),
+        (["tune", "status", "zoo:unet"], 1, "zoo:unet: tune takes ONNX files, and folders of them"),
+        (["report", "."], 1, "`flowloom compile MODEL -o DIR` makes one"),
+        (["compile", "MODEL", "--schedule", "none"], 1, "cannot read the schedule none: No such"),
+        (["run", "MODEL", "--inputs", "MODEL"], 1, "File is not a zip file; it must be what numpy"),
+    ],
+)
+def test_an_error_says_what_to_do(
+    command: list[str],
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    Path("MODEL").write_bytes(RELU)
+    assert main(command) == status
+    assert message in capsys.readouterr().err
+
+
+def test_tuning_without_models_asks_for_models(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="2"):
+        main(["tune"])
+    assert "required: MODEL|DIR" in capsys.readouterr().err
+
+
 def test_a_damaged_record_of_the_choice_is_named():
     choice: dict[str, Any] = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
     with pytest.raises(ArtifactError, match=r"manifest: choice\.kernels is not an object"):
         choice_from_json(choice, "manifest: choice")
 
 
-def _relu() -> bytes:
+def _relu(size: str = "2") -> bytes:
     from onnx import parser
 
     head = '<ir_version: 10, opset_import: ["" : 18]>'
-    text = "main (float[2] x) => (float[2] y) { y = Relu (x) }"
+    text = f"main (float[{size}] x) => (float[{size}] y) {{ y = Relu (x) }}"
     return parser.parse_model(head + text).SerializeToString()
 
 
@@ -189,12 +289,12 @@ def test_steps_are_timed_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("text", ["x=1,,3", "x=1,3,", "x", "=1", "x=1,a", "x=1.5"])
 def test_a_shape_of_another_form_is_refused(text: str):
     with pytest.raises(ArgumentTypeError, match="is not of the form NAME=1,3,224,224"):
-        cli.input_shape(text)
+        input_shape(text)
 
 
 def test_a_shape_may_be_empty_or_hold_nothing():
-    assert cli.input_shape("x=") == ("x", ())
-    assert cli.input_shape("a=b=0,3") == ("a=b", (0, 3))
+    assert input_shape("x=") == ("x", ())
+    assert input_shape("a=b=0,3") == ("a=b", (0, 3))
 
 
 def test_the_exit_status_of_an_interrupt_is_a_shells():

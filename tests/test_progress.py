@@ -227,6 +227,27 @@ def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     display.stop()
 
 
+@pytest.mark.parametrize(
+    ("width", "bar", "count"), [(100, True, True), (50, False, True), (30, False, False)]
+)
+def test_a_narrow_terminal_has_room_for_the_time_left(
+    width: int, bar: bool, count: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+    counter = WorkCounter()
+    display: Any = TerminalDisplay(counter, Terminal(), lambda: TIME[0])
+    name = "Conv_Relu_of_a_long_name_01234567890123456789"
+    played(display, counter, [(0.0, KernelsBegan(4, 0)), (0.0, KernelBegan("a"))])
+    played(display, counter, [(0.0, KernelBegan(name)), (2.0, KernelEnded("a", 2.0))])
+    display.stop()
+    with display._bar.console.capture() as captured:
+        display._bar.console.print(display._bar.make_tasks_table(display._bar.tasks))
+    (line,) = captured.get().splitlines()
+    assert ("about 6 s left" in line, "━" in line, "1/4" in line) == (True, bar, count)
+    assert "kernel 2" in line
+
+
 def test_a_command_shows_what_fits_its_stream(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -313,7 +334,7 @@ def test_export_and_tune_print_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [*figures["seconds"]] == ["read", "write"]
     assert printed.err == ""
     assert main(["export", built, "-o", project]) == 0
-    assert f"writing 1 kernels and 0.0 MB of weights to {project}" in capsys.readouterr().err
+    assert f"writing 1 kernel and 0 B of weights to {project}" in capsys.readouterr().err
     assert main(["tune", "prepare", str(path), "-o", str(bundle), "--json"]) == 0
     printed = capsys.readouterr()
     figures = json.loads(printed.out)

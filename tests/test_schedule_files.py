@@ -95,7 +95,10 @@ def test_the_example_of_a_policy_works_as_its_text_says(
 
 def test_files_that_are_no_schedule(tmp_path: Path):
     file = tmp_path / "x.json"
-    with pytest.raises(ScheduleError, match="not a schedule file"):
+    with pytest.raises(ScheduleError, match=r"cannot read the schedule .*: No such file"):
+        with_schedule("canonicalize", file)
+    file.write_text("[]")
+    with pytest.raises(ScheduleError, match=r"neither a schedule\.json nor constraints"):
         with_schedule("canonicalize", file)
     file.write_text('{"format": "other"}')
     with pytest.raises(ScheduleError, match="has format 'other'"):

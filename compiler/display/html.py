@@ -5,6 +5,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from compiler.display.picture import TimeSpan, picture, unit_spans
+from compiler.display.words import counted, in_bytes
 
 if TYPE_CHECKING:
     from compiler.schedule import Schedule
@@ -61,16 +62,16 @@ def kernel_lines(schedule: "Schedule") -> str:
     most = sorted(tasks.items(), key=lambda entry: -entry[1])[:MOST_KERNELS]
     listed = [f"{name} ({number} tasks)" if number > 1 else name for name, number in most]
     more = [f"and {len(tasks) - MOST_KERNELS} more"] if len(tasks) > MOST_KERNELS else []
-    return "\n".join([f"{len(tasks)} in {len(schedule.tasks)} tasks", *listed, *more])
+    return "\n".join([f"{len(tasks)} in {counted(len(schedule.tasks), 'task')}", *listed, *more])
 
 
 def memory_line(schedule: "Schedule") -> str:
-    """The megabytes of weights and of the arena."""
+    """The sizes of the weights and of the arena."""
     sizes = {
         kind: sum(a.nbytes for a in schedule.allocations if a.kind == kind)
         for kind in ("weight", "arena")
     }
-    return f"weights {sizes['weight'] / 1e6:.1f} MB, arena {sizes['arena'] / 1e6:.1f} MB"
+    return f"weights {in_bytes(sizes['weight'])}, arena {in_bytes(sizes['arena'])}"
 
 
 def schedule_html(

@@ -216,13 +216,16 @@ def _manifest(place: Path) -> dict[str, Any]:
     path = place / MANIFEST
     if (place / "program.json").exists():
         raise ArtifactError(
-            f"{place} is a program, with an artifact for each segment: name one of"
-            f" {place / 'segments'}"
+            f"{place} is a dynamic module: name the artifact of one of its compiled segments, which"
+            f" are in {place / 'segments'} once it has run and was saved"
         )
     try:
         manifest = json.loads(path.read_bytes())
     except OSError as error:
-        raise ArtifactError(f"no artifact in {place}: {MANIFEST}: {error.strerror}") from error
+        raise ArtifactError(
+            f"no artifact in {place}: {MANIFEST}: {error.strerror}; `flowloom compile MODEL -o DIR`"
+            " makes one"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged ({error}): compile the model again") from error
     if not isinstance(manifest, dict):

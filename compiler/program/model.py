@@ -10,6 +10,7 @@ from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import MemoryReport
 from compiler.build import Settings
 from compiler.display.html import info_table, tensor_lines
+from compiler.display.words import counted
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
@@ -156,7 +157,7 @@ class DynamicModule:
 
         It describes the runs so far.
         """
-        lines = [f"{self.target}, {len(self.compiler.modules)} compiled segments"]
+        lines = [f"{self.target}, {counted(len(self.compiler.modules), 'compiled segment')}"]
         lines += [f"  {label} runs on the host: {why}" for label, why in self.on_host.items()]
         return "\n".join(lines)
 

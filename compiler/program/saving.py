@@ -48,7 +48,7 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
     Raises ArtifactError, and changes nothing, if that fails.
     """
     place = Path(os.path.abspath(directory))
-    if os.path.lexists(place) and not is_program(place) and any(place.iterdir()):
+    if os.path.lexists(place) and not is_program(place) and not _is_empty(place):
         raise ArtifactError(f"{place} exists and is not a program: choose another directory")
     with replacing(place) as new:
         (new / SEGMENTS_FOLDER).mkdir(parents=True)
@@ -62,6 +62,10 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         }
         manifest = {**head, **program.options}
         (new / PROGRAM_FILE).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def _is_empty(place: Path) -> bool:
+    return place.is_dir() and not any(place.iterdir())
 
 
 def is_program(directory: Path) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.dag import adjacency, critical_path
+from compiler.display.words import counted
 from compiler.schedule import KernelSpec
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
 from compiler.target.devices import DeviceModel
@@ -76,7 +77,8 @@ def table(steps: Sequence[PathStep], most: int) -> list[str]:
     floor = sum(step.count * step.floor for step in steps)
     tasks = sum(step.count for step in steps)
     lines = [
-        f"{tasks} tasks of {len(steps)} kernels on the longest path take {time / 1e3:.1f} us,"
+        f"{counted(tasks, 'task')} of {counted(len(steps), 'kernel')} on the longest path:"
+        f" {time / 1e3:.1f} us,"
         f" at least {floor / 1e3:.1f}",
         f"{'lost us':>9} {'tasks':>5} {'us each':>9} {'floor':>7}  kernel",
     ]

@@ -15,59 +15,11 @@ from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
 from compiler.tools.completion import add_completion
+from compiler.tools.option_types import input_shape, megabytes, positive, seconds, seed
 from compiler.tools.progress.options import add_json, add_progress, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or examples/field"
 """The help of an argument that names a model."""
-
-
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`x=1,3,224,224` as a name and a shape; a scalar is `x=`."""
-    name, equals, dims = text.rpartition("=")
-    try:
-        shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
-    except ValueError:
-        equals = ""
-        shape = ()
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=1,3,224,224")
-    return name, shape
-
-
-def seconds(text: str) -> float:
-    """A number of seconds that is not negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
-
-
-def megabytes(text: str) -> float:
-    """A positive number of megabytes."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size in megabytes")
-    return value
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """A whole number that is not negative."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return int(text)
 
 
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -164,7 +116,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser("flowloom", description=__doc__)
+    parser = argparse.ArgumentParser(
+        "flowloom",
+        description="Compile ONNX models into verified schedules of fused kernels; run, measure,"
+        " explain and export them. `flowloom COMMAND --help` has the options of each command.",
+    )
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("--version", action="version", version=f"flowloom {__version__}")
     add = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
@@ -372,7 +328,7 @@ def with_step(arguments: Sequence[str]) -> list[str]:
         (i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments)
     )
     command, rest = [*arguments[: at + 1]], arguments[at + 1 :]
-    if command[-1:] != ["tune"] or not rest or rest[0] in (*TUNE, "-h", "--help"):
+    if command[-1:] != ["tune"] or (rest and rest[0] in (*TUNE, "-h", "--help")):
         return [*arguments]
     return [*command, TUNE[0], *rest]
 
@@ -385,9 +341,16 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 
+NO_COMMAND = 2
+"""Exit status without a command: that of any line that cannot be read."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; an error a user can act on is one line and exit status 1."""
     given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        make_parser().print_help(sys.stderr)
+        return NO_COMMAND
     parsed = make_parser().parse_args(with_step(given))
     _print_undecodable_names()
     try:

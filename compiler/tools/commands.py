@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import zipfile
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
@@ -15,12 +14,14 @@ import numpy as np
 
 import compiler
 from compiler.backends.memory import Array
+from compiler.display.words import counted, in_bytes
 from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
 from compiler.progress import Announcement, Paused, notify, step_progress
 from compiler.schedule import TuningRecord
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
+from compiler.tools.outputs import check_artifact, check_file, write_npz, write_text
 from compiler.tools.progress.display import QUIET_SECONDS
 from compiler.tools.progress.options import conclude
 
@@ -42,6 +43,7 @@ OPTION_NAMES = {"own_passes": "--pass"}
 def compile_command(options: Namespace) -> int:
     """`flowloom compile MODEL [-o DIR]`: the module, saved."""
     output = options.output or default_artifact(options.model)
+    check_artifact(output)
     module = _compile(options)
     module.save(output)
     figures = _compiled_figures(options, module, output)
@@ -87,6 +89,7 @@ def _gap(module: Any) -> str:
 
 def run_command(options: Namespace) -> int:
     """`flowloom run MODEL|DIR`: one run, its outputs described, saved or checked."""
+    check_file(options.outputs)
     module = _load_or_compile(options)
     inputs = _inputs(options, module)
     if options.inputs is None and inputs:
@@ -123,20 +126,14 @@ def bench_command(options: Namespace) -> int:
     """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
     module = _load_or_compile(options)
     inputs = _inputs(options, module)
-    start = perf_counter()
     with step_progress("warm-up"):
-        for _ in range(3):
-            module.run(inputs)
-    left = (perf_counter() - start) / 3 * options.runs
+        warm = min(_milliseconds(module, inputs) for _ in range(3))
+    left = warm / 1e3 * options.runs
     if left >= QUIET_SECONDS:
         notify(Announcement(f"{options.runs} runs, about {left:.0f} s"))
     notify(Paused())
-    times: list[float] = []
     with step_progress("runs"):
-        for _ in range(options.runs):
-            start = perf_counter()
-            module.run(inputs)
-            times.append(1e3 * (perf_counter() - start))
+        times = [_milliseconds(module, inputs) for _ in range(options.runs)]
     low, high = np.percentile(times, [10, 90])
     figures = {
         "model": str(options.model),
@@ -149,6 +146,13 @@ def bench_command(options: Namespace) -> int:
     }
     conclude(options, "\n".join(f"{name:10} {value}" for name, value in figures.items()), figures)
     return 0
+
+
+def _milliseconds(module: compiler.Module, inputs: dict[str, Array]) -> float:
+    """The time of a run."""
+    start = perf_counter()
+    module.run(inputs)
+    return 1e3 * (perf_counter() - start)
 
 
 def _size(module: Any) -> dict[str, int]:
@@ -199,9 +203,10 @@ def check_command(options: Namespace) -> int:
 
     for schedule in load_schedules(options.path):
         check_schedule(schedule)
+        waits = sum(len(task.after) for task in schedule.tasks)
         print(
-            f"{options.path}: {schedule.name}: {len(schedule.tasks)} tasks on {schedule.streams} "
-            f"streams, {sum(len(t.after) for t in schedule.tasks)} waits, no race"
+            f"{options.path}: {schedule.name}: {counted(len(schedule.tasks), 'task')} on"
+            f" {counted(schedule.streams, 'stream')}, {counted(waits, 'wait')}, no race"
         )
     return 0
 
@@ -230,9 +235,10 @@ def explore_command(options: Namespace) -> int:
     """`flowloom explore DIR|MODEL [DIR|MODEL] -o page.html`: a page to look at one, or two."""
     from compiler.tools.explore.command import explored
 
+    check_file(options.output)
     page = explored(options, _compile, _check_compiled)
     write_text(options.output, page)
-    print(f"{options.output}: {len(page) / 1e6:.1f} MB, opens in a browser without network")
+    print(f"{options.output}: {in_bytes(len(page))}, opens in a browser without network")
     return 0
 
 
@@ -249,6 +255,7 @@ def trace_command(options: Namespace) -> int:
     from compiler.tools.inspection import open_module
     from compiler.tools.trace import trace
 
+    check_file(options.output)
     if options.model.is_dir():
         _check_compiled(options)
         module = open_module(options.model)
@@ -256,7 +263,7 @@ def trace_command(options: Namespace) -> int:
         module = _compile(options, dynamic=False)
     data, note = trace(module, _inputs(options, module))
     write_text(options.output, json.dumps(data))
-    print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
+    print(f"{options.output}: {counted(len(module.schedule.tasks), 'task')}, predicted; {note}")
     return 0
 
 
@@ -286,12 +293,12 @@ def cache_command(options: Namespace) -> int:
 
     cache = KernelCache()
     if options.action == "clear":
-        print(f"{cache.directory}: {cache.clear()} kernels removed")
+        print(f"{cache.directory}: {counted(cache.clear(), 'kernel')} removed")
         return 0
     status = cache.status()
-    print(f"{status.directory}: {status.entries} kernels, {status.nbytes / 1e6:.1f} MB")
+    print(f"{status.directory}: {counted(status.entries, 'kernel')}, {in_bytes(status.nbytes)}")
     for target, (entries, nbytes) in sorted(status.targets.items()):
-        print(f"    {target}: {entries} kernels, {nbytes / 1e6:.1f} MB")
+        print(f"    {target}: {counted(entries, 'kernel')}, {in_bytes(nbytes)}")
     return 0
 
 
@@ -336,10 +343,19 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
 
 def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
+        _check_present(options.target or "cpu")
         return _compile(options)
     _check_compiled(options)
     with step_progress("load"):
         return compiler.load(options.model, threads=options.threads)
+
+
+def _check_present(target: str) -> None:
+    """Raise DeviceError where a run on a CUDA device would, before a compilation for it."""
+    if parse_target(target).backend == "cuda":
+        from compiler.backends.cuda.build import device
+
+        device()
 
 
 def _check_compiled(options: Namespace) -> None:
@@ -376,28 +392,3 @@ def _statistics(value: Any) -> str:
         return text
     numbers = array.astype(np.float64)
     return f"{text}mean {numbers.mean():.6g} std {numbers.std():.6g}"
-
-
-def write_npz(path: Path, outputs: dict[str, Array]) -> None:
-    """Write what numpy.savez would; its arguments clash with an output named `file`."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for name, array in outputs.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(cast(Any, file), array, allow_pickle=False)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically, replacing an older one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FlowloomError(f"cannot write {path}: {error.strerror}") from error

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import compiler
+from compiler.display.words import counted, in_bytes
 from compiler.export import artifact
 from compiler.export.generate import StoredCheck, export_project
 from compiler.progress import Announcement, notify, step_progress
@@ -28,10 +29,10 @@ def export(options: Namespace) -> tuple[str, Mapping[str, Any]]:
             check = stored_check(module, model, options.seed)
     weights = sum(array.nbytes for array in found.weights.values())
     with step_progress("write"):
+        kernels = counted(len(found.kernels), "kernel")
         notify(
             Announcement(
-                f"writing {len(found.kernels)} kernels and {weights / 1e6:.1f} MB of weights to"
-                f" {options.output}"
+                f"writing {kernels} and {in_bytes(weights)} of weights to {options.output}"
             )
         )
         export_project(found, options.output, version=compiler.__version__, check=check)
@@ -42,7 +43,10 @@ def export(options: Namespace) -> tuple[str, Mapping[str, Any]]:
         "checked": check is not None,
     }
     stored = "" if check else "; no outputs to check against are stored: see --check"
-    return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}", figures
+    return (
+        f"{options.output}: {kernels} for {found.target}{stored}",
+        figures,
+    )
 
 
 def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:

@@ -23,11 +23,14 @@ UNREADABLE = (
 def read_inputs(path: Path) -> dict[str, Array]:
     """The arrays of a .npz by name; ShapeError for a file that is not one."""
     try:
+        with zipfile.ZipFile(path):
+            pass
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     except UNREADABLE as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise ShapeError(
-            f"cannot read inputs from {path}: {error}; it must be what numpy.savez writes"
+            f"cannot read inputs from {path}: {why}; it must be what numpy.savez writes"
         ) from error
 
 

@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from statistics import median
+from textwrap import wrap
+from typing import cast
 
+from compiler.display.words import counted
 from compiler.module import Module
 from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
@@ -40,8 +43,17 @@ def report(module: Module) -> str:
 
 
 def _head(module: Module) -> list[str]:
-    needs = ", ".join(f"{name} {value}" for name, value in module.requirements.items())
-    return [f"module   {module.schedule.name}", f"target   {module.target} (needs {needs})"]
+    lines = [f"module   {module.schedule.name}", f"target   {module.target}"]
+    for name, value in module.requirements.items():
+        indent = f"         needs {name} "
+        lines += wrap(_text(value), 100, initial_indent=indent, subsequent_indent=" " * 15)
+    return lines
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, cast(list[object], value)))
+    return str(value)
 
 
 def _kernels(module: Module, found: Prediction) -> list[str]:
@@ -51,7 +63,8 @@ def _kernels(module: Module, found: Prediction) -> list[str]:
         total[task.kernel] += round(work.time)
     measured = len(found.measured & tasks.keys())
     lines = [
-        f"kernels  {len(tasks)} kernels in {tasks.total()} tasks, times of {measured} measured"
+        f"kernels  {counted(len(tasks), 'kernel')} in {counted(tasks.total(), 'task')}, times of"
+        f" {measured} measured"
     ]
     lines.append(f"         {'all us':>9} {'tasks':>5} {'us each':>9}  most costly kernels")
     for name, cost in total.most_common(MOST_COSTLY):
@@ -76,12 +89,13 @@ def _streams(module: Module, found: Prediction) -> list[str]:
         busy[task.stream] += round(work.time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
     span = found.timeline.makespan
-    lines = [f"streams  {len(tasks)} with {waits} waits, predicted run {span / 1e3:.1f} us"]
+    lines = [
+        f"streams  {len(tasks)} with {counted(waits, 'wait')}, predicted run {span / 1e3:.1f} us"
+    ]
     lines.append(f"         {gap(module, found)}")
     for stream in sorted(tasks):
-        lines.append(
-            f"         stream {stream}: {tasks[stream]} tasks, {busy[stream] / 1e3:.1f} us"
-        )
+        launched = counted(tasks[stream], "task")
+        lines.append(f"         stream {stream}: {launched}, {busy[stream] / 1e3:.1f} us")
     return lines
 
 
@@ -103,7 +117,7 @@ def _choice(module: Module) -> list[str]:
     mode = choice.mode + (" with early launches (PDL)" if choice.pdl else "")
     lines = [
         f"choice   {choice.chosen}: {choice.source}; {choice.reason}",
-        f"         mode {mode} on {choice.streams} streams; times of "
+        f"         mode {mode} on {counted(choice.streams, 'stream')}; times of "
         f"{choice.measured_kernels} of {choice.kernels} kernels measured; budget "
         f"{choice.budget_seconds} s",
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from compiler.errors import ArgumentError, ArtifactError, DeviceError, ModelError
 from compiler.progress import Paused, in_parts, notify, step_progress
+from compiler.tools.outputs import check_file
 from compiler.tools.progress.options import conclude
 
 DEFAULT_PRECISIONS = ("tf32",)
@@ -31,6 +32,8 @@ def _reporter(options: Namespace) -> Callable[[str], None]:
 def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """Each model's name and file; a folder stands for the ONNX files in it. Raises ModelError."""
     for path in paths:
+        if str(path).startswith(("zoo:", "field:")) and not path.exists():
+            raise ModelError(f"{path}: tune takes ONNX files, and folders of them")
         if not path.is_dir():
             yield path.name, path
             continue
@@ -115,6 +118,7 @@ def prepare_command(options: Namespace) -> int:
     """`flowloom tune prepare MODEL|DIR... -o BUNDLE`: needs TVM, but no GPU."""
     from compiler.autotune.kernels.prepare import prepare_bundle
 
+    check_file(options.output)
     precisions = options.precision or DEFAULT_PRECISIONS
     models, shapes = model_files(options.models), dict(options.input_shape)
     found = prepare_bundle(

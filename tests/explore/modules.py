@@ -123,7 +123,7 @@ def side_of(schedule: Schedule, operators: int) -> SideFact:
     return SideFact("wide", "", ["wide"], [module])
 
 
-def with_tiles(side: SideFact) -> SideFact:
+def with_tiles(side: SideFact, target: str) -> SideFact:
     """The side with two measured tiles of its first kernel, of which the slower was built."""
     (module,) = side.modules
     first, *others = module.kernels
@@ -131,7 +131,7 @@ def with_tiles(side: SideFact) -> SideFact:
         TileFact("gemm", {"rows": "64"}, 900.0, 850.0, 990.0, 1200.0, "a GPU", False),
         TileFact("gemm", {"rows": "128"}, 1000.0, None, None, None, "a GPU", True),
     ]
-    module = replace(module, kernels=[replace(first, candidates=tiles), *others])
+    module = replace(module, target=target, kernels=[replace(first, candidates=tiles), *others])
     return replace(side, modules=[module])
 
 

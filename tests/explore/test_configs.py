@@ -5,18 +5,23 @@ from pathlib import Path
 import pytest
 
 from compiler.kernels import database
+from compiler.kernels.cpu.host import database_name, host_cpu
+from compiler.kernels.cpu.machine import host_target
+from compiler.kernels.cpu.tunable import llvm_version, templates_version
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.database.fields import config_fields
+from compiler.kernels.database.fields import config_fields, full_version
 from compiler.kernels.gpu.select import Candidate, Selection
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.kernel import cpu_tunable
 from compiler.target.target import parse_gpu
 from compiler.tools.explore.choice import (
+    NO_CPU_TILES,
     NO_TILES,
     TILES_OF_ARTIFACT,
-    TILES_OF_RULES,
     tiles_sentence,
 )
-from compiler.tools.explore.configs import KernelConfig, measured_tiles
+from compiler.tools.explore.configs import KernelConfig, cpu_config, kernel_configs, measured_tiles
+from tests.autotune.kernels.test_cpu_tuning import group_of
 from tests.kernels.gpu.of_template import BY_NAME, NOTHING, key_text
 from tests.kernels.gpu.templates.test_tuned import gemm
 
@@ -44,8 +49,51 @@ def test_the_measured_configs_of_a_problem_are_its_tiles(
     assert best.config != other.config
 
 
+def cpu_entry(count: int, version: str) -> list[str]:
+    """Save times of some configs of a convolution, the later the faster; the first is estimated."""
+    found = cpu_tunable(group_of(), host_target())
+    assert found is not None
+    configs = [*found.by_fields][count - 1 :: -1]
+    times = tuple(Measured(config, 1e3 * (rank + 1)) for rank, config in enumerate(configs))
+    here, name = host_cpu(host_target()), database_name(host_target())
+    entry = Entry(found.key, here, version, times)
+    database.save(database.user_file(name), Database([entry], here))
+    return [str(dict(config)["rows"]) for config in configs]
+
+
+def test_a_cpus_kernel_has_what_its_database_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path))
+    target = host_target()
+    before = kernel_configs({"k": group_of()}, target)["k"]
+    assert (before.template, before.provenance, before.candidates) == (
+        "convolution",
+        "estimated",
+        [],
+    )
+    rows = cpu_entry(3, full_version(templates_version(), llvm_version()))
+    found = kernel_configs({"k": group_of()}, target)["k"]
+    assert found.provenance == "tuned"
+    assert [tile.config["rows"] for tile in found.candidates] == rows
+    assert [(tile.warm, tile.chosen) for tile in found.candidates] == [
+        (1e3, True),
+        (2e3, False),
+        (3e3, False),
+    ]
+    assert found.config == found.candidates[0].config != before.config
+    assert "1 of 1 kernels" in tiles_sentence({"k": found}, on_cpu=True)
+
+
+def test_times_of_older_templates_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path))
+    cpu_entry(2, "older")
+    found = kernel_configs({"k": group_of()}, host_target())["k"]
+    assert found.provenance == "tuned with older templates or another compiler"
+    assert cpu_config(None, host_target()).provenance == "rules"
+
+
 def test_a_sentence_says_where_no_tile_was_measured():
     bare = KernelConfig("gemm", "estimated")
-    assert tiles_sentence({"k": bare}, on_cpu=True) == TILES_OF_RULES
+    assert tiles_sentence({"k": bare}, on_cpu=True) == NO_CPU_TILES
+    assert tiles_sentence({}, on_cpu=True) == TILES_OF_ARTIFACT
     assert tiles_sentence({}, on_cpu=False) == TILES_OF_ARTIFACT
     assert tiles_sentence({"k": bare}, on_cpu=False) == NO_TILES

@@ -55,7 +55,7 @@ def test_steps_are_those_of_the_path():
     steps = path_steps(names, times, [(0, 1), (0, 2), (1, 3)], kernels, H200)
     assert [(s.kernel, s.count, s.time) for s in steps] == [("c", 1, 9000.0), ("a", 1, 1000.0)]
     text = table(path_steps(names, times, [(0, 1), (1, 2), (2, 3)], kernels, H200), 1)
-    assert text[0].startswith("4 tasks of 3 kernels on the longest path take 18.0 us")
+    assert text[0].startswith("4 tasks of 3 kernels on the longest path: 18.0 us")
     assert text[-1].endswith("by 2 others")
     assert path_steps([], [], [], {}, H200) == []
 

@@ -10,9 +10,11 @@ from typing import Any, cast
 
 from compiler.errors import FlowloomError
 from compiler.progress import Paused, notify
-from compiler.tools.commands import compile_arguments, write_npz
+from compiler.tools.commands import compile_arguments
 from compiler.tools.inputs import read_inputs
 from compiler.tools.models import named_model
+from compiler.tools.option_types import positive, seconds, seed
+from compiler.tools.outputs import write_npz
 from compiler.tools.progress.options import add_json
 from compiler.tools.reference import Refusal
 
@@ -36,9 +38,9 @@ def add_bisect(add: Callable[..., ArgumentParser], compile_options: Callable[[An
         " on what it reads, and whole runs with runs of one task at a time. Then reduce the model"
         " to the fewest nodes that show it. Exit status 0: nothing differs; 1: found.",
     )
-    each.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, or zoo:NAME")
+    each.add_argument("model", type=Path, metavar="MODEL", help="ONNX file, zoo:NAME or field:NAME")
     each.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
-    each.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
     each.add_argument(
         "--reference",
         choices=("onnxruntime", "interpreter"),
@@ -47,7 +49,7 @@ def add_bisect(add: Callable[..., ArgumentParser], compile_options: Callable[[An
     )
     each.add_argument(
         "--runs",
-        type=int,
+        type=positive,
         default=8,
         help="whole runs to compare, with delays on GPUs (default: 8)",
     )
@@ -56,7 +58,7 @@ def add_bisect(add: Callable[..., ArgumentParser], compile_options: Callable[[An
         help="where repro.onnx and repro.npz go (default: here)",
     )  # fmt: skip
     each.add_argument(
-        "--reduce", type=float, default=60.0, metavar="SECONDS",
+        "--reduce", type=seconds, default=60.0, metavar="SECONDS",
         help="time to reduce the model (default: 60; 0 writes no files)",
     )  # fmt: skip
     add_json(each)
@@ -77,7 +79,7 @@ def bisect_command(options: Namespace) -> int:
         arguments=compile_arguments(options),
         reference=options.reference,
         seed=options.seed,
-        runs=max(1, options.runs),
+        runs=options.runs,
     )
     lines: list[str] = []
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.backends.memory import Array
+from compiler.display.words import counted
 from compiler.errors import ScheduleError
 from compiler.frontend.export import graph_of
 from compiler.frontend.interpreter import interpret
@@ -130,7 +131,10 @@ def _after_passes(
     if (found := wrong_kernel(checked)) is not None:
         report(f"kernels   {found.difference}")
         return found
-    report(f"kernels   {len(checked.checks)} tasks, one by one: as the interpreter, within bounds")
+    report(
+        f"kernels   {counted(len(checked.checks), 'task')}, one by one: as the interpreter,"
+        " within bounds"
+    )
     if (found := wrong_schedule(module, inputs, checked, question.runs)) is not None:
         report(f"schedule  {found.difference}")
         return found

@@ -14,12 +14,13 @@ NOT_SEARCHED = (
     "Nothing was searched: schedules of this target are not chosen, the pipeline was as given."
 )
 
-TILES_OF_RULES = (
-    "The tiles of a CPU's kernels follow from rules of their templates: no candidate is measured."
-)
 TILES_OF_ARTIFACT = (
     "An artifact does not record which tiles competed: `flowloom explore MODEL` compiles the model"
     " and shows them."
+)
+NO_CPU_TILES = (
+    "This CPU's database has no candidate of these kernels: compile measures some where a thousand"
+    " runs of the model take a second, or with --budget SECONDS (docs/tuning.md)."
 )
 NO_TILES = (
     "The database has no candidate of these kernels: none was measured, and `flowloom tune MODEL`"
@@ -29,17 +30,16 @@ NO_TILES = (
 
 def tiles_sentence(configs: Mapping[str, KernelConfig], on_cpu: bool) -> str:
     """Of how many kernels candidates were measured; why of none."""
-    if on_cpu:
-        return TILES_OF_RULES
     if not configs:
         return TILES_OF_ARTIFACT
     count = sum(bool(config.candidates) for config in configs.values())
     if not count:
-        return NO_TILES
+        return NO_CPU_TILES if on_cpu else NO_TILES
+    why = "there was no time for them" if on_cpu else "similar kernels lent their tile"
     return (
-        f"Candidates of {count} of {len(configs)} kernels were measured alone, of each the fastest"
-        " that the database of `flowloom tune` keeps. The others have none: similar kernels lent"
-        " their tile, an estimate decided, or no template computes them."
+        f"Candidates of {count} of {len(configs)} kernels were measured alone; shown are the"
+        f" fastest, which the database keeps. The others have none: {why}, an estimate decided, or"
+        " no template computes them."
     )
 
 

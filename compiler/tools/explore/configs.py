@@ -1,19 +1,23 @@
 """The configuration of each kernel, and its provenance, as the compiler chooses it again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
-from compiler.kernels.gpu.select import Candidate, Selection, best, measurable
+from compiler.kernels.cpu.tunable import Tunable, llvm_version, templates_version
+from compiler.kernels.database import Entry
+from compiler.kernels.database.fields import Config, full_version
+from compiler.kernels.gpu.select import Candidate, Provenance, Selection, best, measurable
 from compiler.kernels.group import Group
-from compiler.target.target import GpuTarget, Target, parse_gpu
+from compiler.kernels.kernel import cpu_tunable
+from compiler.target.target import CpuTarget, GpuTarget, Target, parse_cpu, parse_gpu
 from compiler.tools.explore.document import TileFact
 
 GENERIC = "generic"
 """The provenance of a kernel that no template computes: TVM's schedule has no config."""
 
 CPU_RULES = "rules"
-"""The provenance of a CPU's kernels: fixed rules of its templates, of which none is measured."""
+"""The provenance of a CPU's kernel that can be computed in one way."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,27 @@ class KernelConfig:
 
 
 def kernel_configs(groups: Mapping[str, Group], target: Target) -> dict[str, KernelConfig]:
-    """The configs of a GPU's kernels by name; a CPU's follow from rules."""
+    """The configs of kernels by name."""
     if not target.is_gpu:
-        return {name: KernelConfig("", CPU_RULES) for name in groups}
+        cpu = parse_cpu(str(target))
+        return {name: cpu_config(cpu_tunable(group, cpu), cpu) for name, group in groups.items()}
     gpu = parse_gpu(str(target))
     return {name: _config(group, gpu) for name, group in groups.items()}
+
+
+def cpu_config(found: Tunable | None, target: CpuTarget) -> KernelConfig:
+    """The config of a kernel with a choice, and those that this CPU's database has times of."""
+    if found is None:
+        return KernelConfig("", CPU_RULES)
+    entry, chosen = found.entry(target), found.chosen(target)
+    config = config_values(chosen)
+    if entry is None:
+        return KernelConfig(found.template, Provenance.ESTIMATED.value, config)
+    current = entry.version == full_version(templates_version(), llvm_version())
+    provenance = Provenance.TUNED if current else Provenance.OTHER_VERSION
+    known = found.by_fields
+    tiles = entry_tiles(found.template, entry, lambda fields: known.get(fields, fields), chosen)
+    return KernelConfig(found.template, provenance.value, config, tiles)
 
 
 def _config(group: Any, target: GpuTarget) -> KernelConfig:
@@ -52,19 +72,26 @@ def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
     if entry is None:
         return []
     mine = (template.name, candidate.key) == (built.template.name, built.candidate.key)
+    return entry_tiles(template.name, entry, template.config, built.config if mine else None)
+
+
+def entry_tiles(
+    template: str, entry: Entry, config_of: Callable[[Config], Any], built: Any
+) -> list[TileFact]:
+    """The measured configs of an entry, the one that was built marked."""
     return [
         TileFact(
-            template=template.name,
+            template=template,
             config=config_values(config),
             warm=measured.warm,
             low=measured.interval and measured.interval[0],
             high=measured.interval and measured.interval[1],
             cold=measured.cold,
             device=entry.device,
-            chosen=mine and config == built.config,
+            chosen=config == built,
         )
         for measured in entry.configs
-        for config in (template.config(measured.config),)
+        for config in (config_of(measured.config),)
     ]
 
 

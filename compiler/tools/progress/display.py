@@ -1,7 +1,7 @@
 """The displays of work on standard error: a bar on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
 
 from compiler.progress import (
@@ -20,6 +20,9 @@ from compiler.progress import (
     TuningBegan,
 )
 from compiler.tools.progress.counter import KERNEL_STEP, WorkCounter
+
+FULL_WIDTH = 70
+"""Columns of a terminal that has room for a bar; one of half has room for the count."""
 
 QUIET_SECONDS = 1.0
 """Plain lines are at least this far apart, and the first comes after so long."""
@@ -77,15 +80,13 @@ class TerminalDisplay:
 
     def __init__(self, counter: WorkCounter, stream: IO[str], clock: Callable[[], float]):
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import Progress
 
         self._counter, self._clock = counter, clock
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
-        counts = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
         console = Console(file=stream, stderr=stream is sys.stderr)
         self._bar = Progress(
-            *columns,
-            *counts,
+            *_columns(console.width),
+            expand=True,
             console=console,
             transient=True,
             redirect_stdout=False,
@@ -137,6 +138,21 @@ class TerminalDisplay:
         if self._live:
             self._bar.stop()
             self._live = False
+
+
+def _columns(width: int) -> Iterator[Any]:
+    """The columns that a terminal has room for: the text yields to the count and the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+    from rich.table import Column
+
+    text = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    yield SpinnerColumn()
+    yield TextColumn("{task.description}", markup=False, table_column=text)
+    if width >= FULL_WIDTH:
+        yield BarColumn(bar_width=width // 4)
+    if width >= FULL_WIDTH // 2:
+        yield MofNCompleteColumn(table_column=Column(no_wrap=True))
+    yield TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True))
 
 
 def tuning_text(event: TuningBegan) -> str:

@@ -50,6 +50,18 @@ def compiled(name: str, arch: str, place: Path, precision: str = "fp32") -> byte
     return library
 
 
+def test_the_compiler_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    script = tmp_path / "compiler"
+    script.write_text('#!/bin/sh\nmkdir "$TMPDIR/left"\necho "$TMPDIR"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("FLOWLOOM_HIPCC", str(script))
+    toolchain.hip_compiler.cache_clear()
+    ran = toolchain.run_hip_compiler("file")
+    toolchain.hip_compiler.cache_clear()
+    assert ran.returncode == 0
+    assert not Path(ran.stdout.strip()).exists()
+
+
 @needs_hipcc
 def test_models_compile_once_and_need_a_device(tmp_path: Path):
     library = compiled("image", "gfx90a", tmp_path / "module")

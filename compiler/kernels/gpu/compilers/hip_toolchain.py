@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -28,13 +29,15 @@ def hip_compiler() -> tuple[str, ...]:
 
 def run_hip_compiler(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the HIP compiler, for AMD also where CUDA is installed too."""
-    return subprocess.run(
-        [*hip_compiler(), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HIP_PLATFORM": "amd"},
-        check=False,
-    )
+    # Clang never removes the folders that it makes for temporary files.
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as scratch:
+        return subprocess.run(
+            [*hip_compiler(), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "HIP_PLATFORM": "amd", "TMPDIR": scratch},
+            check=False,
+        )
 
 
 @cache

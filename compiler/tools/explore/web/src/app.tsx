@@ -12,6 +12,7 @@ import { MemoryView } from "./memory";
 import { OutlineView } from "./outline";
 import { PassesView } from "./passes";
 import { Search } from "./search";
+import { measuredRun, ranHere } from "./spent";
 import { SharedContext } from "./state";
 import { TimelineView } from "./timeline";
 
@@ -125,17 +126,16 @@ export function App({ document: found }: { document: ExploreDocument }) {
   );
 
   function Figures() {
-    const timeline = module.tasks.reduce((most, each) => Math.max(most, each.measured?.[1] ?? 0), 0);
     const candidate = module.choice.candidates.find((each) => each.chosen);
     const critical = module.tasks.filter((each) => each.critical).length;
-    const measured = candidate?.median ?? (module.threads ? timeline : null);
+    const measured = candidate?.median ?? measuredRun(module);
     const run = measured ?? module.makespan;
     const predicted = measured === null ? "" : `, predicted ${time(module.makespan)}`;
     const figures: [string, string, string][] = [
       [measured === null ? "predicted run" : "measured run", time(run), `mode ${module.mode}${predicted}`],
-      ["lower bound", time(module.bound), `${((100 * module.bound) / module.makespan).toFixed(0)} % of the prediction`],
+      ["predicted bound", time(module.bound), `${((100 * module.bound) / module.makespan).toFixed(0)} % of the prediction`],
       ["tasks", count(module.tasks.length), `${count(critical)} on the critical path`],
-      ["kernels", count(module.kernels.length), `${module.kernels.filter((k) => k.measured).length} measured`],
+      ["kernels", count(module.kernels.length), ranHere(module) ? "measured in the run" : `${module.kernels.filter((k) => k.measured).length} measured`],
       ["streams", count(module.streams), `${count(module.tasks.reduce((sum, t) => sum + t.after.length, 0))} waits`],
       ["arena", bytes(of("arena")), `${bytes(module.memory.apart)} without reuse`],
       ["weights", bytes(of("weight")), `${bytes(of("input") + of("output"))} in and out`],

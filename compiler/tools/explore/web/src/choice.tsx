@@ -2,6 +2,7 @@
 import { scaleLinear } from "d3-scale";
 import { Row } from "./details";
 import { micros, time } from "./format";
+import { spent } from "./spent";
 import { useShared } from "./state";
 import { Tiles } from "./tiles";
 
@@ -34,7 +35,7 @@ export function ChoiceView() {
     <section class="choice" aria-label="Choice">
       <p class="lead">{choice.sentence}</p>
       {choice.search && <p class="lead">{choice.search}</p>}
-      <div class="two">
+      <div class={candidates.length + policies.length > 0 ? "two" : "narrow-facts"}>
         <div>
           {candidates.length > 0 && (
             <Plot
@@ -69,7 +70,7 @@ export function ChoiceView() {
     const groups = new Map<string, [number, number]>();
     for (const kernel of module.kernels) {
       const [n, t] = groups.get(kernel.provenance) ?? [0, 0];
-      groups.set(kernel.provenance, [n + 1, t + kernel.time]);
+      groups.set(kernel.provenance, [n + 1, t + spent(module, kernel)]);
     }
     return (
       <table class="rows">

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { Kernel, Module } from "./document";
 import { bytes, count, micros, time } from "./format";
 import { labels } from "./labels";
+import { measuredRun, ranHere, spent } from "./spent";
 import { useShared } from "./state";
 
 const MOST_ROWS = 60;
@@ -19,9 +20,14 @@ const of = (module: Module, kind: string) =>
 
 const waits = (module: Module) => module.tasks.reduce((sum, task) => sum + task.after.length, 0);
 
-const FIGURES: [string, (module: Module) => number, (value: number) => string][] = [
+/** Whether both have measured times, which are compared then instead of estimates. */
+const ran = (a: Module, b: Module) => ranHere(a) && ranHere(b);
+
+type Known = [string, (module: Module) => number, (value: number) => string];
+const RUN: Known = ["measured run", (m) => measuredRun(m) ?? 0, time];
+const FIGURES: Known[] = [
   ["predicted run", (m) => m.makespan, time],
-  ["lower bound", (m) => m.bound, time],
+  ["predicted bound", (m) => m.bound, time],
   ["time of all kernels alone", (m) => m.kernels.reduce((sum, k) => sum + k.time, 0), time],
   ["tasks", (m) => m.tasks.length, count],
   ["kernels", (m) => m.kernels.length, count],
@@ -36,7 +42,8 @@ const FIGURES: [string, (module: Module) => number, (value: number) => string][]
 export function CompareView() {
   const { document } = useShared();
   const [a, b] = document.sides.map((side) => side.modules[0]);
-  const figures: Figure[] = FIGURES.map(([name, value, text]) => ({ name, values: [value(a), value(b)], text }));
+  const known = ran(a, b) ? [RUN, ...FIGURES] : FIGURES;
+  const figures: Figure[] = known.map(([name, value, text]) => ({ name, values: [value(a), value(b)], text }));
   const [first, second] = document.sides;
   return (
     <section class="compare" aria-label="Compare">
@@ -90,32 +97,34 @@ function Head({ names }: { names: string[] }) {
 
 /** What kernels compute, without their signature: two targets' kernels of one group have one label. */
 function Kernels({ a, b }: { a: Module; b: Module }) {
+  const taken = (module: Module, kernel: Kernel) => (ran(a, b) ? spent(module, kernel) : kernel.time);
   const rows = useMemo(() => {
     const names = new Set([...a.kernels, ...b.kernels].map((k) => k.name));
     const by = (module: Module) => new Map(module.kernels.map((k) => [k.name, k] as [string, Kernel]));
     const [x, y] = [by(a), by(b)];
     return [...names]
       .map((name) => ({ name, x: x.get(name), y: y.get(name) }))
-      .map((row) => ({ ...row, cost: (row.y?.time ?? 0) - (row.x?.time ?? 0) }))
+      .map((row) => ({ ...row, before: row.x ? taken(a, row.x) : 0, after: row.y ? taken(b, row.y) : 0 }))
+      .map((row) => ({ ...row, cost: row.after - row.before }))
       .sort((p, q) => Math.abs(q.cost) - Math.abs(p.cost));
   }, [a, b]);
-  const differ = rows.filter((row) => row.cost !== 0 || !row.x || !row.y);
+  const differ = rows.filter((row) => row.x?.tasks !== row.y?.tasks || row.x?.time !== row.y?.time);
   const same = rows.length - differ.length;
   return (
     <table class="rows">
       <caption>
         Kernels: {count(differ.length)} differ, {count(same)} are equal
       </caption>
-      <Head names={["kernel", "result", "A, tasks", "B, tasks", "A, µs", "B, µs", "B − A, µs"]} />
+      {differ.length > 0 && <Head names={["kernel", "result", "A, tasks", "B, tasks", "A, µs", "B, µs", "B − A, µs"]} />}
       <tbody>
-        {differ.slice(0, MOST_ROWS).map(({ name, x, y, cost }) => (
+        {differ.slice(0, MOST_ROWS).map(({ name, x, y, before, after, cost }) => (
           <tr>
             <td class="clip name" title={name}>{labels(x ? a : b).kernels.get(name)}</td>
             <td class="number">{labels(x ? a : b).shapes.get(name)}</td>
             <td class="number">{x ? x.tasks : "–"}</td>
             <td class="number">{y ? y.tasks : "–"}</td>
-            <td class="number">{x ? micros(x.time) : "–"}</td>
-            <td class="number">{y ? micros(y.time) : "–"}</td>
+            <td class="number">{x ? micros(before) : "–"}</td>
+            <td class="number">{y ? micros(after) : "–"}</td>
             <td class="number">{(cost > 0 ? "+" : cost < 0 ? "−" : "") + micros(Math.abs(cost))}</td>
           </tr>
         ))}

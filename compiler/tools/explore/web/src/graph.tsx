@@ -7,6 +7,7 @@ import { time } from "./format";
 import { labels } from "./labels";
 import { FONT, SMALL, colours, streamColour } from "./palette";
 import { HEIGHT, LINE, WIDTH, places } from "./places";
+import { taskTime } from "./spent";
 import { useShared } from "./state";
 
 /** Nodes that are drawn one by one; more are drawn as cells. */
@@ -32,7 +33,7 @@ export function GraphView() {
     return lists;
   }, [module]);
   const graph = useMemo(() => places(module, operators, expanded), [module, operators, expanded]);
-  const slowest = useMemo(() => module.tasks.reduce((most, each) => Math.max(most, each.alone), 1), [module]);
+  const slowest = useMemo(() => module.tasks.reduce((most, each) => Math.max(most, taskTime(module, each)), 1), [module]);
   const names = labels(module).tasks;
   const hits = useMemo(() => (found ? new Set(found) : null), [found]);
   const current = useRef(graph);
@@ -116,7 +117,7 @@ export function GraphView() {
   const colour = (index: number) => {
     const each = module.tasks[index];
     if (paint === "stream") return streamColour(each.stream);
-    const share = Math.sqrt(each.alone / slowest);
+    const share = Math.sqrt(taskTime(module, each) / slowest);
     return `color-mix(in oklab, #d55e00 ${Math.round(100 * share)}%, #56b4e9)`;
   };
 
@@ -210,7 +211,7 @@ export function GraphView() {
       context.font = SMALL;
       context.fillStyle = c.muted;
       const size = each.writes[0]?.shape.join("×") ?? "";
-      const duration = time(each.alone);
+      const duration = time(taskTime(module, each));
       const wide = context.measureText(duration).width;
       context.fillText(fitted(context, size, WIDTH - 34 - wide), node.x + 14, node.y + 26);
       context.textAlign = "right";

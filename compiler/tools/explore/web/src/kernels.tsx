@@ -5,6 +5,7 @@ import { Row } from "./details";
 import type { Kernel } from "./document";
 import { bytes, count, flops, micros, percent, rate, time } from "./format";
 import { labels } from "./labels";
+import { ranHere, spent } from "./spent";
 import { useShared } from "./state";
 
 const MOST_ROWS = 200;
@@ -16,15 +17,17 @@ interface Column {
   text: (kernel: Kernel) => string;
 }
 
-const each = (kernel: Kernel) => kernel.time / Math.max(1, kernel.tasks);
-/** A rate in a column: with one decimal where it is small. */
-const figure = (value: number) => (value < 10 ? value.toFixed(1) : count(Math.round(value)));
-const gflops = (kernel: Kernel) => kernel.flops / Math.max(1, each(kernel));
+/** A rate in a column: with one decimal where it is small, a dash for none. */
+const figure = (value: number) => (value === 0 ? "–" : value < 10 ? value.toFixed(1) : count(Math.round(value)));
 
 export function KernelsView() {
   const { module, task } = useShared();
   const names = labels(module);
-  const total = module.kernels.reduce((sum, kernel) => sum + kernel.time, 0) || 1;
+  const time_of = (kernel: Kernel) => spent(module, kernel);
+  const each = (kernel: Kernel) => time_of(kernel) / Math.max(1, kernel.tasks);
+  /** An amount in a nanosecond; 0 for a kernel of a body, which has no time of its own. */
+  const per_ns = (amount: number, kernel: Kernel) => (each(kernel) > 0 ? amount / each(kernel) : 0);
+  const total = module.kernels.reduce((sum, kernel) => sum + time_of(kernel), 0) || 1;
   const [order, setOrder] = useState<{ column: number; down: boolean }>({ column: 3, down: true });
   const [chosen, setChosen] = useState<string | null>(task === null ? null : module.tasks[task].kernel);
   const [all, setAll] = useState(false);
@@ -32,13 +35,13 @@ export function KernelsView() {
     { name: "kernel", number: false, value: (k) => k.name, text: (k) => names.kernels.get(k.name)! },
     { name: "result", number: false, value: (k) => names.shapes.get(k.name)!, text: (k) => names.shapes.get(k.name)! },
     { name: "tasks", number: true, value: (k) => k.tasks, text: (k) => count(k.tasks) },
-    { name: "all, µs", number: true, value: (k) => k.time, text: (k) => micros(k.time) },
-    { name: "share", number: true, value: (k) => k.time / total, text: (k) => percent(k.time / total) },
+    { name: "all, µs", number: true, value: time_of, text: (k) => micros(time_of(k)) },
+    { name: "share", number: true, value: time_of, text: (k) => percent(time_of(k) / total) },
     { name: "each, µs", number: true, value: each, text: (k) => micros(each(k)) },
     { name: "least, µs", number: true, value: (k) => k.floor, text: (k) => micros(k.floor) },
-    { name: "GFLOP/s", number: true, value: gflops, text: (k) => figure(gflops(k)) },
-    { name: "GB/s", number: true, value: (k) => k.traffic / each(k), text: (k) => figure(k.traffic / each(k)) },
-    { name: "times", number: false, value: (k) => String(k.measured), text: (k) => (k.measured ? "measured" : "estimated") },
+    { name: "GFLOP/s", number: true, value: (k) => per_ns(k.flops, k), text: (k) => figure(per_ns(k.flops, k)) },
+    { name: "GB/s", number: true, value: (k) => per_ns(k.traffic, k), text: (k) => figure(per_ns(k.traffic, k)) },
+    { name: "times", number: false, value: (k) => String(k.measured), text: (k) => (ranHere(module) ? "in\u00a0the\u00a0run" : k.measured ? "measured" : "estimated") },
     { name: "configuration", number: false, value: (k) => k.provenance, text: (k) => (k.template ? `${k.template}, ${k.provenance}` : k.provenance) },
   ];
   const sorted = useMemo(() => {
@@ -96,7 +99,7 @@ export function KernelsView() {
                   >
                     {columns.map((column, index) => (
                       <td class={column.number ? "number" : index ? "" : "clip name"} title={index ? undefined : k.name}>
-                        {column.name === "share" && <span class="share" style={{ width: `${(60 * k.time) / total}px` }} />}
+                        {column.name === "share" && <span class="share" style={{ width: `${(60 * time_of(k)) / total}px` }} />}
                         {column.text(k)}
                       </td>
                     ))}
@@ -118,21 +121,23 @@ export function KernelsView() {
 function Roofline({ chosen, onChoose }: { chosen: string | null; onChoose: (name: string) => void }) {
   const { module } = useShared();
   const { device } = module;
-  const points = module.kernels.filter((k) => k.flops > 0 && k.traffic > 0 && k.time > 0);
-  if (!points.length) return <p class="note">No kernel has FLOPs: there is no roofline to draw.</p>;
+  const time_of = (kernel: Kernel) => spent(module, kernel);
+  const gflops = (kernel: Kernel) => (kernel.flops * kernel.tasks) / time_of(kernel);
+  const points = module.kernels.filter((k) => k.flops > 0 && k.traffic > 0 && time_of(k) > 0);
+  if (!points.length) return <p class="note">No task is a kernel with FLOPs: there is no roofline to draw.</p>;
   const [width, height, left, bottom] = [860, 300, 74, 40];
   const intensity = points.map((k) => k.flops / k.traffic);
   const peak = Math.max(device.flops, device.tensor_flops);
   const ridge = peak / device.bandwidth;
   const x = scaleLog([Math.min(0.1, ...intensity) / 1.5, Math.max(ridge * 4, ...intensity) * 1.5], [left, width - 16]);
-  const slowest = Math.min(...points.map(gflops));
-  const y = scaleLog([Math.max(slowest / 2, 1e-3), peak * 2.5], [height - bottom, 14]);
+  const rates = points.map(gflops);
+  const y = scaleLog([Math.max(Math.min(...rates) / 2, 1e-3), Math.max(peak, ...rates) * 2.5], [height - bottom, 14]);
   const roof = (flops: number) => {
     const [from, to] = x.domain();
     const corner = flops / device.bandwidth;
     return `M${x(from)},${y(from * device.bandwidth)} L${x(corner)},${y(flops)} L${x(to)},${y(flops)}`;
   };
-  const most = Math.max(...points.map((k) => k.time));
+  const most = Math.max(...points.map(time_of));
   const ticks = (scale: typeof x) => scale.ticks().filter((t) => Math.abs(Math.log10(t) - Math.round(Math.log10(t))) < 1e-9);
   return (
     <figure class="roofline">
@@ -160,22 +165,25 @@ function Roofline({ chosen, onChoose }: { chosen: string | null; onChoose: (name
               class={k.name === chosen ? "point chosen-point" : "point"}
               cx={x(intensity[index])}
               cy={y(gflops(k))}
-              r={3 + 9 * Math.sqrt(k.time / most)}
+              r={3 + 9 * Math.sqrt(time_of(k) / most)}
               onClick={() => onChoose(k.name)}
             >
-              <title>{`${labels(module).kernels.get(k.name)}: ${intensity[index].toFixed(1)} FLOP/B, ${rate(gflops(k))}, ${time(k.time)} in all`}</title>
+              <title>{`${labels(module).kernels.get(k.name)}: ${intensity[index].toFixed(1)} FLOP/B, ${rate(gflops(k))}, ${time(time_of(k))} in all`}</title>
             </circle>
           ))}
         </g>
-        <text x={width - 20} y={y(device.flops) - 6} text-anchor="end">{rate(device.flops)}</text>
-        {device.tensor_flops > 0 && <text x={width - 20} y={y(device.tensor_flops) - 6} text-anchor="end">tensor cores {rate(device.tensor_flops)}</text>}
+        <text class="on-plot" x={width - 20} y={y(device.flops) - 6} text-anchor="end">{rate(device.flops)}</text>
+        {device.tensor_flops > 0 && <text class="on-plot" x={width - 20} y={y(device.tensor_flops) - 6} text-anchor="end">tensor cores {rate(device.tensor_flops)}</text>}
         <text x={(left + width) / 2} y={height - 6} text-anchor="middle">arithmetic intensity, FLOP/B</text>
         <text transform={`translate(14,${(height - bottom) / 2 + 7}) rotate(-90)`} text-anchor="middle">GFLOP/s</text>
       </svg>
       <figcaption class="muted">
         Roofs of the device model of {device.name}: {rate(device.flops)}
         {device.tensor_flops > 0 ? `, tensor cores ${rate(device.tensor_flops)}` : ""}, {count(device.bandwidth)} GB/s. A
-        circle is a kernel, its area the time of all its tasks; a kernel that finds its bytes in the cache may be above the roof.
+        circle is a kernel, its area the time of all its tasks
+        {ranHere(module)
+          ? " in the measured run. The model is a modest core: wide vectors, caches and threads that help lift kernels above its roofs."
+          : "; a kernel that finds its bytes in the cache may be above the roof."}
       </figcaption>
     </figure>
   );

@@ -67,10 +67,10 @@ export function MemoryView() {
 
   const drawChart = (context: CanvasRenderingContext2D, c: ReturnType<typeof colours>, sx: ReturnType<typeof x>, width: number) => {
     const most = Math.max(memory.peak, 1);
-    const sy = scaleLinear([0, most], [CHART, 22]);
+    const sy = scaleLinear([0, most], [CHART, 30]);
     context.fillStyle = c.text;
     context.textAlign = "left";
-    context.fillText(`bytes in use over time, peak ${bytes(memory.peak)}`, LEFT, 8);
+    context.fillText(`bytes in use over time, peak ${bytes(memory.peak)}`, LEFT, 14);
     context.textAlign = "right";
     for (const tick of byteTicks(most, 4)) grid(context, c, LEFT, width - RIGHT, sy(tick), bytes(tick));
     context.beginPath();

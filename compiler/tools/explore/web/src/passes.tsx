@@ -162,7 +162,7 @@ export function PassesView() {
         ) : passes[at].same ? (
           <p class="note">This pass changed nothing.</p>
         ) : shown === null ? (
-          <p class="note">The two texts differ in so much that they are not compared line by line: look at the whole text.</p>
+          <p class="note">The two texts differ too much to be compared line by line: look at the whole text.</p>
         ) : (
           <div class="diff" tabIndex={0} role="table" aria-label="Differences, before and after">
             {shown.slice(0, MOST_LINES).map((line) => (

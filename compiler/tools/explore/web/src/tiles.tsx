@@ -18,13 +18,18 @@ export function Tiles() {
   const [chosen, choose] = useState<string | null>(null);
   const [all, setAll] = useState(false);
   const kernel = kernels.find((each) => each.name === chosen) ?? kernels[0];
+  const on_cpu = module.target.startsWith("cpu");
+  const how = on_cpu ? "least time alone on one thread" : "median alone with warm caches";
   const intervals = kernels.some((each) => each.candidates.some((tile) => tile.low !== null));
   const names = labels(module);
   return (
     <>
       <h3>Tiles</h3>
       <p class="muted">{module.choice.tiles}</p>
-      {kernels.length > 0 && !intervals && (
+      {kernels.length > 0 && on_cpu && (
+        <p class="muted">A time is the least of some runs, each after other data was in the second-level cache: it has no interval.</p>
+      )}
+      {kernels.length > 0 && !on_cpu && !intervals && (
         <p class="muted">The database has medians alone: it was measured before intervals were recorded.</p>
       )}
       {kernel && (
@@ -44,8 +49,8 @@ export function Tiles() {
                 ))}
               </select>
             </label>
-            <Plot title={`Tiles: median alone with warm caches${intervals ? " and 95 % interval" : ""}; a ring is the median with cold caches`} marks={kernel.candidates.map(mark)} bounds={[]} />
-            <Listed tiles={kernel.candidates} />
+            <Plot title={`Tiles: ${how}${intervals ? " and 95 % interval" : ""}${on_cpu ? "" : "; a ring is the median with cold caches"}`} marks={kernel.candidates.map(mark)} bounds={[]} />
+            <Listed tiles={kernel.candidates} on_cpu={on_cpu} />
             <p class="muted">
               Measured on {[...new Set(kernel.candidates.map((tile) => tile.device))].join(", ")}. {reason(kernel)}
             </p>
@@ -57,7 +62,7 @@ export function Tiles() {
 }
 
 /** The candidates with the fields in which they differ. */
-function Listed({ tiles }: { tiles: Tile[] }) {
+function Listed({ tiles, on_cpu }: { tiles: Tile[]; on_cpu: boolean }) {
   const all = [...new Set(tiles.flatMap((tile) => Object.keys(tile.config)))];
   const differing = all.filter((name) => new Set(tiles.map((tile) => tile.config[name])).size > 1);
   return (
@@ -70,9 +75,9 @@ function Listed({ tiles }: { tiles: Tile[] }) {
             {differing.map((name) => (
               <th scope="col" class="number">{name.replaceAll("_", " ")}</th>
             ))}
-            <th scope="col" class="number">warm, µs</th>
-            <th scope="col" class="number">95 % interval</th>
-            <th scope="col" class="number">cold, µs</th>
+            <th scope="col" class="number">{on_cpu ? "least, µs" : "warm, µs"}</th>
+            {!on_cpu && <th scope="col" class="number">95 % interval</th>}
+            {!on_cpu && <th scope="col" class="number">cold, µs</th>}
           </tr>
         </thead>
         <tbody>
@@ -84,8 +89,8 @@ function Listed({ tiles }: { tiles: Tile[] }) {
                 <td class="number">{tile.config[name] ?? ""}</td>
               ))}
               <td class="number">{micros(tile.warm)}</td>
-              <td class="number">{tile.low === null ? "not recorded" : `${micros(tile.low)} to ${micros(tile.high!)}`}</td>
-              <td class="number">{tile.cold === null ? "not measured" : micros(tile.cold)}</td>
+              {!on_cpu && <td class="number">{tile.low === null ? "not recorded" : `${micros(tile.low)} to ${micros(tile.high!)}`}</td>}
+              {!on_cpu && <td class="number">{tile.cold === null ? "not measured" : micros(tile.cold)}</td>}
             </tr>
           ))}
         </tbody>
@@ -129,7 +134,7 @@ function Overview({ kernels, chosen, onChoose }: { kernels: Kernel[]; chosen: st
         {x.ticks(5).map((tick) => (
           <g>
             <line class="grid" x1={x(tick)} x2={x(tick)} y1={4} y2={height - 24} />
-            <text x={x(tick)} y={height - 8} text-anchor="middle">{tick.toFixed(1)}</text>
+            <text x={x(tick)} y={height - 8} text-anchor="middle">{tick.toFixed(most < 1.5 ? 2 : 1)}</text>
           </g>
         ))}
         {kernels.map((kernel, index) => {
