@@ -19,10 +19,13 @@ LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
 
 
-def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> None:
-    """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough."""
+def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> bool:
+    """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough.
+
+    Returns whether there were any.
+    """
     if all(operator.op_type not in _WIDER or keeps(operator) for operator in graph.operators):
-        return
+        return False
     builder = Builder(Graph(graph.inputs), Expansion())
     instead: dict[Value, Value] = {}
     visible = _visible_integers(graph)
@@ -36,6 +39,7 @@ def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operato
             builder.graph.operators.append(operator)
     graph.operators = builder.graph.operators
     graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+    return True
 
 
 def _difference(builder: Builder, operator: Operator, index: int, dtype: str) -> Value:
