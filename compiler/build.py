@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_floats
+from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_way
 from compiler.autotune.schedule import (
     Decision,
     Request,
@@ -187,10 +187,10 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     way, *others = settings.byte_contractions
     imported = import_as(way)
     notify(StepEnded("import", perf_counter() - start))
-    if not others or not _contracts_bytes(imported.module):
+    found = _contracted(imported, way)
+    if not others or found != way:
         built = build_module(imported.module, imported.weights, settings)
-        if imported.widened and way == parse_target(settings.target).byte_contractions[0]:
-            built = replace(built, choice=with_floats(built.choice))
+        built = replace(built, choice=with_way(built.choice, found))
     else:
         tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
         half = replace(settings, budget=settings.budget / (1 + len(others)), tuner=tuner)
@@ -204,9 +204,12 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     return replace(built, seconds={"import": importing, **built.seconds})
 
 
-def _contracts_bytes(module: ModuleOp) -> bool:
-    operators = (op for op in module.walk() if isinstance(op, dataflow.OperatorOp))
-    return any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators)
+def _contracted(imported: Imported, way: str) -> str:
+    """The way in which quantised operators are contracted; empty without any."""
+    operators = (op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp))
+    if any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators):
+        return way
+    return "floats" if imported.widened else ""
 
 
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:

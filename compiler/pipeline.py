@@ -46,6 +46,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     fuse-siblings,
     fuse-attention,
     fuse-squeeze-excite,
+    fuse-ranges,
     fuse-gathers,
     fuse-operators,
     fuse-depthwise-pointwise,

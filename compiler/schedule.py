@@ -260,6 +260,15 @@ class TuningRecord:
         )
 
 
+CONTRACTED_AS = {
+    "float8-tiles": "bytes on tensor cores",
+    "tiles": "bytes on tensor cores",
+    "all": "bytes",
+    "floats": "floats",
+}
+"""The ways to contract bytes, see `import_model`, in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduleChoice:
     """The schedule and mode that a module has, and why; times in ns.
@@ -268,7 +277,8 @@ class ScheduleChoice:
     `costs` by kernel (`measured_kernels` of all `kernels`), `bindings` by input or output.
     `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
     `graphs` are the times with substitutions and without, where both were compiled and compared,
-    and `contractions` those with contractions of bytes and of floats, the one taken first.
+    and `contractions` those with contractions of bytes and of floats, the one taken first, or that
+    of the only way that was compiled. Its text is a summary in one or two lines.
     `tuning` says what was measured of kernels before.
     """
 
@@ -293,6 +303,19 @@ class ScheduleChoice:
     graphs: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
     contractions: Mapping[str, float] = field(default_factory=dict[str, float])
     tuning: TuningRecord | None = None
+
+    @property
+    def contracted(self) -> str:
+        """The way in which quantised operators are contracted, and the time of each way."""
+        if not self.contractions:
+            return ""
+        ways = [(CONTRACTED_AS.get(way, way), time) for way, time in self.contractions.items()]
+        figures = ", ".join(f"{words} {time / 1e3:.1f} us" for words, time in ways)
+        return f"quantised operators contract {ways[0][0]}: {figures}"
+
+    def __str__(self) -> str:
+        lines = (f"{self.chosen}: {self.source}; {self.reason}", self.contracted)
+        return "\n".join(filter(None, lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """The Hypothesis generators of every test: graphs, models with data, and pipelines.
 
 Generated models use values of a few units and stay there, so float results may be compared with
-small tolerances and int32 results (`dtype="int32"`) must agree in every bit.
+small tolerances and int32 results (`dtype="int32"`) must agree in every bit. `mixed_models.py` has
+ONNX models with control flow, symbolic dimensions and quantised operators, `controlled.py`
+schedules with bodies.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,13 +13,16 @@ SUBSTITUTED, ORIGINAL = "substituted", "original"
 """The names of the two in records."""
 
 
-def with_floats(choice: ScheduleChoice | None) -> ScheduleChoice | None:
-    """The choice of a module whose quantised operators contract floats, with the record of that."""
-    if choice is None:
-        return None
+def with_way(choice: ScheduleChoice | None, way: str) -> ScheduleChoice | None:
+    """The choice of a module with the only way in which its quantised operators were compiled.
+
+    The way is that of `import_model`, empty for a module without such operators.
+    """
+    if choice is None or not way:
+        return choice
     timing = choice.timings.get(choice.chosen)
     time = min(choice.estimates.values()) if timing is None else timing.median
-    return replace(choice, contractions={"floats": time})
+    return replace(choice, contractions={way: time})
 
 
 def compared(

@@ -45,7 +45,7 @@ TENSOR_CORES = {"tiles": suits_integer_tensor_cores, "float8-tiles": suits_tenso
 class Imported:
     """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
 
-    It is `widened` if it contracts floats where the operands are dequantised bytes.
+    It is `widened` if it contracts floats where the operands are bytes, dequantised or not.
     """
 
     module: ModuleOp
@@ -91,13 +91,13 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     elif byte_contractions in TENSOR_CORES:
         contract_bytes(graph, TENSOR_CORES[byte_contractions])
         widened = contracts_floats(graph)
-        widen_bytes(graph, is_tiled)
+        widened |= widen_bytes(graph, is_tiled)
         separate_zero_points(graph)
         keep_floats(graph)
     else:
         drop_repeated(graph)
         widened = contracts_floats(graph)
-        widen_bytes(graph)
+        widened |= widen_bytes(graph)
         keep_floats(graph)
     drop_masks(graph)
     drop_dead(graph)

@@ -31,6 +31,7 @@ _BOUNDED = frozenset(
 )
 """Operators whose results are small however large their operands are."""
 
+_WIDE_INTEGERS = ("int32", "int64")
 
 _POINTWISE = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
 
@@ -43,7 +44,9 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     * the graph's inputs, outputs and weights, and their aliases;
     * sums and other statistics (small tensors, often squares or differences), results without a
       bound (powers, exponentials, reciprocals), quotients by tensors, casts of integers;
+    * tensors of one element, such as scales, which may be tiny and take no time to read;
     * operands of a softmax, which a mask may have given any value;
+    * what a kernel only casts to integers of 32 or 64 bits: indices, sums of integers;
     * images that convolutions read faster in 32 bits: those whose channels do not fill blocks in
       16 bits, not even with merged groups;
     * in float16, every value data-dependent on a finite constant that overflows float16
@@ -113,7 +116,8 @@ class _Reader:
         self.kept += [v for v in op.results if not computed or self._stays(v)]
 
     def _stays(self, value: SSAValue) -> bool:
-        return value in self.overflowing or dtype_of(value.type) != "float32"
+        single = prod(shape_of(value.type)) == 1
+        return single or value in self.overflowing or dtype_of(value.type) != "float32"
 
     def _group(self, group: GroupOp) -> None:
         outer: dict[SSAValue, SSAValue] = dict(
@@ -123,6 +127,8 @@ class _Reader:
         for op in group.operators:
             if KINDS[op.type_name] is Kind.OPAQUE:
                 self.kept += [*group.inputs, *group.outputs]
+            if op.type_name == "Cast" and dtype_of(op.results[0].type) in _WIDE_INTEGERS:
+                self.kept += [outer[v] for v in op.inputs if v in outer]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
             if op.type_name == "Conv" and self._prefers_float32(op, outer):

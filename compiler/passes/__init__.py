@@ -12,6 +12,7 @@ from compiler.passes.graph.fuse_depthwise_pointwise import FuseDepthwisePointwis
 from compiler.passes.graph.fuse_gathers import FuseGathers
 from compiler.passes.graph.fuse_group_norm import FuseGroupNorm
 from compiler.passes.graph.fuse_operators import FuseOperators
+from compiler.passes.graph.fuse_ranges import FuseRanges
 from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
 from compiler.passes.graph.reduce_precision import ReducePrecision
@@ -36,6 +37,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     FuseSiblings,
     FuseAttention,
     FuseSqueezeExcite,
+    FuseRanges,
     FuseGathers,
     FuseOperators,
     FuseDepthwisePointwise,

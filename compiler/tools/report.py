@@ -1,7 +1,7 @@
 """Describes a saved module: target, kernels, streams, memory, and the recorded choice."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median
 from textwrap import wrap
 from typing import cast
@@ -12,14 +12,6 @@ from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
-
-WAYS = {
-    "float8-tiles": "bytes on tensor cores",
-    "tiles": "bytes on tensor cores",
-    "all": "bytes",
-    "floats": "floats",
-}
-"""The ways to contract bytes, see `import_model`, in words."""
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""
@@ -128,17 +120,9 @@ def _choice(module: Module) -> list[str]:
         )
     lines.append(f"         pipeline {choice.pipeline}")
     lines += [f"         {_timing(timing)}  {name} graph" for name, timing in choice.graphs.items()]
-    lines += _contractions(choice.contractions)
+    lines += [f"         {choice.contracted}"] if choice.contracted else []
     lines += [] if choice.tuning is None else [f"tuning   {choice.tuning}"]
     return [*lines, *_search(choice.search), *_figures(choice)]
-
-
-def _contractions(times: Mapping[str, float]) -> list[str]:
-    """How quantised operators are contracted, and the time of each way."""
-    if not times:
-        return []
-    figures = ", ".join(f"{WAYS[way]} {time / 1e3:.1f} us" for way, time in times.items())
-    return [f"         quantised operators contract {WAYS[next(iter(times))]}: {figures}"]
 
 
 def _search(found: SearchRecord | None) -> Iterator[str]:

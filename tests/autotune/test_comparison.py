@@ -7,7 +7,9 @@ import compiler
 from compiler.errors import ArgumentError
 from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.nvrtc import load_nvrtc
+from compiler.schedule import CONTRACTED_AS
 from compiler.target.target import contractions_of
+from compiler.tools.explore.choice import choice_fact
 from compiler.tools.report import report
 from tests.frontend.checks import parse
 from tests.frontend.quantised.float8_models import matmul
@@ -36,7 +38,22 @@ def test_without_a_device_the_estimates_decide():
     assert any("MatMulInteger" in name for name in module.kernels) == (kept == "float8-tiles")
     saved = choice_from_json(choice_to_json(module.choice), "choice")
     assert saved.contractions == times
-    assert "quantised operators contract" in report(module)
+    assert_named(module)
+
+
+def assert_named(module: compiler.Module) -> None:
+    """The report, the text of the choice and the page's facts name the way taken, and all times."""
+    choice = module.choice
+    assert choice is not None
+    kept, *others = choice.contractions
+    times = choice.contractions
+    ways = [f"{CONTRACTED_AS[way]} {time / 1e3:.1f} us" for way, time in times.items()]
+    sentence = f"quantised operators contract {CONTRACTED_AS[kept]}: {', '.join(ways)}"
+    assert sentence in report(module)
+    assert sentence in str(choice)
+    facts = dict(choice_fact(module, {}).facts)
+    assert facts[f"contractions of {CONTRACTED_AS[kept]}"].endswith("µs, taken")
+    assert all(facts[f"contractions of {CONTRACTED_AS[way]}"].endswith("µs") for way in others)
 
 
 @needs_nvrtc
@@ -44,7 +61,8 @@ def test_without_a_device_the_estimates_decide():
 def test_one_way_can_be_asked_for(quantised: str):
     module = compiler.compile(MODEL, target="cuda:sm_90", budget=0, quantised=quantised)
     assert module.choice is not None
-    assert not module.choice.contractions
+    assert [*module.choice.contractions] == ["float8-tiles" if quantised == "bytes" else "floats"]
+    assert_named(module)
     assert any("MatMulInteger" in name for name in module.kernels) == (quantised == "bytes")
 
 
@@ -57,8 +75,16 @@ def test_float8s_are_contracted_where_tensor_cores_have_them(target: str):
     assert {*times} == ({"float8-tiles", "floats"} if newer else {"floats"})
     kept = next(iter(times))
     assert any("MatMulFloat8" in name for name in module.kernels) == (kept != "floats")
-    words = "floats" if kept == "floats" else "bytes on tensor cores"
-    assert f"quantised operators contract {words}: {words} " in report(module)
+    assert_named(module)
+
+
+@needs_nvrtc
+def test_a_model_that_is_not_quantised_says_nothing():
+    text = "g (float[4,8] x) => (float[4,8] y) { y = Relu(x) }"
+    module = compiler.compile(parse(text), target="cuda:sm_90", budget=0)
+    assert module.choice is not None
+    assert not module.choice.contractions
+    assert "quantised" not in report(module) + str(module.choice)
 
 
 def test_the_cpu_contracts_floats_if_asked():

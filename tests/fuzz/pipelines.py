@@ -5,7 +5,7 @@ from tests.strategies import ORDERS, PARTITIONS, STREAMS
 
 _BEFORE = (
     "conv-to-gemm canonicalize fuse-group-norm batch-gemv fuse-siblings fuse-attention"
-    " fuse-squeeze-excite fuse-gathers"
+    " fuse-squeeze-excite fuse-ranges fuse-gathers"
 ).split()
 
 

@@ -1,8 +1,14 @@
-"""Contractions of bytes in wider types, for targets without kernels for them."""
+"""Contractions of bytes in wider types, for targets without kernels for them.
+
+Floats hold two bytes multiplied exactly; sums in float32 are exact up to 2^24. Longer sums of a
+MatMul are rounded where all that follows is their conversion to floats, to be scaled.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
+
+import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
@@ -13,21 +19,27 @@ LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
 
 
-def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> None:
-    """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough."""
+def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> bool:
+    """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough.
+
+    Returns whether there were any.
+    """
     if all(operator.op_type not in _WIDER or keeps(operator) for operator in graph.operators):
-        return
+        return False
     builder = Builder(Graph(graph.inputs), Expansion())
     instead: dict[Value, Value] = {}
+    visible = _visible_integers(graph)
     for old in graph.operators:
         inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
         operator, builder.node = replace(old, inputs=inputs), old.node
         if operator.op_type in _WIDER and not keeps(operator):
-            instead[old.output] = _WIDER[operator.op_type](builder, operator)
+            exactly = old.output in visible
+            instead[old.output] = _WIDER[operator.op_type](builder, operator, exactly)
         else:
             builder.graph.operators.append(operator)
     graph.operators = builder.graph.operators
     graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+    return True
 
 
 def _difference(builder: Builder, operator: Operator, index: int, dtype: str) -> Value:
@@ -38,12 +50,32 @@ def _difference(builder: Builder, operator: Operator, index: int, dtype: str) ->
     return value if zero is None else builder.one("Sub", value, builder.one("Cast", zero, to=to))
 
 
-def _matmul(builder: Builder, operator: Operator) -> Value:
-    operands = [_difference(builder, operator, index, "int32") for index in (0, 1)]
-    return builder.one("MatMul", *operands)
+def _visible_integers(graph: Graph) -> set[Value]:
+    """The results of the graph, and what is read by any operator but a Cast to float32."""
+    found = {value for _, value in graph.outputs}
+    for operator in graph.operators:
+        if operator.op_type != "Cast" or operator.output.dtype != "float32":
+            found.update(value for value in operator.inputs if value is not None)
+    return found
 
 
-def _convolution(builder: Builder, operator: Operator) -> Value:
+def _matmul(builder: Builder, operator: Operator, exactly: bool) -> Value:
+    dtype = "int32" if exactly and _largest_sum(operator) > LARGEST_EXACT_FLOAT else "float32"
+    operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
+    sums = builder.one("MatMul", *operands)
+    return sums if dtype == "int32" else builder.one("Cast", sums, to=element_type("int32"))
+
+
+def _largest_sum(operator: Operator) -> int:
+    """A bound of the sums of a MatMulInteger: that of its weights where they are constant."""
+    weights, zero = operator.operand(1), [*operator.inputs, None, None][3]
+    if weights.array is None or (zero is not None and zero.array is None):
+        return weights.shape[-2] * 255 * 255
+    sizes = np.abs(weights.array.astype("int64") - (0 if zero is None else zero.array))
+    return 255 * int(sizes.sum(-2).max(initial=0))
+
+
+def _convolution(builder: Builder, operator: Operator, exactly: bool) -> Value:
     bound = prod(operator.operand(1).shape[1:]) * 255 * 255
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
@@ -51,7 +83,7 @@ def _convolution(builder: Builder, operator: Operator) -> Value:
     return builder.one("Cast", result, to=element_type("int32"))
 
 
-_WIDER: Mapping[str, Callable[[Builder, Operator], Value]] = {
+_WIDER: Mapping[str, Callable[[Builder, Operator, bool], Value]] = {
     "ConvInteger": _convolution,
     "MatMulInteger": _matmul,
 }

@@ -258,8 +258,12 @@ def device_function(
     target: GpuTarget,
     results: Sequence[Any] = (),
     parts: Mapping[Var, Part] = MappingProxyType({}),
+    exact: bool = False,
 ) -> StoreFunction:
-    """A statement on buffers of a group and some scalars; its `results` come first."""
+    """A statement on buffers of a group and some scalars; its `results` come first.
+
+    Quotients by constants are multiplications unless they are to be `exact`.
+    """
     used = [found for found in buffers_of(statement) if found in context.buffers]
     passed = [*results, *used]
     pointers = [
@@ -270,7 +274,7 @@ def device_function(
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
-    text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
+    text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target, exact)
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
     numbers = [context.buffers.index(found) for found in used]
     types = tuple(c_type(str(b.dtype)) for b in used)

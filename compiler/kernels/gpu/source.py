@@ -49,9 +49,12 @@ _LOCK = Lock()
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
-def cuda_text(module: UntypedModule, target: GpuTarget) -> str:
-    """The definitions of device functions as CUDA text; `complete_text` completes it."""
-    portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
+def cuda_text(module: UntypedModule, target: GpuTarget, exact: bool = False) -> str:
+    """The definitions of device functions as CUDA text; `complete_text` completes it.
+
+    With `exact`, quotients by constants are rounded once, as all others.
+    """
+    portable = IRModule({name: _portable(f, exact) for name, f in module.functions.items()})
     lowered = with_unsigned(without_once(Sequential(_DEVICE_PASSES)(portable)))
     build = tvm_ffi.get_global_func("target.build.cuda")
     with _uncompiled():
@@ -77,12 +80,13 @@ def _no_cubin(text: str) -> bytes:
     return b""
 
 
-def _portable(function: PrimFunc) -> PrimFunc:
+def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     """A function without LLVM's intrinsics and without operations that are slow on a GPU.
 
     A division takes many instructions and a branch, so float32 is multiplied by a constant's
     reciprocal, which is off by one unit in the last place at most, unless the quotient is rounded
-    to an integer. GELU's `erf(x) + 1` is one function. float64 constants keep all their digits.
+    to an integer or is to be `exact`. GELU's `erf(x) + 1` is one function. float64 constants keep
+    all their digits.
     """
 
     def replace(call: Any, mutator: Any) -> Any:
@@ -100,7 +104,7 @@ def _portable(function: PrimFunc) -> PrimFunc:
 
     def multiply(quotient: Any, mutator: Any) -> Any:
         quotient = mutator.default_mutate(quotient)
-        factor = _reciprocal(quotient.b)
+        factor = None if exact else _reciprocal(quotient.b)
         return quotient if factor is None else quotient.a * factor
 
     def fuse_erf(total: Any, mutator: Any) -> Any:

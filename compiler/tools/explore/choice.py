@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from compiler.module import Module
-from compiler.schedule import ScheduleChoice, SearchRecord
+from compiler.schedule import CONTRACTED_AS, ScheduleChoice, SearchRecord
 from compiler.target.target import parse_target
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import CandidateFact, ChoiceFact
-from compiler.tools.report import WAYS
 
 NOT_SEARCHED = (
     "Nothing was searched: schedules of this target are not chosen, the pipeline was as given."
@@ -118,8 +117,12 @@ def _facts(choice: ScheduleChoice) -> list[tuple[str, str]]:
         facts.append(("device", str(choice.device.get("name", ""))))
     for name, timing in choice.graphs.items():
         facts.append((f"{name} graph", f"{timing.median / 1e3:.1f} µs"))
+    kept = next(iter(choice.contractions), "")
     facts += [
-        (f"contractions of {WAYS.get(way, way)}", f"{time / 1e3:.1f} µs")
+        (
+            f"contractions of {CONTRACTED_AS.get(way, way)}",
+            f"{time / 1e3:.1f} µs{', taken' if way == kept else ''}",
+        )
         for way, time in choice.contractions.items()
     ]
     for name, binding in choice.bindings.items():

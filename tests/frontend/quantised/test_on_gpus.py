@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 import compiler
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
-from tests.frontend.checks import parse
+from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
 
 RANDOM = np.random.default_rng(5)
@@ -57,3 +57,40 @@ def test_images_in_blocks_of_bytes(precision: str, zero: int):
     (found,) = module.run({"x": x}).values()
     # One number rounded the other way is a step times the largest weight.
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=0.4 * 1.28)
+
+
+FEED_FORWARD = """g (float[1,12,48] x) => (float[1,12,48] y) {
+ a, s, z = DynamicQuantizeLinear(x)  p = MatMulInteger(a, v, z)  f = Cast<to=1>(p)
+ m = Mul(s, vs)  g = Mul(f, m)  h = Add(g, b)  r = Relu(h)
+ c, t, o = DynamicQuantizeLinear(r)  q = MatMulInteger(c, w, o)  k = Cast<to=1>(q)
+ n = Mul(t, ws)  l = Mul(k, n)  y = Add(l, x) }"""
+
+
+@pytest.mark.parametrize("how", ["bytes", "floats"])
+def test_quantised_as_it_runs(how: str):
+    weights = {
+        "v": RANDOM.integers(-127, 128, (48, 96)).astype("i1"),
+        "w": RANDOM.integers(-127, 128, (96, 48)).astype("i1"),
+        "vs": np.float32(0.004),
+        "ws": RANDOM.uniform(0.001, 0.002, 48).astype("f4"),
+        "b": RANDOM.standard_normal(96, "f4"),
+    }
+    model = parse(FEED_FORWARD, 21, **weights)
+    module = compiler.compile(model, target="emu:sm_90:fp16", quantised=how)
+    kinds = [task.kernel.rpartition("_")[0] for task in module.schedule.tasks]
+    assert len(kinds) == 4
+    assert sum("ReduceMin" in kind for kind in kinds) == 2
+    x = RANDOM.standard_normal((1, 12, 48), "f4")
+    (expected,), (found,) = run(model, {"x": x}), module.run({"x": x}).values()
+    error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+    assert error < 3e-3  # h is stored in 16 bits, so that some of its integers differ by one
+
+
+@pytest.mark.parametrize("how", ["bytes", "floats"])
+def test_nothing_to_quantise(how: str):
+    weights = {"w": RANDOM.integers(-127, 128, (48, 16)).astype("i1"), "ws": np.float32(0.1)}
+    text = """g (float[6,48] x) => (float[6,16] y) { q, s, z = DynamicQuantizeLinear(x)
+     p = MatMulInteger(q, w, z)  f = Cast<to=1>(p)  m = Mul(s, ws)  y = Mul(f, m) }"""
+    module = compiler.compile(parse(text, 21, **weights), target="emu:sm_90:fp16", quantised=how)
+    (found,) = module.run({"x": np.zeros((6, 48), "f4")}).values()
+    np.testing.assert_array_equal(found, np.zeros((6, 16), "f4"))

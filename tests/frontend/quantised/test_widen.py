@@ -8,7 +8,7 @@ import pytest
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
-from tests.frontend.checks import parse
+from tests.frontend.checks import parse, run
 
 RANDOM = np.random.default_rng(3)
 
@@ -44,3 +44,27 @@ def test_long_sums_are_in_float64():
     module = import_model(parse(text, 21, w=weights), byte_contractions="floats").module
     (conv,) = [o for o in module.walk() if isinstance(o, OperatorOp) and o.type_name == "Conv"]
     assert "f64" in str(conv.outputs[0].type)
+
+
+DYNAMIC = """g (uint8[3,2000] x, float s) => (float[3,5] y) {
+ p = MatMulInteger(x, w, xz)  f = Cast<to=1>(p)  y = Mul(f, s) }"""
+VISIBLE = "g (uint8[3,2000] x) => (int32[3,5] y) { p = MatMulInteger(x, w, xz)  y = Neg(p) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "largest", "dtype"),
+    [(DYNAMIC, 127, "f32"), (VISIBLE, 127, "i32"), (VISIBLE, 20, "f32")],
+    ids=["scaled", "long sums", "short sums"],
+)
+def test_floats_multiply_where_rounding_shows_nowhere(text: str, largest: int, dtype: str):
+    weights = RANDOM.integers(-largest, largest + 1, (2000, 5)).astype("i1")
+    model = parse(text, 21, w=weights, xz=np.uint8(130))
+    inputs = {"x": RANDOM.integers(0, 256, (3, 2000)).astype("u1"), "s": np.array(0.02, "f4")}
+    inputs = {info.name: inputs[info.name] for info in model.graph.input}
+    imported = import_model(model, byte_contractions="floats")
+    walked = imported.module.walk()
+    (matmul,) = [o for o in walked if isinstance(o, OperatorOp) and o.type_name == "MatMul"]
+    assert dtype in str(matmul.outputs[0].type)
+    (found,) = interpret(imported.module, imported.weights, inputs).values()
+    (expected,) = run(model, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f32" else 0)

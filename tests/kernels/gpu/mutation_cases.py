@@ -12,6 +12,7 @@ from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
+from compiler.kernels.gpu.templates.tensor_range.problem import Config as Parts
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import Attention
@@ -28,6 +29,7 @@ from tests.kernels.gpu.templates import test_skinny_gemm as few
 from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
 from tests.kernels.gpu.templates import test_stem as stem
+from tests.kernels.gpu.templates import test_tensor_range as ranges
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import single
 
@@ -175,6 +177,14 @@ def excited(name: str) -> Case:
     return Case(group, inputs, kernel, case.expected(inputs))
 
 
+def quantised(config: Parts) -> Case:
+    """A dynamic quantisation, its integers as numbers again."""
+    group, inputs, expected = ranges.followed()
+    kernel = kernel_in("tensor_range", group, ranges.TARGET, config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, expected)
+
+
 def grouped_sums() -> Case:
     """A grouped convolution with split-K by three threads."""
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
@@ -227,6 +237,7 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: excited("parts of both"),
         lambda: excited("alone with several threads a row"),
     ),
+    "range": (lambda: quantised(Parts(512, 1, 1)), lambda: quantised(Parts(64, 2, 3))),
     "grouped": (grouped_sums,),
     "depthwise": (lambda: depthwise("two blocks"), lambda: depthwise("dilations")),
     "softmax": (softmax,),

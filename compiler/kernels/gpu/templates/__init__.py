@@ -18,6 +18,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
+from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
@@ -34,6 +35,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     ByteGemm(),
     RowNorm(),
     GroupNorm(),
+    TensorRange(),
     Pointwise(),
 )
 """All templates; of equally fast ones the first takes a group."""

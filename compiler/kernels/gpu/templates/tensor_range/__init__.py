@@ -1,0 +1,1 @@
+"""Elementwise operators on a tensor and its least and greatest element."""

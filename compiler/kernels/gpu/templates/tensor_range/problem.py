@@ -1,0 +1,107 @@
+"""Ranges of tensors as groups, and how thread blocks divide the tensors."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from compiler.graph.fusion.ranges import find_ranges
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.group import Group, Operator
+
+SINGLE_THREADS, THREADS = 1024, 256
+"""Threads of a single block, and of one of several."""
+
+DIVISIONS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""The most blocks of a kernel."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The extremes of a tensor of `shape`, and the results for each element and of one element."""
+
+    lowest: Operator
+    highest: Operator
+    shape: tuple[int, ...]
+    wide: tuple[int, ...]
+    scalars: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements of the tensor."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The threads of a block, the elements of a thread, and the blocks."""
+
+    threads: int
+    items: int
+    blocks: int
+
+    @property
+    def launches(self) -> int:
+        """Launches of the kernel."""
+        return 1 if self.blocks == 1 else 2
+
+
+def read_range(group: Group) -> Problem | None:
+    """The problem of a group that is a range, casts of its tensor aside; None for any other."""
+    (found, *others) = find_ranges(group) or [None]
+    if found is None or others:
+        return None
+    rest = set(range(len(group.operators))).difference(found.operators)
+    if not all(_leads_to(group, group.operators[i], found.tensor) for i in rest):
+        return None
+    shape = group.values[found.tensor].shape
+    wide = tuple(v for v in group.outputs if prod(group.values[v].shape) > 1)
+    lowest, highest = (group.operators[i] for i in (found.lowest, found.highest))
+    scalars = tuple(v for v in group.outputs if v not in wide)
+    return Problem(lowest, highest, shape, wide, scalars)
+
+
+def _leads_to(group: Group, op: Operator, tensor: int) -> bool:
+    """Whether an operator casts what a group reads to the tensor of its range."""
+    source = op.inputs[0] if op.type == "Cast" else None
+    return op.outputs == (tensor,) and source is not None and source < group.inputs
+
+
+def configs_of(problem: Problem) -> Iterator[Config]:
+    """Few blocks with many elements each, or many."""
+    seen: set[int] = set()
+    for most in DIVISIONS:
+        threads = SINGLE_THREADS if most == 1 else THREADS
+        items = ceil_div(problem.elements, threads * most)
+        blocks = ceil_div(problem.elements, threads * items)
+        if blocks not in seen:
+            seen.add(blocks)
+            yield Config(threads, items, blocks)
+
+
+def after_range(group: Group, problem: Problem, results: Sequence[int]) -> Group:
+    """The group of some results, which reads the two extremes after its other reads."""
+    extremes = [op.outputs[0] for op in (problem.lowest, problem.highest)]
+    numbers = {value: group.inputs + i for i, value in enumerate(extremes)}
+
+    def number(value: int) -> int:
+        return numbers.get(value, value if value < group.inputs else value + len(extremes))
+
+    kept = (op for op in group.operators if op not in (problem.lowest, problem.highest))
+    operators = (
+        replace(
+            op,
+            inputs=tuple(None if v is None else number(v) for v in op.inputs),
+            outputs=tuple(number(v) for v in op.outputs),
+        )
+        for op in kept
+    )
+    values = [*group.reads, *(group.values[v] for v in extremes), *group.values[group.inputs :]]
+    return replace(
+        group,
+        values=tuple(values),
+        inputs=group.inputs + len(extremes),
+        weights=(*group.weights, *(False for _ in extremes)),
+        constants={number(v): array for v, array in group.constants.items()},
+        operators=tuple(operators),
+        outputs=tuple(number(v) for v in results),
+    )

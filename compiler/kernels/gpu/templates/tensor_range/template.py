@@ -1,0 +1,47 @@
+"""Elementwise operators on a tensor and its range: dynamic quantisations."""
+
+from collections.abc import Iterator, Sequence
+
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.gpu.templates.tensor_range.emit import range_kernel
+from compiler.kernels.gpu.templates.tensor_range.problem import (
+    Config,
+    Problem,
+    configs_of,
+    read_range,
+)
+from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
+
+START_US, LAUNCH_US = 1.7, 2.0
+"""Microseconds of the first launch and of one more."""
+
+ITEM_US, ELEMENTS = 0.03, 6e3
+"""Microseconds of an element of each thread, and the elements that an SM has in one: as those of
+rows, see `row_norm`."""
+
+
+class TensorRange(Template[Problem, Config]):
+    """A group of `fuse-ranges`: its extremes are exact, and the same bits every time."""
+
+    name = "tensor_range"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The only range of a group."""
+        problem = read_range(group)
+        return [problem] if problem else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
+        """Any number of blocks."""
+        return configs_of(problem)
+
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """Launching, the elements at the rate of the SMs that have some, and those of a thread."""
+        busy = min(target.device.sms, config.blocks)
+        passes = 2 * problem.elements / (ELEMENTS * busy) + 2 * ITEM_US * config.items
+        return START_US + LAUNCH_US * (config.launches - 1) + passes
+
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        return range_kernel(group, problem, config, target)
