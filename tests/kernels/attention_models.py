@@ -14,9 +14,10 @@ transposed with batch and heads as one axis; as (batch, heads, rows, columns); a
 PACKED = ("packed", "merged")
 """The forms with one tensor."""
 
-MASKS = ("none", "added", "each", "where", "keys")
+MASKS = ("none", "added", "each", "where", "keys", "windows")
 """No mask; one added to all heads; one for each score; a causal choice between score and -1e9;
-keys that are left out, whose rows of V are NaN and replaced with zeros."""
+keys that are left out, whose rows of V are NaN and replaced with zeros; one added to all heads of a
+window, with the batch viewed as the windows of an image."""
 
 Array = numpy.ndarray
 
@@ -44,7 +45,8 @@ class Attention:
             "plain": {"q": (b, h, s, d), "k": (b, h, t, d), "v": (b, h, t, e)},
             "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
         }[self.form]
-        shapes |= {"added": {"m": (b, 1, s, t)}, "each": {"m": (b, h, s, t)}}.get(self.mask, {})
+        masks = {"added": (b, 1, s, t), "each": (b, h, s, t), "windows": (1, b, 1, s, t)}
+        shapes |= {"m": masks[self.mask]} if self.mask in masks else {}
         inputs: dict[str, Array] = {
             name: generator.standard_normal(shape) for name, shape in shapes.items()
         }
@@ -96,6 +98,8 @@ class Attention:
             v = numpy.where(wide["m"][:, None], v, 0)
         elif self.mask in ("added", "each"):
             scores = scores + wide["m"]
+        elif self.mask == "windows":
+            scores = scores + wide["m"][0]
         with numpy.errstate(invalid="ignore"):
             weights = numpy.exp(scores - scores.max(-1, keepdims=True))
             y = weights / weights.sum(-1, keepdims=True) @ v
@@ -172,6 +176,10 @@ class _Writer:
             scores = self.op("Where", "m", scores, lowest)
         elif case.mask in ("added", "each"):
             scores = self.op("Add", scores, "m")
+        elif case.mask == "windows":
+            viewed = self.op("Unsqueeze", scores, self.constant(numpy.array([0])))
+            added = self.op("Add", viewed, "m")
+            scores = self.op("Reshape", added, self.constant(numpy.array(case.sizes[:4])))
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
         if case.form in ("heads", *PACKED):
             b, h, s, _, _, e = case.sizes

@@ -40,7 +40,7 @@ class _Finder:
         """The attention of a softmax over the last axis; empty if it is none."""
         weights, second = self.weights(softmax)
         axis = softmax.attributes.get("axis", -1)
-        scores = self.scores(softmax.inputs[0], softmax.shape)
+        scores = self.scores(softmax.inputs[0])
         if scores is None or second is None or axis not in (-1, len(softmax.shape) - 1):
             return ()
         if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
@@ -55,22 +55,20 @@ class _Finder:
         return tuple(sorted(members.difference(split), key=lambda term: term.number))
 
     def weights(self, softmax: Term) -> tuple[list[Term], Term | None]:
-        """The operators that compute each weight alone, and the one after them."""
+        """The operators that view weights or compute each alone, and the one after them."""
         path, last = list[Term](), self.only_user(softmax)
-        while last is not None and _is_scalar(last):
+        while last is not None and (_is_scalar(last) or _keeps_matrices(last)):
             path.append(last)
             last = self.only_user(last)
         return path, last
 
-    def scores(self, term: Term | None, shape: tuple[int, ...]) -> list[Term] | None:
-        """The MatMul of the scores and the elementwise operators after it, or None."""
-        if term is None or term.shape != shape or self.only_user(term) is None:
+    def scores(self, term: Term | None) -> list[Term] | None:
+        """The MatMul of the scores and the operators after it, or None."""
+        if term is None or self.only_user(term) is None:
             return None
         if term.kind == "MatMul":
             return [term]
-        if KINDS.get(term.kind) is not Kind.ELEMENTWISE:
-            return None
-        found = (self.scores(operand, shape) for operand in term.operands)
+        found = (self.scores(operand) for operand in _of_scores(term))
         return next(([*before, term] for before in found if before is not None), None)
 
     def results(self, second: Term) -> Iterator[Term]:
@@ -109,6 +107,20 @@ class _Finder:
 
 def _is_view(term: Term) -> bool:
     return KINDS.get(term.kind) is Kind.VIEW
+
+
+def _keeps_matrices(term: Term) -> bool:
+    """Whether a view changes only the axes before the matrices of its operand."""
+    operand = term.inputs[0] if _is_view(term) else None
+    return operand is not None and len(operand.shape) > 1 and operand.shape[-2:] == term.shape[-2:]
+
+
+def _of_scores(term: Term) -> Sequence[Term]:
+    """The operands that have a score for each one that a term computes."""
+    if _keeps_matrices(term):
+        return [*term.operands][:1]
+    alike = [operand for operand in term.operands if operand.shape == term.shape]
+    return alike if KINDS.get(term.kind) is Kind.ELEMENTWISE else []
 
 
 def _is_scalar(term: Term) -> bool:

@@ -81,6 +81,14 @@ def test_rounded_weights_and_results_are_inside():
     assert [term.kind for term in members].count("Round") == 2
 
 
+def test_views_of_scores_and_weights_are_inside():
+    viewed = ATTENTION.replace("o = Add(n,", "e = Unsqueeze(n, f2) o = Add(e,")
+    viewed = viewed.replace("z = MatMul(s,", "g = Squeeze(s, f2) z = MatMul(g,")
+    ((last, members),) = attentions_of(graph_of(SPLIT + viewed)).items()
+    assert last is members[-1]
+    assert [term.kind for term in members].count("MatMul") == 2
+
+
 @pytest.mark.parametrize(
     ("change", "left"),
     [

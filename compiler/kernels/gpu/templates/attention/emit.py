@@ -31,6 +31,7 @@ from compiler.kernels.gpu.templates.attention.problem import (
 from compiler.kernels.gpu.templates.attention.rounding import Rounding, rounding_of
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.ops.shapes import reshaped_index, unit_free
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
@@ -76,19 +77,28 @@ class Emitter:
         """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
         attention, operators = self.problem.attention, self.group.operators
         first = operators[attention.first]
-        scores = operators[attention.softmax].inputs[0]
-        assert scores is not None
-        left_out = {attention.softmax, *attention.weights, attention.second}
+        scores = operators[attention.softmax].operand(0)
+        left_out = {attention.softmax, *attention.weights, *attention.views, attention.second}
         left_out.update(attention.result.operators)
         kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
         context = FusionContext(replace(self.group, operators=kept, outputs=(scores,)), first)
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
-        at = [*unflatten_index(z, self.problem.attention.batch), row, column]
-        score = _computed_first(context.result(value, at))
+        at = [*self._scores_at(z), row, column]
+        score = _computed_first(context.element(scores, at, value))
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
         return function, _scale(score, value)
+
+    def _scores_at(self, z: Any) -> list[Any]:
+        """The index of problem z in the batch of the scores, of which the weights may be a view."""
+        attention, operators = self.problem.attention, self.group.operators
+        scores, weights = (
+            self.group.values[operators[i].operand(0)].shape[:-2]
+            for i in (attention.softmax, attention.second)
+        )
+        batch = unflatten_index(z, attention.batch)[len(attention.batch) - len(weights) :]
+        return reshaped_index(unit_free(batch, weights), weights, scores)
 
     def _function(self, name: str, score: StoreFunction) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
