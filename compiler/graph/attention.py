@@ -6,7 +6,7 @@ second MatMul, as where a model is quantised.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.strides import StridedWindow
@@ -16,8 +16,14 @@ from compiler.ir.operators import KINDS, Kind
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
 """The types in which kernels store the result, of which float32 has every number."""
 
-MOST_COLUMNS = 128
-"""The largest head: columns of Q and K, and of V, that kernels keep in registers."""
+MOST_COLUMNS, MOST_DEPTH = 128, 256
+"""The most columns of V, and of Q and K, of which registers hold a row for each lane."""
+
+MOST_SLICES, SLICE = 8, 96
+"""The most slices of a wider V, each of which needs all scores, and the columns of one."""
+
+MOST_WIDE = 1 << 27
+"""The most multiply-adds of a larger head: more take longer than kernels of GEMMs apart."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,44 @@ class Attention:
         return self.result.window.shape[:-2]
 
     @property
+    def sizes(self) -> "AttentionSizes":
+        """The extents of all problems together."""
+        (rows, depth), (columns, width) = (x.window.shape[-2:] for x in (self.query, self.value))
+        return AttentionSizes(prod(self.batch) * rows, columns, depth, width)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSizes:
+    """Rows of scores, keys, columns of Q and K, and columns of V."""
+
+    rows: int
+    columns: int
+    depth: int
+    width: int
+
+    @property
     def multiplications(self) -> int:
-        """Multiply-adds of both MatMuls."""
-        rows, depth = self.query.window.shape[-2:]
-        columns, width = self.value.window.shape[-2:]
-        return prod(self.batch) * rows * columns * (depth + width)
+        """Multiply-adds of the MatMuls, with the scores of each slice of V."""
+        return self.rows * self.columns * (self.depth * width_slices(self.width) + self.width)
+
+    @property
+    def are_supported(self) -> bool:
+        """Whether registers hold a head, or slices of few large ones."""
+        if max(self.depth, self.width) <= MOST_COLUMNS:
+            return True
+        fits = self.depth <= MOST_DEPTH and width_slices(self.width) > 0
+        return fits and self.multiplications <= MOST_WIDE
+
+
+def width_slices(width: int) -> int:
+    """Into how many slices kernels divide the columns of V; 0 if into none that fit.
+
+    Slices of whole vectors are best, of eight elements or of four.
+    """
+    if width <= MOST_COLUMNS:
+        return 1
+    fitting = [n for n in range(2, MOST_SLICES + 1) if width % n == 0 and width // n <= SLICE]
+    return min(fitting, key=lambda n: (-gcd(width // n, 8), n), default=0)
 
 
 def find_attentions(network: Network) -> list[Attention]:
@@ -159,10 +198,8 @@ class _Finder:
         query, key, value = (_broadcast(operand, batch) for operand in (query, key, value))
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
-        if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
-            return None
         views = tuple(i for i in weights[:-1] if self.is_view(self.network.operators[i]))
-        return Attention(
+        found = Attention(
             query=query,
             key=key,
             value=value,
@@ -175,6 +212,7 @@ class _Finder:
             results=self.results(result),
             views=views,
         )
+        return found if found.sizes.are_supported else None
 
     def results(self, result: StridedOperand) -> tuple[int, ...]:
         """The operators on the path of the result that compute, and Casts among them."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.attention import MOST_COLUMNS
+from compiler.graph.attention import AttentionSizes
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.ir.operators import KINDS, Kind
 
@@ -46,7 +46,7 @@ class _Finder:
         if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
             return ()
         query, key, value = *scores[0].operands, second.inputs[1]
-        if value is None or max(query.shape[-1], value.shape[-1]) > MOST_COLUMNS:
+        if value is None or not _sizes(query, value, second).are_supported:
             return ()
         members = {*scores, softmax, *weights, second, *self.results(second)}
         self.absorb([query, key, value], members)
@@ -103,6 +103,11 @@ class _Finder:
         """The operator that alone reads a term."""
         users = self.users.get(term, [])
         return users[0] if len(users) == 1 and term not in self.outputs else None
+
+
+def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:
+    columns, width = value.shape[-2:]
+    return AttentionSizes(prod(second.shape[:-1]), columns, query.shape[-1], width)
 
 
 def _is_view(term: Term) -> bool:

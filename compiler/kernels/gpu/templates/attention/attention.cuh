@@ -24,6 +24,7 @@ struct WarpTiles {
   static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 31) / 32;
   static constexpr int CHUNKS = (P::COLUMNS + 15) / 16, ROWS = 16 * P::TILES, LINE = WIDTHS * 32 + 4;
   static constexpr float LOG2E = 1.44269504f;
+  static constexpr bool HELD = DEPTHS * (P::PAIRS ? 8 : 16) <= 128;  // registers have room for rows of Q and of K
 };
 
 // Loads four elements as floats, zeros from the `valid`-th on. WIDE if they are one aligned vector.
@@ -273,26 +274,27 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
   using Four = typename Fours<P::PAIRS>::Type;
-  Four query[P::TILES][2][T::DEPTHS];
+  const auto load_query = [&](Four& to, int m, int s) {
+    const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
+    load_four<ALIGNED && P::Q_VECTOR4>(to, q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN, row < P::ROWS ? P::DEPTH - depth : 0);
+  };
+  const auto load_key = [&](Four& to, int chunk, int j, int s) {
+    const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
+    load_four<ALIGNED && P::K_VECTOR4>(to, k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
+                                       column < P::COLUMNS ? P::DEPTH - depth : 0);
+  };
+  Four query[P::TILES * 2][T::DEPTHS];
 #pragma unroll
-  for (int m = 0; m < P::TILES * 2; m++)
+  for (int m = 0; T::HELD && m < P::TILES * 2; m++)
 #pragma unroll
-    for (int s = 0; s < T::DEPTHS; s++) {
-      const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
-      load_four<ALIGNED && P::Q_VECTOR4>(query[m / 2][m % 2][s], q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN,
-                                      row < P::ROWS ? P::DEPTH - depth : 0);
-    }
+    for (int s = 0; s < T::DEPTHS; s++) load_query(query[m][s], m, s);
 #pragma unroll 1
   for (int chunk = warp % P::WARPS; chunk < T::CHUNKS; chunk += P::WARPS) {
     Four key[2][T::DEPTHS], value[4][T::WIDTHS];
 #pragma unroll
-    for (int j = 0; j < 2; j++)
+    for (int j = 0; T::HELD && j < 2; j++)
 #pragma unroll
-      for (int s = 0; s < T::DEPTHS; s++) {
-        const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
-        load_four<ALIGNED && P::K_VECTOR4>(key[j][s], k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
-                                        column < P::COLUMNS ? P::DEPTH - depth : 0);
-      }
+      for (int s = 0; s < T::DEPTHS; s++) load_key(key[j][s], chunk, j, s);
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -314,11 +316,19 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
       float scores[2][4] = {};
+#pragma unroll(T::HELD ? T::DEPTHS : 2)
+      for (int s = 0; s < T::DEPTHS; s++) {
+        if constexpr (T::HELD) {
 #pragma unroll
-      for (int s = 0; s < T::DEPTHS; s++)
+          for (int j = 0; j < 2; j++) mma_k16<P::PRECISION>(scores[j], query[m * 2][s], query[m * 2 + 1][s], key[j][s]);
+        } else {
+          Four upper, lower, right[2];
+          load_query(upper, m * 2, s), load_query(lower, m * 2 + 1, s);
+          load_key(right[0], chunk, 0, s), load_key(right[1], chunk, 1, s);
 #pragma unroll
-        for (int j = 0; j < 2; j++)
-          mma_k16<P::PRECISION>(scores[j], query[m][0][s], query[m][1][s], key[j][s]);
+          for (int j = 0; j < 2; j++) mma_k16<P::PRECISION>(scores[j], upper, lower, right[j]);
+        }
+      }
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         const int row = first + m * 16 + i / 2 % 2 * 8 + line, column = chunk * 16 + i / 4 * 8 + quad * 2 + i % 2;

@@ -10,7 +10,6 @@ from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Div, FloatImm, Let, Mul, Select
 
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -51,7 +50,7 @@ class Emitter:
         """The whole kernel."""
         (score, scale), name = self._score(), f"{self.group.name}_0"
         rounding = rounding_of(self.group, self.problem.attention, self.target)
-        sources = tuple(operand.source for operand in self._operands()[:3])
+        sources = tuple(operand.source for operand in self.problem.operands[:3])
         text = "\n".join(
             [
                 header("instructions"),
@@ -67,11 +66,10 @@ class Emitter:
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
         arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
-        rows = self.problem.attention.query.window.shape[-2]
-        grid = (ceil_div(rows, self.config.rows), prod(self.problem.attention.batch), 1)
+        grid = (ceil_div(self.problem.rows, self.config.rows), self.problem.batch, 1)
         shared = shared_bytes(self.problem, self.config)
         launch = Launch(name, arguments, grid, (self.config.threads, 1, 1), shared)
-        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.multiplications)
+        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.sizes.multiplications)
 
     def _score(self) -> tuple[StoreFunction, float]:
         """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
@@ -97,11 +95,12 @@ class Emitter:
             self.group.values[operators[i].operand(0)].shape[:-2]
             for i in (attention.softmax, attention.second)
         )
-        batch = unflatten_index(z, attention.batch)[len(attention.batch) - len(weights) :]
+        batch = unflatten_index(z // self.problem.slices, attention.batch)
+        batch = batch[len(batch) - len(weights) :]
         return reshaped_index(unit_free(batch, weights), weights, scores)
 
     def _function(self, name: str, score: StoreFunction) -> str:
-        types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
+        types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
         names = [f"buffer{i}" for i in range(len(score.types))]
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         declared += [f"{types[3]}* o"]
@@ -119,12 +118,8 @@ class Emitter:
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
         )
 
-    def _operands(self) -> tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]:
-        attention = self.problem.attention
-        return attention.query, attention.key, attention.value, attention.result
-
     def _constants(self, scale: float, rounding: Rounding) -> str:
-        query, key, value, _ = self._operands()
+        query, key, value, _ = self.problem.operands
         factor, of_values = query.factor * key.factor, value.factor * rounding.factor
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
@@ -138,7 +133,7 @@ class Emitter:
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
             f" {{ return {batch_offset(operand.window)}; }}"
-            for letter, operand in zip("qkvo", self._operands(), strict=True)
+            for letter, operand in zip("qkvo", self.problem.operands, strict=True)
         ]
         return "\n".join(["struct Problem {", *lines, *rounding.members, "};", ""])
 
@@ -163,7 +158,7 @@ class Emitter:
         found: dict[str, int] = {}
         sizes = {"VECTOR8": EIGHT, "VECTOR4": FOUR} if self.config.staged else {"VECTOR4": FOUR}
         for name, size in sizes.items():
-            for letter, operand in zip("QKVO", self._operands(), strict=True):
+            for letter, operand in zip("QKVO", self.problem.operands, strict=True):
                 inner = -2 if letter == "K" else -1
                 found[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
         return found
@@ -173,7 +168,7 @@ class Emitter:
         return {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
 
     def _strides(self) -> Iterator[tuple[str, int]]:
-        for letter, operand in zip("QKVO", self._operands(), strict=True):
+        for letter, operand in zip("QKVO", self.problem.operands, strict=True):
             row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column
