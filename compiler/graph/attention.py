@@ -10,11 +10,14 @@ from math import gcd, prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import GEMM_TYPES, StridedOperand, is_matrix, trace_operand
+from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
 
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
 """The types in which kernels store the result, of which float32 has every number."""
+
+ALLOWED = (Allowed(unit_axis=-1), Allowed(unit_axis=-2), Allowed(masked=True))
+"""Rows of Q and columns of K may be divided by their norms; rows of V may be left out."""
 
 MOST_COLUMNS, MOST_DEPTH = 128, 256
 """The most columns of V, and of Q and K, of which registers hold a row for each lane."""
@@ -231,8 +234,8 @@ class _Finder:
         ends = set[int]()
         while True:
             operands = [
-                trace_operand(self.network, self.producers, value, ends, masked=index == 2)
-                for index, value in enumerate(values)
+                trace_operand(self.network, self.producers, value, ends, allowed)
+                for value, allowed in zip(values, ALLOWED, strict=True)
                 if value is not None
             ]
             inside = {producer for operand in operands for producer in operand.operators}

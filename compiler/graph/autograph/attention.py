@@ -1,6 +1,6 @@
 """Attentions among terms, which become one kernel each: `fuse-attention` decides in the end."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -51,6 +51,8 @@ class _Finder:
         members = {*scores, softmax, *weights, second, *self.results(second)}
         self.absorb([query, key, value], members)
         self.absorb_mask(value, members)
+        for operand in (query, key):
+            self.absorb_norms(operand, members)
         split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
         return tuple(sorted(members.difference(split), key=lambda term: term.number))
 
@@ -91,18 +93,45 @@ class _Finder:
 
     def absorb_mask(self, value: Term, members: set[Term]) -> None:
         """Add the mask of rows of V that only members read, and the layout changes before it."""
-        while value in members and value.inputs[0] is not None:
-            value = value.inputs[0]
+        value = _source_of(value, members)
         outside = value in members or value in self.outputs
         if outside or not _masks_rows(value) or not members.issuperset(self.users[value]):
             return
         members.add(value)
         self.absorb([term for term in value.inputs[1:2] if term is not None], members)
 
+    def absorb_norms(self, operand: Term, members: set[Term]) -> None:
+        """Add a division by norms that only members read, and the layout changes before it."""
+        parts = _division_by_norms(_source_of(operand, members))
+        users = [user for term in parts for user in self.users[term]]
+        if self.outputs.isdisjoint(parts) and members.union(parts).issuperset(users):
+            members.update(parts)
+            self.absorb([term for part in parts[:1] for term in part.inputs[:1] if term], members)
+
     def only_user(self, term: Term) -> Term | None:
         """The operator that alone reads a term."""
         users = self.users.get(term, [])
         return users[0] if len(users) == 1 and term not in self.outputs else None
+
+
+def _source_of(term: Term, members: Set[Term]) -> Term:
+    """The term of which members change the layout."""
+    while term in members and term.inputs[0] is not None:
+        term = term.inputs[0]
+    return term
+
+
+def _division_by_norms(term: Term) -> list[Term]:
+    """A division by Euclidean norms and the operators that compute these; empty if it is none."""
+    if term.kind != "Div":
+        return []
+    parts, divisor = [term], term.inputs[1]
+    while divisor is not None and divisor.kind in ("Clip", "Expand", "Max"):
+        parts.append(divisor)
+        divisor = divisor.inputs[0]
+    if divisor is None or divisor.kind != "ReduceL2" or divisor.inputs[0] is not term.inputs[0]:
+        return []
+    return [*parts, divisor]
 
 
 def _sizes(query: Term, value: Term, second: Term) -> AttentionSizes:

@@ -125,6 +125,12 @@ class Emitter:
         scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
+        for letter, operand in (("Q", query), ("K", key)):
+            floor = float(operand.norm_floor or 0).hex()
+            lines.append(
+                f"  static constexpr bool {letter}_NORM = {int(operand.norm_floor is not None)};"
+            )
+            lines.append(f"  static constexpr float {letter}_FLOOR = {floor}f;")
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
         lines.append(f"  static constexpr float V_FACTOR = {float(of_values).hex()}f;")
         if self.config.staged:

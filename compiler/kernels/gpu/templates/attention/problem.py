@@ -63,6 +63,11 @@ class Problem:
         """Whether weights are rounded, for which the sum of a row is needed first."""
         return bool(self.attention.weights)
 
+    @property
+    def normalised(self) -> bool:
+        """Whether vectors of Q or K are divided by their norms."""
+        return any(operand.norm_floor is not None for operand in self.operands)
+
 
 def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     """The attention that a group consists of; None for another group.

@@ -58,8 +58,9 @@ class FusedAttention(Template[Problem, Config]):
             row, column = matrix_strides(operand)
             found |= {f"{name}_rows": rows, f"{name}_columns": columns}
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
-        rounded: Key = {"rounded": 1} if problem.rounded else {}
-        return {"precision": target.precision, "batch": problem.batch, **found, **rounded}
+        more = {"rounded": problem.rounded, "norms": problem.normalised}
+        forms: Key = {name: 1 for name, present in more.items() if present}
+        return {"precision": target.precision, "batch": problem.batch, **found, **forms}
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
