@@ -4,20 +4,29 @@ Weights and results may be rounded: elementwise operators by scalars follow the 
 second MatMul, as where a model is quantised.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import GEMM_TYPES, StridedOperand, is_matrix, trace_operand
+from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
 
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
 """The types in which kernels store the result, of which float32 has every number."""
 
-MOST_COLUMNS = 128
-"""The largest head: columns of Q and K, and of V, that kernels keep in registers."""
+ALLOWED = (Allowed(unit_axis=-1), Allowed(unit_axis=-2), Allowed(masked=True))
+"""Rows of Q and columns of K may be divided by their norms; rows of V may be left out."""
+
+MOST_COLUMNS, MOST_DEPTH = 128, 256
+"""The most columns of V, and of Q and K, of which registers hold a row for each lane."""
+
+MOST_SLICES, SLICE = 8, 96
+"""The most slices of a wider V, each of which needs all scores, and the columns of one."""
+
+MOST_WIDE = 1 << 27
+"""The most multiply-adds of a larger head: more take longer than kernels of GEMMs apart."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class Attention:
     The windows of `query`, `key`, `value` and `result` have the shapes (batch..., S, D),
     (batch..., D, T), (batch..., T, E) and (batch..., S, E), and one stride for each of the last
     two axes. No source is a result of `operators`. `first` and `second` are the MatMuls, `scores`
-    the elementwise operators between the first and the `softmax`.
+    the elementwise operators and the views between the first and the `softmax`, `views` those of
+    the weights.
     """
 
     query: StridedOperand
@@ -41,12 +51,13 @@ class Attention:
     """The result as a window of the value that the attention writes."""
     weights: tuple[int, ...] = ()
     results: tuple[int, ...] = ()
+    views: tuple[int, ...] = ()
 
     @property
     def operators(self) -> tuple[int, ...]:
         """All operators, in order."""
         parts = (part.operators for part in (self.query, self.key, self.value, self.result))
-        inner = {self.first, *self.scores, self.softmax, *self.weights, self.second}
+        inner = {self.first, *self.scores, self.softmax, *self.weights, *self.views, self.second}
         return tuple(sorted(inner.union(*parts)))
 
     @property
@@ -55,11 +66,44 @@ class Attention:
         return self.result.window.shape[:-2]
 
     @property
+    def sizes(self) -> "AttentionSizes":
+        """The extents of all problems together."""
+        (rows, depth), (columns, width) = (x.window.shape[-2:] for x in (self.query, self.value))
+        return AttentionSizes(prod(self.batch) * rows, columns, depth, width)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSizes:
+    """Rows of scores, keys, columns of Q and K, and columns of V."""
+
+    rows: int
+    columns: int
+    depth: int
+    width: int
+
+    @property
     def multiplications(self) -> int:
-        """Multiply-adds of both MatMuls."""
-        rows, depth = self.query.window.shape[-2:]
-        columns, width = self.value.window.shape[-2:]
-        return prod(self.batch) * rows * columns * (depth + width)
+        """Multiply-adds of the MatMuls, with the scores of each slice of V."""
+        return self.rows * self.columns * (self.depth * width_slices(self.width) + self.width)
+
+    @property
+    def are_supported(self) -> bool:
+        """Whether registers hold a head, or slices of few large ones."""
+        if max(self.depth, self.width) <= MOST_COLUMNS:
+            return True
+        fits = self.depth <= MOST_DEPTH and width_slices(self.width) > 0
+        return fits and self.multiplications <= MOST_WIDE
+
+
+def width_slices(width: int) -> int:
+    """Into how many slices kernels divide the columns of V; 0 if into none that fit.
+
+    Slices of whole vectors are best, of eight elements or of four.
+    """
+    if width <= MOST_COLUMNS:
+        return 1
+    fitting = [n for n in range(2, MOST_SLICES + 1) if width % n == 0 and width // n <= SLICE]
+    return min(fitting, key=lambda n: (-gcd(width // n, 8), n), default=0)
 
 
 def find_attentions(network: Network) -> list[Attention]:
@@ -83,7 +127,7 @@ class _Finder:
         last = node.attributes.get("axis", -1) % max(len(shape), 1) == len(shape) - 1
         if scores is None or not last or len(shape) < 2 or not prod(shape):
             return None
-        chain, after = self.chain(scores, shape), self.weights(node.outputs[0])
+        chain, after = self.chain(scores), self.weights(node.outputs[0])
         if chain is None or after is None:
             return None
         return self.assemble(chain, softmax, after)
@@ -96,10 +140,17 @@ class _Finder:
             path.append(user)
             if node.type == "MatMul":
                 return path if node.inputs[0] == value else None
-            if not self.is_scalar(node, value):
+            if not self.is_scalar(node, value) and not self.is_view(node):
                 return None
             value = node.outputs[0]
         return None
+
+    def is_view(self, node: NetworkNode) -> bool:
+        """Whether an operator changes only the axes before the matrices of a value."""
+        if KINDS.get(node.type) is not Kind.VIEW or node.inputs[0] is None:
+            return False
+        before, after = self.shape(node.inputs[0]), self.shape(node.outputs[0])
+        return len(before) > 1 and before[-2:] == after[-2:]
 
     def is_scalar(self, node: NetworkNode, value: int) -> bool:
         """Whether an operator computes each element of a value alone, by scalar constants."""
@@ -108,21 +159,28 @@ class _Finder:
         alike = len(node.outputs) == 1 and self.shape(node.outputs[0]) == self.shape(value)
         return known and alike and KINDS.get(node.type) is Kind.ELEMENTWISE
 
-    def chain(self, value: int, shape: tuple[int, ...]) -> list[int] | None:
-        """The MatMul that computes the scores, then the elementwise operators that follow."""
+    def chain(self, value: int) -> list[int] | None:
+        """The MatMul that computes the scores, then the operators that follow, in order."""
         producer = self.producers.get(value)
-        if producer is None or self.shape(value) != shape or self.only_user(value) is None:
+        if producer is None or self.only_user(value) is None:
             return None
         node = self.network.operators[producer]
         if node.type == "MatMul":
-            return [producer] if self.network.values[value].dtype == "float32" else None
-        if KINDS.get(node.type) is not Kind.ELEMENTWISE or len(node.outputs) != 1:
-            return None
-        for operand in node.inputs:
-            before = None if operand is None else self.chain(operand, shape)
+            return [producer] if self.dtype(value) == "float32" else None
+        for operand in self.of_scores(node):
+            before = self.chain(operand)
             if before is not None:
                 return [*before, producer]
         return None
+
+    def of_scores(self, node: NetworkNode) -> list[int]:
+        """The operands that have a score for each one that an operator computes."""
+        given = [value for value in node.inputs if value is not None]
+        if self.is_view(node):
+            return given[:1]
+        if KINDS.get(node.type) is not Kind.ELEMENTWISE or len(node.outputs) != 1:
+            return []
+        return [value for value in given if self.shape(value) == self.shape(node.outputs[0])]
 
     def assemble(
         self, scores: Sequence[int], softmax: int, weights: Sequence[int]
@@ -134,14 +192,17 @@ class _Finder:
         matmuls = [self.network.operators[i] for i in (scores[0], weights[-1])]
         if not all(map(self.is_float32_matmul, matmuls)):
             return None
+        query, key, value = self.operands([*matmuls[0].inputs, matmuls[1].inputs[1]])
+        query, key = (self.viewed(operand, matmuls) for operand in (query, key))
+        if query is None or key is None:
+            return None
         result = self.result(matmuls[1].outputs[0])
         batch = result.window.shape[:-2]
-        query, key, value = self.operands([*matmuls[0].inputs, matmuls[1].inputs[1]], batch)
+        query, key, value = (_broadcast(operand, batch) for operand in (query, key, value))
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
-        if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
-            return None
-        return Attention(
+        views = tuple(i for i in weights[:-1] if self.is_view(self.network.operators[i]))
+        found = Attention(
             query=query,
             key=key,
             value=value,
@@ -150,9 +211,11 @@ class _Finder:
             softmax=softmax,
             second=weights[-1],
             result=result,
-            weights=tuple(weights[:-1]),
+            weights=tuple(i for i in weights[:-1] if i not in views),
             results=self.results(result),
+            views=views,
         )
+        return found if found.sizes.are_supported else None
 
     def results(self, result: StridedOperand) -> tuple[int, ...]:
         """The operators on the path of the result that compute, and Casts among them."""
@@ -166,15 +229,14 @@ class _Finder:
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype == "float32" and len(v.shape) >= 2 and prod(v.shape) for v in used)
 
-    def operands(
-        self, values: Sequence[int | None], batch: tuple[int, ...]
-    ) -> list[StridedOperand]:
+    def operands(self, values: Sequence[int | None]) -> list[StridedOperand]:
         """Q, K and V; a value that one of them reads is not recomputed by another."""
         ends = set[int]()
         while True:
             operands = [
-                self.operand(value, batch, ends, masked=index == 2)
-                for index, value in enumerate(values)
+                trace_operand(self.network, self.producers, value, ends, allowed)
+                for value, allowed in zip(values, ALLOWED, strict=True)
+                if value is not None
             ]
             inside = {producer for operand in operands for producer in operand.operators}
             met = {o.source for o in operands if self.producers.get(o.source) in inside}
@@ -182,14 +244,18 @@ class _Finder:
                 return operands
             ends |= met
 
-    def operand(
-        self, value: int | None, batch: tuple[int, ...], ends: Set[int], masked: bool
-    ) -> StridedOperand:
-        """A MatMul's operand, broadcast over the batch."""
-        assert value is not None
-        operand = trace_operand(self.network, self.producers, value, ends, masked=masked)
-        window = operand.window.broadcast((*batch, *operand.window.shape[-2:]))
-        return replace(operand, window=window)
+    def viewed(
+        self, operand: StridedOperand, matmuls: Sequence[NetworkNode]
+    ) -> StridedOperand | None:
+        """Q or K for each matrix of weights, which may be a view of the scores."""
+        weights = matmuls[1].inputs[0]
+        assert weights is not None
+        scores, viewed = (self.shape(v)[:-2] for v in (matmuls[0].outputs[0], weights))
+        operand = _broadcast(operand, scores)
+        if scores == viewed:
+            return operand
+        window = operand.window.reshaped((*viewed, *operand.window.shape[-2:]))
+        return None if window is None else replace(operand, window=window)
 
     def result(self, value: int) -> StridedOperand:
         """The second MatMul's result as a window of what is computed of each element of it."""
@@ -243,3 +309,9 @@ class _Finder:
     def shape(self, value: int) -> tuple[int, ...]:
         """The shape of a value."""
         return self.network.values[value].shape
+
+
+def _broadcast(operand: StridedOperand, batch: tuple[int, ...]) -> StridedOperand:
+    """An operand for each index of a batch."""
+    window = operand.window
+    return replace(operand, window=window.broadcast((*batch, *window.shape[-2:])))

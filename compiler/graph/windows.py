@@ -1,8 +1,10 @@
 """Trace an operand of a MatMul through views and scalar scales to a strided view of its source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+
+import numpy as np
 
 from compiler.graph.network import Network, NetworkNode
 from compiler.graph.strides import StridedWindow
@@ -12,6 +14,8 @@ GEMM_TYPES = ("float32", "float16", "bfloat16")
 
 MATRIX = (-2, -1)
 """The matrix axes of a MatMul's operand; those before them are batch axes."""
+
+LARGEST_FLOAT = float(np.finfo("float32").max)
 
 TraceStep = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
 
@@ -104,7 +108,8 @@ _STEPS: dict[str, TraceStep] = {
 class StridedOperand:
     """`factor` times a window of the value `source`; `operators` are those that it replaces.
 
-    If there is a value `keep`, a bool for each row, then the rows are zero where it is false.
+    If there is a value `keep`, a bool for each row, then the rows are zero where it is false. With
+    a `norm_floor` vectors are divided by their Euclidean norms, or by the floor if that is more.
     """
 
     source: int
@@ -112,6 +117,7 @@ class StridedOperand:
     factor: float = 1.0
     operators: tuple[int, ...] = ()
     keep: int | None = None
+    norm_floor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,15 @@ class _Mask:
 
 
 @dataclass(frozen=True, slots=True)
+class _Norm:
+    """A division by the norms along an axis, which other operators compute."""
+
+    axis: int
+    floor: float
+    operators: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Link:
     """One operator on the path to an operand: `after` is `factor` times a window of `before`."""
 
@@ -131,6 +146,24 @@ class _Link:
     after: int
     factor: float
     mask: _Mask | None = None
+    norm: _Norm | None = None
+
+    @property
+    def operators(self) -> tuple[int, ...]:
+        """The operator, and those that compute a divisor."""
+        return (self.operator,) if self.norm is None else (self.operator, *self.norm.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The operands that are allowed besides scaled windows: with rows of zeros, or with vectors
+    along a matrix axis that are divided by their norms."""
+
+    masked: bool = False
+    unit_axis: int | None = None
+
+
+PLAIN = Allowed()
 
 
 def trace_operand(
@@ -138,17 +171,15 @@ def trace_operand(
     producers: Mapping[int, int],
     value: int,
     ends: Set[int] = frozenset(),
-    *,
-    masked: bool = False,
+    allowed: Allowed = PLAIN,
 ) -> StridedOperand:
     """A MatMul's operand as a window of its farthest possible source.
 
-    Each of its matrix axes has one stride. The path does not go past values in `ends`. A `masked`
-    operand may have rows of zeros.
+    Each of its matrix axes has one stride. The path does not go past values in `ends`.
     """
-    links = list(_links(network, producers, value, ends, masked))
+    links = list(_links(network, producers, value, ends, allowed))
     for length in range(len(links), 0, -1):
-        operand = _follow(network, links[:length])
+        operand = _follow(network, links[:length], allowed)
         if operand is not None and is_matrix(operand.window):
             return operand
     return StridedOperand(value, StridedWindow.contiguous(network.values[value].shape))
@@ -160,14 +191,16 @@ def is_matrix(window: StridedWindow) -> bool:
 
 
 def _links(
-    network: Network, producers: Mapping[int, int], value: int, ends: Set[int], masked: bool
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int], allowed: Allowed
 ) -> Iterator[_Link]:
     """The chain of views, selections, scales and casts that computes a value, last one first."""
     while value not in ends and (number := producers.get(value)) is not None:
         node = network.operators[number]
         link = _scaling(network, node, number) or _naming(network, node, number, value)
-        if link is None and masked:
-            link, masked = _masking(network, number), False
+        if link is None and allowed.masked:
+            link, allowed = _masking(network, number), replace(allowed, masked=False)
+        elif link is None and allowed.unit_axis is not None:
+            link, allowed = _norming(network, producers, number), replace(allowed, unit_axis=None)
         if link is None:
             return
         yield link
@@ -188,6 +221,54 @@ def _masking(network: Network, number: int) -> _Link | None:
     if constant is None or constant.size != 1 or constant.any():
         return None
     return _Link(number, before, node.outputs[0], 1.0, _Mask(axes[0] + len(shape), keep))
+
+
+def _norming(network: Network, producers: Mapping[int, int], number: int) -> _Link | None:
+    """A Div by the Euclidean norms along an axis."""
+    node = network.operators[number]
+    before, *divisors = node.inputs
+    if node.type != "Div" or before is None:
+        return None
+    norm = _norm_of(network, producers, before, divisors[0])
+    return norm and _Link(number, before, node.outputs[0], 1.0, norm=norm)
+
+
+def _norm_of(
+    network: Network, producers: Mapping[int, int], before: int, divisor: int | None
+) -> _Norm | None:
+    """The norms of a value that another one is, or that with numbers where norms are less."""
+    path, floor = list[int](), 0.0
+    while divisor is not None and divisor in producers:
+        path.append(producers[divisor])
+        node = network.operators[path[-1]]
+        if node.type == "ReduceL2":
+            axis = _only_axis(network, node) if node.inputs[0] == before else None
+            return None if axis is None else _Norm(axis, floor, tuple(path))
+        bound = 0.0 if node.type == "Expand" else _lower_bound(network, node)
+        if bound is None:
+            return None
+        divisor, floor = node.inputs[0], max(floor, bound)
+    return None
+
+
+def _only_axis(network: Network, node: NetworkNode) -> int | None:
+    """The axis that a reduction leaves with one element; None where it does more or less."""
+    before, after = (network.values[v].shape for v in (node.inputs[0] or 0, node.outputs[0]))
+    changed = [axis for axis, extent in enumerate(before) if after[axis : axis + 1] != (extent,)]
+    return changed[0] if len(before) == len(after) and len(changed) == 1 else None
+
+
+def _lower_bound(network: Network, node: NetworkNode) -> float | None:
+    """The number below which an operator replaces elements, if it does nothing else."""
+    known = [network.constants.get(-1 if value is None else value) for value in node.inputs[1:]]
+    numbers = [None if array is None or array.size != 1 else float(array.item()) for array in known]
+    if node.type == "Max" and len(numbers) == 1:
+        return numbers[0]
+    if node.type != "Clip" or not numbers:
+        return None
+    ceilings = [value for value in node.inputs[2:] if value is not None]
+    unbounded = not ceilings or (numbers[1] or 0.0) >= LARGEST_FLOAT
+    return numbers[0] if unbounded else None
 
 
 def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
@@ -222,35 +303,47 @@ def _scaling(network: Network, node: NetworkNode, number: int) -> _Link | None:
     return None
 
 
-def _follow(network: Network, links: Sequence[_Link]) -> StridedOperand | None:
+def _follow(
+    network: Network, links: Sequence[_Link], allowed: Allowed = PLAIN
+) -> StridedOperand | None:
     """The operand at the first link as a window of the value that the last one reads."""
     source, factor = links[-1].before, 1.0
     window: StridedWindow | None = StridedWindow.contiguous(network.values[source].shape)
     for link in reversed(links):
         node = network.operators[link.operator]
+        if link.norm is not None and factor != 1:
+            return None
         factor *= link.factor
         if link.mask is None and node.type not in ("Mul", "Div", "Cast"):
             window = window_through(network, node, window, link.after)
         if window is None:
             return None
-    masks = [index for index, link in enumerate(links) if link.mask is not None]
-    if not all(_masks_rows(network, links[: index + 1]) for index in masks):
-        return None
-    keep = next((link.mask.keep for link in links if link.mask is not None), None)
-    return StridedOperand(source, window, factor, tuple(link.operator for link in links), keep)
+    keep = floor = None
+    for index, link in enumerate(links):
+        path = links[: index + 1]
+        if link.mask is not None:
+            keep = link.mask.keep
+            if not _becomes(network, path, link.mask.axis, -2):
+                return None
+        if link.norm is not None and allowed.unit_axis is not None:
+            floor = link.norm.floor
+            if not _becomes(network, path, link.norm.axis, allowed.unit_axis):
+                return None
+    operators = tuple(operator for link in links for operator in link.operators)
+    return StridedOperand(source, window, factor, operators, keep=keep, norm_floor=floor)
 
 
-def _masks_rows(network: Network, links: Sequence[_Link]) -> bool:
-    """Whether the axis that the last link masks is the rows of the operand at the first one."""
-    mask, shape = links[-1].mask, network.values[links[-1].after].shape
-    assert mask is not None
-    rows, stride = shape[mask.axis], prod(shape[mask.axis + 1 :])
+def _becomes(network: Network, links: Sequence[_Link], axis: int, place: int) -> bool:
+    """Whether an axis of what the last link computes is a matrix axis of the operand at the first
+    one, and no other axis is part of it."""
+    shape = network.values[links[-1].after].shape
+    extent, stride = shape[axis], prod(shape[axis + 1 :])
     whole = StridedOperand(links[-1].after, StridedWindow.contiguous(shape))
-    masked = _follow(network, links[:-1]) if len(links) > 1 else whole
-    if masked is None or rows < 2 or masked.window.axes[-2:-1] != (((rows, stride),),):
+    found = _follow(network, links[:-1]) if len(links) > 1 else whole
+    if found is None or extent < 2 or found.window.axes[place] != ((extent, stride),):
         return False
-    window = masked.window
-    others = [run for axis in (*window.axes[:-2], window.axes[-1]) for run in axis]
-    inner = sum((extent - 1) * step for extent, step in others if step < stride)
-    apart = all(step < stride or step % (rows * stride) == 0 for _, step in others)
+    window, place = found.window, place + len(found.window.axes)
+    others = [run for i, runs in enumerate(window.axes) for run in runs if i != place]
+    inner = sum((count - 1) * step for count, step in others if step < stride)
+    apart = all(step < stride or step % (extent * stride) == 0 for _, step in others)
     return apart and window.offset + inner < stride

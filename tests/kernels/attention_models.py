@@ -14,9 +14,13 @@ transposed with batch and heads as one axis; as (batch, heads, rows, columns); a
 PACKED = ("packed", "merged")
 """The forms with one tensor."""
 
-MASKS = ("none", "added", "each", "where", "keys")
+MASKS = ("none", "added", "each", "where", "keys", "windows")
 """No mask; one added to all heads; one for each score; a causal choice between score and -1e9;
-keys that are left out, whose rows of V are NaN and replaced with zeros."""
+keys that are left out, whose rows of V are NaN and replaced with zeros; one added to all heads of a
+window, with the batch viewed as the windows of an image."""
+
+FLOOR = 4.0
+"""Less than the norms of some rows of random numbers, and more than those of others."""
 
 Array = numpy.ndarray
 
@@ -33,6 +37,8 @@ class Attention:
     columns: int = 16
     depth: int = 16
     width: int = 16
+    cosine: bool = False
+    """Whether rows of Q and K are divided by their norms, or by `FLOOR` where these are less."""
 
     def inputs(self, seed: int = 0) -> dict[str, Array]:
         """Random inputs by name, in the model's order."""
@@ -44,7 +50,8 @@ class Attention:
             "plain": {"q": (b, h, s, d), "k": (b, h, t, d), "v": (b, h, t, e)},
             "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
         }[self.form]
-        shapes |= {"added": {"m": (b, 1, s, t)}, "each": {"m": (b, h, s, t)}}.get(self.mask, {})
+        masks = {"added": (b, 1, s, t), "each": (b, h, s, t), "windows": (1, b, 1, s, t)}
+        shapes |= {"m": masks[self.mask]} if self.mask in masks else {}
         inputs: dict[str, Array] = {
             name: generator.standard_normal(shape) for name, shape in shapes.items()
         }
@@ -88,7 +95,9 @@ class Attention:
             q, k, v = wide["q"], wide["k"], wide["v"]
             if self.form == "columns":
                 k, v = k.swapaxes(2, 3), v / 2
-        scores = q @ k.swapaxes(2, 3) * 0.25
+        if self.cosine:
+            q, k = (x / numpy.linalg.norm(x, axis=-1, keepdims=True).clip(FLOOR) for x in (q, k))
+        scores = q @ k.swapaxes(2, 3) * (4 if self.cosine else 0.25)
         if self.mask == "where":
             scores = numpy.where(wide["m"], scores, -1e9)
         elif self.leaves_out_keys:
@@ -96,6 +105,8 @@ class Attention:
             v = numpy.where(wide["m"][:, None], v, 0)
         elif self.mask in ("added", "each"):
             scores = scores + wide["m"]
+        elif self.mask == "windows":
+            scores = scores + wide["m"][0]
         with numpy.errstate(invalid="ignore"):
             weights = numpy.exp(scores - scores.max(-1, keepdims=True))
             y = weights / weights.sum(-1, keepdims=True) @ v
@@ -126,8 +137,8 @@ class _Writer:
     def operands(self) -> tuple[str, str, str]:
         b, h, s, t, d, e = self.case.sizes
         if self.case.form == "heads":
-            q = self.op("Transpose", self.split("q", s, d), perm=[0, 2, 1, 3])
-            k = self.op("Transpose", self.split("k", t, d), perm=[0, 2, 3, 1])
+            q = self.unit(self.op("Transpose", self.split("q", s, d), perm=[0, 2, 1, 3]))
+            k = self.op("Transpose", self.unit(self.split("k", t, d)), perm=[0, 2, 3, 1])
             v = self.split(self.kept("v"), t, e)
             return q, k, self.op("Transpose", v, perm=[0, 2, 1, 3])
         if self.case.form in PACKED:
@@ -137,11 +148,22 @@ class _Writer:
                 self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3)
             )
             root = self.constant(numpy.array(2.0, "float32"))
-            return self.op("Div", q, root), self.columns(k), self.kept(v)
+            q, k = self.op("Div", self.unit(q), root), self.columns(self.unit(k))
+            return q, k, self.kept(v)
         if self.case.form == "columns":
             half = self.constant(numpy.array(0.5, "float32"))
-            return "q", "k", self.op("Mul", self.kept("v"), half)
-        return "q", self.op("Transpose", "k", perm=[0, 1, 3, 2]), self.kept("v")
+            return self.unit("q"), self.unit("k", 2), self.op("Mul", self.kept("v"), half)
+        k = self.op("Transpose", self.unit("k"), perm=[0, 1, 3, 2])
+        return self.unit("q"), k, self.kept("v")
+
+    def unit(self, value: str, axis: int = 3) -> str:
+        """A value divided by its norms along an axis, for a cosine."""
+        if not self.case.cosine:
+            return value
+        norm = self.op("ReduceL2", value, self.constant(numpy.array([axis])))
+        return self.op(
+            "Div", value, self.op("Clip", norm, self.constant(numpy.array(FLOOR, "float32")))
+        )
 
     def kept(self, v: str) -> str:
         """V with zeros for the keys that are left out: its second last axis."""
@@ -161,7 +183,7 @@ class _Writer:
     def model(self) -> ModelProto:
         case = self.case
         q, k, v = self.operands()
-        factor = 0.5 if case.form in PACKED else 0.25
+        factor = (0.5 if case.form in PACKED else 0.25) * (16 if case.cosine else 1)
         scores = self.op(
             "Mul", self.op("MatMul", q, k), self.constant(numpy.array(factor, "float32"))
         )
@@ -172,6 +194,10 @@ class _Writer:
             scores = self.op("Where", "m", scores, lowest)
         elif case.mask in ("added", "each"):
             scores = self.op("Add", scores, "m")
+        elif case.mask == "windows":
+            viewed = self.op("Unsqueeze", scores, self.constant(numpy.array([0])))
+            added = self.op("Add", viewed, "m")
+            scores = self.op("Reshape", added, self.constant(numpy.array(case.sizes[:4])))
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
         if case.form in ("heads", *PACKED):
             b, h, s, _, _, e = case.sizes

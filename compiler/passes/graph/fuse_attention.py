@@ -18,8 +18,8 @@ from compiler.passes.graph.group_maker import make_group
 
 @dataclass(frozen=True)
 class FuseAttention(GraphPass):
-    """Group softmax(Q K^T) V into one kernel, with scales and masks in between and the transposes
-    and slices of its operands and its result.
+    """Group softmax(Q K^T) V into one kernel, with scales, masks and views of the batch in between,
+    and the transposes and slices of its operands and its result.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: in a graph for a
     target with such kernels (cuda), every attention that `compiler.graph.attention` finds is one

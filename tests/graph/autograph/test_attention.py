@@ -33,7 +33,7 @@ def imported(text: str, shape: str = "1,8,12") -> GraphOp:
         "c": np.array(0.5, np.float32),
         "w": np.ones((4, 12), np.float32),
         "mask": np.ones((8, 8), np.float32),
-        **{f"{name}{at}": np.array([at]) for name in ("f", "t") for at in (0, 2, 4, 8, 12)},
+        **{f"{name}{at}": np.array([at]) for name in ("f", "t") for at in (0, 2, 3, 4, 8, 12)},
     }
     model = parse_model(f"g (float[{shape}] x) => (float[1,8,4] y) {{ {text} }}", 21, **weights)
     module = import_model(model, None, False).module
@@ -79,6 +79,24 @@ def test_rounded_weights_and_results_are_inside():
     ((last, members),) = attentions_of(graph_of(SPLIT + rounded)).items()
     assert last is members[-1]
     assert [term.kind for term in members].count("Round") == 2
+
+
+def test_views_of_scores_and_weights_are_inside():
+    viewed = ATTENTION.replace("o = Add(n,", "e = Unsqueeze(n, f2) o = Add(e,")
+    viewed = viewed.replace("z = MatMul(s,", "g = Squeeze(s, f2) z = MatMul(g,")
+    ((last, members),) = attentions_of(graph_of(SPLIT + viewed)).items()
+    assert last is members[-1]
+    assert [term.kind for term in members].count("MatMul") == 2
+
+
+def test_divisions_by_norms_are_inside():
+    cosine = ATTENTION.replace("m = MatMul(k, l)", "i = Div(k, e) m = MatMul(i, l)")
+    cosine = cosine.replace("i =", "g = ReduceL2(k, f2) e = Clip(g, c) i =").replace("f2", "f3")
+    ((last, members),) = attentions_of(graph_of(SPLIT + cosine)).items()
+    kinds = [term.kind for term in members]
+    assert last is members[-1]
+    assert {"Div", "Clip", "ReduceL2"} < {*kinds}
+    assert kinds.count("Transpose") == 4
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ PIPELINE = "canonicalize,fuse-attention"
 sizes = st.integers(1, 5)
 attentions = st.builds(
     Attention, st.sampled_from(FORMS), st.sampled_from(MASKS), st.integers(1, 2), sizes,
-    sizes, sizes, sizes, sizes,
+    sizes, sizes, st.integers(2, 5), sizes, st.booleans(),
 )  # fmt: skip
 
 

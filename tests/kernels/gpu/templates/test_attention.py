@@ -65,7 +65,7 @@ def error(case: Attention, precision: str = "tf32", block: Config | None = None,
 
 
 @emulated
-@pytest.mark.parametrize(("form", "mask"), list(zip(FORMS, cycle(MASKS), strict=False)))
+@pytest.mark.parametrize(("form", "mask"), list(zip(cycle(FORMS), MASKS, strict=False)))
 def test_forms(form: str, mask: str):
     assert error(Attention(form, mask, 2, 3, 20, 37, 24, 40)) < BOUNDS["tf32"]
 

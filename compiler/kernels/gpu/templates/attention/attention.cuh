@@ -24,6 +24,7 @@ struct WarpTiles {
   static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 31) / 32;
   static constexpr int CHUNKS = (P::COLUMNS + 15) / 16, ROWS = 16 * P::TILES, LINE = WIDTHS * 32 + 4;
   static constexpr float LOG2E = 1.44269504f;
+  static constexpr bool HELD = DEPTHS * (P::PAIRS ? 8 : 16) <= 128;  // registers have room for rows of Q and of K
 };
 
 // Loads four elements as floats, zeros from the `valid`-th on. WIDE if they are one aligned vector.
@@ -216,6 +217,46 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 2);
 }
 
+// The sum of the squares of a pair of elements, or of four.
+template <class E>
+__device__ __forceinline__ float squares(uint32_t pair) {
+  E both[2];
+  memcpy(both, &pair, sizeof pair);
+  const float low = both[0], high = both[1];
+  return low * low + high * high;
+}
+template <class E>
+__device__ __forceinline__ float squares(const Pairs& four) {
+  return squares<E>(four.at[0]) + squares<E>(four.at[1]);
+}
+template <class E>
+__device__ __forceinline__ float squares(const Floats& four) {
+  return four.at[0] * four.at[0] + four.at[1] * four.at[1] + four.at[2] * four.at[2] + four.at[3] * four.at[3];
+}
+
+// One over the norm of a vector, or over the floor if that is more; 1 where there is no NORM. The four
+// lanes of a quad give the squares of their elements.
+template <bool NORM>
+__device__ __forceinline__ float inverse_norm(float squares, float floor) {
+  return NORM ? 1 / fmaxf(sqrtf(quad_sum(squares)), floor) : 1.0f;
+}
+
+// Divides the dot products of 8 * PIECES keys by the norms of their vectors: those of a lane's rows are
+// given as factors, of keys the squares that lanes have of key lane / 4 of each piece.
+template <class P, int PIECES>
+__device__ __forceinline__ void divide_by_norms(float (&scores)[PIECES][4], const float (&rows)[2], const float (&key_squares)[PIECES]) {
+  const int quad = threadIdx.x % 4;
+#pragma unroll
+  for (int j = 0; j < PIECES; j++) {
+    const float norm = inverse_norm<P::K_NORM>(key_squares[j], P::K_FLOOR);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const float factor = P::K_NORM ? __shfl_sync(~0u, norm, (quad * 2 + i) * 4) : 1.0f;
+      scores[j][i] *= rows[0] * factor, scores[j][i + 2] *= rows[1] * factor;
+    }
+  }
+}
+
 // exp(x - row_max); 0 for a masked score, even where all are masked.
 __device__ __forceinline__ float weight(float x, float row_max) {
   return exp2f((x - (row_max == -CUDART_INF_F ? 0.0f : row_max)) * 1.44269504f);
@@ -273,26 +314,34 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
   using Four = typename Fours<P::PAIRS>::Type;
-  Four query[P::TILES][2][T::DEPTHS];
+  const auto load_query = [&](Four& to, int m, int s) {
+    const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
+    load_four<ALIGNED && P::Q_VECTOR4>(to, q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN, row < P::ROWS ? P::DEPTH - depth : 0);
+  };
+  const auto load_key = [&](Four& to, int chunk, int j, int s) {
+    const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
+    load_four<ALIGNED && P::K_VECTOR4>(to, k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
+                                       column < P::COLUMNS ? P::DEPTH - depth : 0);
+  };
+  Four query[P::TILES * 2][T::DEPTHS];
+  float row_factors[P::TILES * 2];
 #pragma unroll
-  for (int m = 0; m < P::TILES * 2; m++)
+  for (int m = 0; T::HELD && m < P::TILES * 2; m++) {
+    float sum = 0;
 #pragma unroll
     for (int s = 0; s < T::DEPTHS; s++) {
-      const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
-      load_four<ALIGNED && P::Q_VECTOR4>(query[m / 2][m % 2][s], q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN,
-                                      row < P::ROWS ? P::DEPTH - depth : 0);
+      load_query(query[m][s], m, s);
+      if (P::Q_NORM) sum += squares<Q>(query[m][s]);
     }
+    row_factors[m] = inverse_norm<P::Q_NORM>(sum, P::Q_FLOOR);
+  }
 #pragma unroll 1
   for (int chunk = warp % P::WARPS; chunk < T::CHUNKS; chunk += P::WARPS) {
     Four key[2][T::DEPTHS], value[4][T::WIDTHS];
 #pragma unroll
-    for (int j = 0; j < 2; j++)
+    for (int j = 0; T::HELD && j < 2; j++)
 #pragma unroll
-      for (int s = 0; s < T::DEPTHS; s++) {
-        const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
-        load_four<ALIGNED && P::K_VECTOR4>(key[j][s], k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
-                                        column < P::COLUMNS ? P::DEPTH - depth : 0);
-      }
+      for (int s = 0; s < T::DEPTHS; s++) load_key(key[j][s], chunk, j, s);
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -313,12 +362,25 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
     }
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
-      float scores[2][4] = {};
+      float scores[2][4] = {}, row_squares[2] = {}, key_squares[2] = {};
+#pragma unroll(T::HELD ? T::DEPTHS : 2)
+      for (int s = 0; s < T::DEPTHS; s++) {
+        Four left[2], right[2];
 #pragma unroll
-      for (int s = 0; s < T::DEPTHS; s++)
+        for (int i = 0; i < 2; i++) {
+          if constexpr (T::HELD)
+            left[i] = query[m * 2 + i][s], right[i] = key[i][s];
+          else
+            load_query(left[i], m * 2 + i, s), load_key(right[i], chunk, i, s);
+          if (P::Q_NORM && !T::HELD) row_squares[i] += squares<Q>(left[i]);
+          if (P::K_NORM) key_squares[i] += squares<K>(right[i]);
+        }
 #pragma unroll
-        for (int j = 0; j < 2; j++)
-          mma_k16<P::PRECISION>(scores[j], query[m][0][s], query[m][1][s], key[j][s]);
+        for (int j = 0; j < 2; j++) mma_k16<P::PRECISION>(scores[j], left[0], left[1], right[j]);
+      }
+#pragma unroll
+      for (int i = 0; !T::HELD && i < 2; i++) row_factors[m * 2 + i] = inverse_norm<P::Q_NORM>(row_squares[i], P::Q_FLOOR);
+      if constexpr (P::Q_NORM || P::K_NORM) divide_by_norms<P>(scores, {row_factors[m * 2], row_factors[m * 2 + 1]}, key_squares);
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         const int row = first + m * 16 + i / 2 % 2 * 8 + line, column = chunk * 16 + i / 4 * 8 + quad * 2 + i % 2;

@@ -198,6 +198,7 @@ def _registers(problem: Problem, config: Config) -> int:
     depth, width = (ceil_div(n, MMA_SIZE) for n in _heads(problem))
     scores = config.staged // 2 * (config.tiles if problem.attention.scores else 1)
     others = OTHERS + MASKS if problem.attention.scores else OTHERS
+    others += config.staged // 8 + 4 if problem.normalised else 0  # squares of keys
     return others + config.tiles * (4 * depth + 8 * width + scores)
 
 

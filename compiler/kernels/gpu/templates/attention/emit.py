@@ -10,7 +10,6 @@ from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Div, FloatImm, Let, Mul, Select
 
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -31,6 +30,7 @@ from compiler.kernels.gpu.templates.attention.problem import (
 from compiler.kernels.gpu.templates.attention.rounding import Rounding, rounding_of
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.ops.shapes import reshaped_index, unit_free
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
@@ -50,7 +50,7 @@ class Emitter:
         """The whole kernel."""
         (score, scale), name = self._score(), f"{self.group.name}_0"
         rounding = rounding_of(self.group, self.problem.attention, self.target)
-        sources = tuple(operand.source for operand in self._operands()[:3])
+        sources = tuple(operand.source for operand in self.problem.operands[:3])
         text = "\n".join(
             [
                 header("instructions"),
@@ -66,32 +66,41 @@ class Emitter:
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
         arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
-        rows = self.problem.attention.query.window.shape[-2]
-        grid = (ceil_div(rows, self.config.rows), prod(self.problem.attention.batch), 1)
+        grid = (ceil_div(self.problem.rows, self.config.rows), self.problem.batch, 1)
         shared = shared_bytes(self.problem, self.config)
         launch = Launch(name, arguments, grid, (self.config.threads, 1, 1), shared)
-        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.multiplications)
+        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.sizes.multiplications)
 
     def _score(self) -> tuple[StoreFunction, float]:
         """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
         attention, operators = self.problem.attention, self.group.operators
         first = operators[attention.first]
-        scores = operators[attention.softmax].inputs[0]
-        assert scores is not None
-        left_out = {attention.softmax, *attention.weights, attention.second}
+        scores = operators[attention.softmax].operand(0)
+        left_out = {attention.softmax, *attention.weights, *attention.views, attention.second}
         left_out.update(attention.result.operators)
         kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
         context = FusionContext(replace(self.group, operators=kept, outputs=(scores,)), first)
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
-        at = [*unflatten_index(z, self.problem.attention.batch), row, column]
-        score = _computed_first(context.result(value, at))
+        at = [*self._scores_at(z), row, column]
+        score = _computed_first(context.element(scores, at, value))
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
         return function, _scale(score, value)
 
+    def _scores_at(self, z: Any) -> list[Any]:
+        """The index of problem z in the batch of the scores, of which the weights may be a view."""
+        attention, operators = self.problem.attention, self.group.operators
+        scores, weights = (
+            self.group.values[operators[i].operand(0)].shape[:-2]
+            for i in (attention.softmax, attention.second)
+        )
+        batch = unflatten_index(z // self.problem.slices, attention.batch)
+        batch = batch[len(batch) - len(weights) :]
+        return reshaped_index(unit_free(batch, weights), weights, scores)
+
     def _function(self, name: str, score: StoreFunction) -> str:
-        types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
+        types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
         names = [f"buffer{i}" for i in range(len(score.types))]
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         declared += [f"{types[3]}* o"]
@@ -109,17 +118,19 @@ class Emitter:
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
         )
 
-    def _operands(self) -> tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]:
-        attention = self.problem.attention
-        return attention.query, attention.key, attention.value, attention.result
-
     def _constants(self, scale: float, rounding: Rounding) -> str:
-        query, key, value, _ = self._operands()
+        query, key, value, _ = self.problem.operands
         factor, of_values = query.factor * key.factor, value.factor * rounding.factor
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
+        for letter, operand in (("Q", query), ("K", key)):
+            floor = float(operand.norm_floor or 0).hex()
+            lines.append(
+                f"  static constexpr bool {letter}_NORM = {int(operand.norm_floor is not None)};"
+            )
+            lines.append(f"  static constexpr float {letter}_FLOOR = {floor}f;")
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
         lines.append(f"  static constexpr float V_FACTOR = {float(of_values).hex()}f;")
         if self.config.staged:
@@ -128,7 +139,7 @@ class Emitter:
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
             f" {{ return {batch_offset(operand.window)}; }}"
-            for letter, operand in zip("qkvo", self._operands(), strict=True)
+            for letter, operand in zip("qkvo", self.problem.operands, strict=True)
         ]
         return "\n".join(["struct Problem {", *lines, *rounding.members, "};", ""])
 
@@ -153,7 +164,7 @@ class Emitter:
         found: dict[str, int] = {}
         sizes = {"VECTOR8": EIGHT, "VECTOR4": FOUR} if self.config.staged else {"VECTOR4": FOUR}
         for name, size in sizes.items():
-            for letter, operand in zip("QKVO", self._operands(), strict=True):
+            for letter, operand in zip("QKVO", self.problem.operands, strict=True):
                 inner = -2 if letter == "K" else -1
                 found[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
         return found
@@ -163,7 +174,7 @@ class Emitter:
         return {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
 
     def _strides(self) -> Iterator[tuple[str, int]]:
-        for letter, operand in zip("QKVO", self._operands(), strict=True):
+        for letter, operand in zip("QKVO", self.problem.operands, strict=True):
             row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column

@@ -1,10 +1,10 @@
 """The attention of a group, and how its operands can be read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.errors import KernelError
-from compiler.graph.attention import Attention, find_attentions
+from compiler.graph.attention import Attention, find_attentions, width_slices
 from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.group import Group
@@ -14,47 +14,59 @@ FOUR, EIGHT = 4, 8
 """Elements that are loaded, or copied, as a vector."""
 
 
+Operands = tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]
+"""Q, K, V and the result."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """An attention whose operands are strided reads.
 
-    With `pairs` Q, K and V have the two-byte type of the MMAs; with `chunks` they can also be
-    copied to shared memory 16 bytes at a time.
+    The columns of V and of the result may be slices, the last axis of the batch. With `pairs` Q, K
+    and V have the two-byte type of the MMAs; with `chunks` they can also be copied to shared memory
+    16 bytes at a time.
     """
 
     attention: Attention
+    operands: Operands
+    slices: int
     pairs: bool
     chunks: bool
 
     @property
     def rows(self) -> int:
         """Rows of Q."""
-        return self.attention.query.window.shape[-2]
+        return self.operands[0].window.shape[-2]
 
     @property
     def columns(self) -> int:
         """Keys."""
-        return self.attention.value.window.shape[-2]
+        return self.operands[2].window.shape[-2]
 
     @property
     def depth(self) -> int:
         """Columns of Q and K."""
-        return self.attention.query.window.shape[-1]
+        return self.operands[0].window.shape[-1]
 
     @property
     def width(self) -> int:
         """Columns of V."""
-        return self.attention.value.window.shape[-1]
+        return self.operands[2].window.shape[-1]
 
     @property
     def batch(self) -> int:
-        """Attentions of one shape."""
-        return prod(self.attention.batch)
+        """Attentions of one shape, each slice of V one."""
+        return prod(self.attention.batch) * self.slices
 
     @property
     def rounded(self) -> bool:
         """Whether weights are rounded, for which the sum of a row is needed first."""
         return bool(self.attention.weights)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether vectors of Q or K are divided by their norms."""
+        return any(operand.norm_floor is not None for operand in self.operands)
 
 
 def read_attention(group: Group, target: GpuTarget) -> Problem | None:
@@ -64,9 +76,11 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     """
     attention = attention_of(group)
     if attention is not None:
+        slices = width_slices(attention.value.window.shape[-1])
+        operands = _sliced(attention, slices)
         pairs = _in_pairs(group, attention, target)
-        chunks = pairs and _in_chunks(attention) and target.has_async_copy
-        return Problem(attention, pairs, chunks)
+        chunks = pairs and _in_chunks(operands) and target.has_async_copy
+        return Problem(attention, operands, slices, pairs, chunks)
     if find_attentions(group):
         raise KernelError(
             f"{group.describe()} holds an attention whose operands need a copy: leave"
@@ -90,9 +104,29 @@ def attention_of(group: Group) -> Attention | None:
     return attention
 
 
-def _in_chunks(attention: Attention) -> bool:
+def _sliced(attention: Attention, slices: int) -> Operands:
+    """The operands with an axis of slices after the batch, which Q and K have in common."""
+    query, key = (_repeated(x, slices) for x in (attention.query, attention.key))
+    return query, key, _divided(attention.value, slices), _divided(attention.result, slices)
+
+
+def _repeated(operand: StridedOperand, slices: int) -> StridedOperand:
+    *batch, rows, columns = operand.window.axes
+    slicing = ((slices, 0),) if slices > 1 else ()
+    return replace(operand, window=replace(operand.window, axes=(*batch, slicing, rows, columns)))
+
+
+def _divided(operand: StridedOperand, slices: int) -> StridedOperand:
+    *batch, rows, columns = operand.window.axes
+    runs = [(extent // slices, stride) for extent, stride in columns]
+    slicing = tuple((slices, extent * stride) for extent, stride in runs) if slices > 1 else ()
+    axes = (*batch, slicing, rows, tuple(run for run in runs if run[0] > 1))
+    return replace(operand, window=replace(operand.window, axes=axes))
+
+
+def _in_chunks(operands: Operands) -> bool:
     """Whether Q, K and V can be copied 16 bytes at a time."""
-    windows = [operand.window for operand in (attention.query, attention.key, attention.value)]
+    windows = [operand.window for operand in operands[:3]]
     return all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
 
 

@@ -79,12 +79,13 @@ __device__ __forceinline__ float shift_of(float row_max, float log2_scale) {
 }
 
 // A warp's online softmax; `row_max` and `row_sum` are those of rows lane / 4 (+ 8), the sum only over
-// this lane's columns.
-template <class P>
+// this lane's columns. Q and K have elements E.
+template <class P, class E>
 struct Band {
   using S = SharedTiles<P>;
   uint32_t query[P::TILES][S::DEPTHS][4];
   float values[P::TILES][S::WIDTHS * 2][4], row_max[P::TILES][2], row_sum[P::TILES][2];
+  float row_factor[P::TILES][2];
 
   __device__ __forceinline__ Band(const uint16_t* q, int first, bool aligned) {
     const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
@@ -103,7 +104,13 @@ struct Band {
         }
       }
 #pragma unroll
-      for (int i = 0; i < 2; i++) row_max[m][i] = -CUDART_INF_F, row_sum[m][i] = 0;
+      for (int i = 0; i < 2; i++) {
+        float sum = 0;
+#pragma unroll
+        for (int s = 0; s < S::DEPTHS * 2; s++) sum += squares<E>(query[m][s / 2][s % 2 * 2 + i]);
+        row_factor[m][i] = inverse_norm<P::Q_NORM>(sum, P::Q_FLOOR);
+        row_max[m][i] = -CUDART_INF_F, row_sum[m][i] = 0;
+      }
 #pragma unroll
       for (int i = 0; i < S::WIDTHS * 8; i++) values[m][i / 4][i % 4] = 0;
     }
@@ -114,7 +121,7 @@ struct Band {
   __device__ __forceinline__ void process_keys(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
     constexpr int STEPS = (COUNT + 15) / 16;
     const int lane = threadIdx.x % 32;
-    float scores[P::TILES][STEPS * 2][4] = {};
+    float scores[P::TILES][STEPS * 2][4] = {}, key_squares[STEPS * 2] = {};
     k += (lane % 8 + lane / 16 * 8) * S::K_LINE + lane / 8 % 2;
 #pragma unroll
     for (int s = 0; s < S::DEPTHS; s++)
@@ -127,7 +134,13 @@ struct Band {
 #pragma unroll
           for (int i = 0; i < 2; i++)
             mma<P::PRECISION>(scores[m][j * 2 + i], query[m][s], {right[i * 2], right[i * 2 + 1]});
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+          if (P::K_NORM) key_squares[j * 2 + i] += squares<E>(right[i * 2]) + squares<E>(right[i * 2 + 1]);
       }
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++)
+      if (P::Q_NORM || P::K_NORM) divide_by_norms<P>(scores[m], row_factor[m], key_squares);
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) apply_score<COUNT>(scores[m], z, row + m * 16, first, score);
     exponentiate<STEPS, PASS>(scores);
@@ -299,7 +312,7 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
   };
 #pragma unroll 1
   for (int round = 0; round < P::AHEAD; round++) copy(round);
-  Band<P> band((const uint16_t*)q, first, aligned);
+  Band<P, T> band((const uint16_t*)q, first, aligned);
   const auto wait = [&](int round) {
     cp_async_wait<P::AHEAD - 1>();
     __syncthreads();

@@ -46,21 +46,21 @@ class FusedAttention(Template[Problem, Config]):
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same for all configs: blocks take keys in order, SMs share the multiply-adds."""
         rate = target.device.sms * RATES[target.precision] * RATE_SHARE
-        work = problem.attention.multiplications / rate
+        work = problem.attention.sizes.multiplications / rate
         once = max(KEY_US[target.precision] * problem.columns, work)
         return BLOCK_US + (TWICE * once if problem.rounded else once)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
-        attention, found = problem.attention, dict[str, Value]()
-        operands = {"query": attention.query, "key": attention.key, "value": attention.value}
-        for name, operand in operands.items():
+        found = dict[str, Value]()
+        for name, operand in zip(("query", "key", "value"), problem.operands, strict=False):
             rows, columns = operand.window.shape[-2:]
             row, column = matrix_strides(operand)
             found |= {f"{name}_rows": rows, f"{name}_columns": columns}
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
-        rounded: Key = {"rounded": 1} if problem.rounded else {}
-        return {"precision": target.precision, "batch": problem.batch, **found, **rounded}
+        more = {"rounded": problem.rounded, "norms": problem.normalised}
+        forms: Key = {name: 1 for name, present in more.items() if present}
+        return {"precision": target.precision, "batch": problem.batch, **found, **forms}
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
