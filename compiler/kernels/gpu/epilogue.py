@@ -17,7 +17,7 @@ from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
-from compiler.kernels.gpu.untyped import IRModule, Sequential, ir, s_tir, tirx, tvm_ffi
+from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import unflatten_index
@@ -271,15 +271,20 @@ def device_function(
     ]
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
     function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
-    function = function.with_attr(
-        {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
-    ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
-    text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target, exact)
-    text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
+    text = device_text(name, function, target, exact)
     numbers = [context.buffers.index(found) for found in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)
+
+
+def device_text(name: str, function: PrimFunc, target: GpuTarget, exact: bool = False) -> str:
+    """A function of pointers and scalars as the text of a device function."""
+    function = function.with_attr(
+        {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
+    ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
+    text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target, exact)
+    return text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
 
 
 def value_struct(name: str, function: StoreFunction, scalars: str) -> str:

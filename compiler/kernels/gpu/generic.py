@@ -25,6 +25,12 @@ SERIAL_ROWS = 8192
 SERIAL_LENGTH = 32
 """Up to this many elements, one thread computes a reduction."""
 
+WARP = 32
+"""Threads that reduce without a barrier."""
+
+ROWS_THREADS, LEAST_BLOCKS = 256, 264
+"""Threads of a block of several rows, and the fewest such blocks: two for each SM of a large GPU."""
+
 PART_LENGTH = 1 << 12
 """Fewest elements of each part of a reduction that several blocks share."""
 
@@ -188,12 +194,47 @@ def _schedule_rows(
     if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
         _rows_by_thread(schedule, reductions, sink)
     else:
-        _rows_by_block(schedule, reductions, sink, outer, inner, row_threads(length))
+        _rows_by_block(schedule, reductions, sink, outer, inner, row_threads(length, count))
 
 
-def row_threads(length: int) -> int:
-    """Threads of the block that reduces a row of some elements."""
-    return 32 if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+def row_threads(length: int, count: int) -> int:
+    """Threads that reduce each of `count` rows: part of a warp, a warp, or a block."""
+    if length <= WARP // 2:
+        return 1 << max(1, (length - 1).bit_length())
+    if length <= WARP * WARP and count >= LEAST_BLOCKS * ROWS_THREADS // WARP:
+        return WARP
+    return WARP if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+
+
+def _bind_rows(
+    schedule: UntypedSchedule, rows: Sequence[LoopRV], columns: Sequence[LoopRV], threads: int
+) -> LoopRV:
+    """Give each row its threads along x, in blocks of several rows; returns the row's loop.
+
+    GPUs start few blocks in a microsecond, so that small rows share one. Blocks are equal, as their
+    threads meet at barriers, and have a part of each axis, which TVM knows the extents of.
+    """
+    outer, inner = list(rows), list[LoopRV]()
+    left = (
+        1
+        if threads > WARP
+        else min(ROWS_THREADS // threads, prod(extents(schedule, rows)) // LEAST_BLOCKS)
+    )
+    for i in reversed(range(len(rows))):
+        part = divisor_below(extent_of(schedule, rows[i]), left)
+        if part > 1:
+            outer[i], own = schedule.split(rows[i], [None, part])
+            inner.insert(0, own)
+            left //= part
+    if len(outer) + len(inner) + len(columns) > 1:
+        schedule.reorder(*outer, *inner, *columns)
+    block = schedule.fuse(*outer)
+    schedule.bind(block, "blockIdx.x")
+    if not inner:
+        return block
+    row = schedule.fuse(*inner)
+    schedule.bind(row, "threadIdx.y")
+    return row
 
 
 def _rows_by_thread(
@@ -213,16 +254,13 @@ def _rows_by_block(
     inner: Sequence[LoopRV],
     threads: int,
 ) -> None:
-    if outer and inner:
-        schedule.reorder(*outer, *inner)
-    row = schedule.fuse(*outer) if outer else _unit_loop_around(schedule, sink)
+    row = _bind_rows(schedule, outer or [_unit_loop_around(schedule, sink)], inner, threads)
     column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
-    schedule.bind(row, "blockIdx.x")
     _, thread = schedule.split(column, [None, threads])
     schedule.bind(thread, "threadIdx.x")
     for block in reversed(reductions):
         schedule.compute_at(block, row)
-        _set_scope(schedule, block, "shared")
+        _set_scope(schedule, block, "local" if threads <= WARP else "shared")
         reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
         loops = list(schedule.get_loops(block))[-reduced:]
         _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
@@ -276,8 +314,9 @@ def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:
         if copy is not None:
             schedule.reverse_compute_at(copy, thread)
         return
-    threads = row_threads(length)
-    row = schedule.fuse(*spatial) if spatial else schedule.add_unit_loop(reduced[0])
-    _, thread = schedule.split(schedule.fuse(*list(schedule.get_loops(block))[1:]), [None, threads])
-    schedule.bind(row, "blockIdx.x")
+    threads = row_threads(length, count)
+    rows = spatial or [schedule.add_unit_loop(reduced[0])]
+    column = schedule.fuse(*list(schedule.get_loops(block))[len(rows) :])
+    _, thread = schedule.split(column, [None, threads])
+    _bind_rows(schedule, rows, [], threads)
     schedule.bind(thread, "threadIdx.x")

@@ -27,6 +27,9 @@ DEVICE_CALL = 2
 SUMMED_AXIS = 2
 """TVM's number of the axes of a reduction."""
 
+PARTIAL = ("in_thread_", "cross_thread_")
+"""How TVM names the buffers of reductions over threads."""
+
 SHARED_TAG = "tirx.use_dyn_shared_memory"
 
 REDUCTION_PASSES = [
@@ -130,7 +133,7 @@ def _check_reductions(function: PrimFunc) -> None:
             threads.append(statement.loop_var)
 
     def block(statement: Any) -> None:
-        if all(region.source.scope() == "local" for region in statement.block.writes):
+        if all(_is_partial(region.source) for region in statement.block.writes):
             return
         for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
             used = tirx.analysis.undefined_vars(value)
@@ -142,6 +145,11 @@ def _check_reductions(function: PrimFunc) -> None:
     tvm_ffi.structural_walk(function.body, visitors, order="pre")
     if races:
         raise KernelError(f"threads would race in the reduction {races[0]}")
+
+
+def _is_partial(buffer: Any) -> bool:
+    """Whether a buffer holds what one thread has reduced, or the threads together."""
+    return buffer.scope() == "local" and buffer.name.startswith(PARTIAL)
 
 
 def _convention(function: PrimFunc) -> int:

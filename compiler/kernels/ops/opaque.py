@@ -27,6 +27,15 @@ from compiler.kernels.ops.reducers import highest, lowest
 COPY_CHUNK = 1 << 15
 """Elements that one block copies."""
 
+COMBINATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "none": lambda old, new: new,
+    "add": wrapping.add,
+    "mul": wrapping.multiply,
+    "max": maximum,
+    "min": minimum,
+}
+"""The value that scatters store, by ONNX's attribute `reduction`."""
+
 Emit = Callable[..., None]
 
 
@@ -80,21 +89,18 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     return loops(context, [context.tensor(0)], emit)
 
 
-def _combine(context: Context, old: Any, new: Any) -> Any:
-    """The value that a scatter stores over an old one."""
-    combine: dict[str, Callable[[], Any]] = {
-        "none": lambda: new,
-        "add": lambda: wrapping.add(old, new),
-        "mul": lambda: wrapping.multiply(old, new),
-        "max": lambda: maximum(old, new),
-        "min": lambda: minimum(old, new),
-    }
-    kind = context.attribute("reduction", "none")
-    if kind not in combine:
-        raise context.fail(f"the reduction '{kind}' is unknown")
-    if context.output.dtype == "bool" and kind != "none":
+def combine(kind: str, old: Any, new: Any) -> Any:
+    """The value that a scatter of a kind stores over an old one; kinds are ONNX's reductions."""
+    if dtype_of(old) == "bool" and kind != "none":
         return tirx.any(old, new) if kind in ("add", "max") else tirx.all(old, new)
-    return combine[kind]()
+    return COMBINATIONS[kind](old, new)
+
+
+def _combine(context: Context, old: Any, new: Any) -> Any:
+    kind = context.attribute("reduction", "none")
+    if kind not in COMBINATIONS:
+        raise context.fail(f"the reduction '{kind}' is unknown")
+    return combine(kind, old, new)
 
 
 def _copy(size: int, data: Any, out: Any) -> None:

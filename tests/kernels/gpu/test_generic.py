@@ -9,7 +9,7 @@ import pytest
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
-from tests.kernels.gpu.emulator import COMPILER, emulate_all, run
+from tests.kernels.gpu.emulator import COMPILER, emulate_all, run, run_twice
 from tests.kernels.harness import single
 from tests.kernels.node_cases import node_case, usable_names
 
@@ -42,6 +42,29 @@ def test_softmax_is_one_launch(shape: tuple[int, ...], axis: int):
     assert not kernel.scratch
     (result,) = run(kernel, group, inputs)
     numpy.testing.assert_allclose(result, softmax(x, axis), atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [
+    ((9, 60, 3, 10), 270), ((2, 1, 550, 33), 275), ((3, 11, 65, 4), 429), ((5, 440, 150), 275),
+])  # fmt: skip
+def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
+    """A transposed tensor of small rows is divided by their norms: a launch of equal blocks."""
+    order = [1, 0, *range(2, len(shape))]
+    stored = TensorInfo("float32", tuple(shape[i] for i in order))
+    x, norms = TensorInfo("float32", shape), TensorInfo("float32", (*shape[:-1], 1))
+    operators = (
+        Operator("Transpose", {"perm": order}, (0,), (1,)),
+        Operator("ReduceL2", {"keepdims": 1}, (1, 2), (3,)),
+        Operator("Div", {}, (1, 3), (4,)),
+    )
+    axes, vector = {2: numpy.array([-1])}, TensorInfo("int64", (1,))
+    group = Group("rows", (stored, x, vector, norms, x), 1, (False,), axes, operators, (4,))
+    data, kernel = draw(*stored.shape), generate(group, TARGET)
+    assert [launch.grid[0] for launch in kernel.launches] == [blocks]
+    (result,) = run_twice(kernel, group, [data])
+    rows = data.transpose(order).astype("float64")
+    expected = rows / numpy.sqrt((rows**2).sum(-1, keepdims=True))
+    numpy.testing.assert_allclose(result, expected, atol=1e-6)
 
 
 def test_layer_normalization_with_a_prologue_is_one_launch():

@@ -14,6 +14,7 @@ from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
+from compiler.kernels.gpu.templates.scatter.template import Scatter
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
@@ -37,5 +38,6 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     GroupNorm(),
     TensorRange(),
     Pointwise(),
+    Scatter(),
 )
 """All templates; of equally fast ones the first takes a group."""

@@ -1,0 +1,1 @@
+"""ScatterND and ScatterElements."""

@@ -1,0 +1,149 @@
+"""The CUDA text of scatters."""
+
+from collections.abc import Mapping
+from functools import reduce
+from math import prod
+
+from tvm.ir import PointerType, PrimType, Var
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import c_type, device_text
+from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.templates.scatter.problem import Problem
+from compiler.kernels.gpu.untyped import PrimFunc, tirx
+from compiler.kernels.group import Group
+from compiler.kernels.ops.common import cast, wide
+from compiler.kernels.ops.opaque import combine
+from compiler.kernels.ops.tables import table_element
+from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
+
+ITEMS = 4
+"""Indices that a thread reads at a time."""
+
+COPY_THREADS, COPY_ITEMS = 256, 4
+"""Threads of a block that copies, and elements of each."""
+
+
+def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKernel:
+    """The kernel of a scatter; where slots are not slices, a launch copies the tensor first."""
+    name, operator = group.name, problem.operator
+    data, indices, updates = (operator.operand(i) for i in range(3))
+    types = [c_type(group.values[i].dtype) for i in (data, indices)]
+    slots = problem.slots_of_range(target)
+    parts = [device_text(f"{name}_combine", _combine(group, problem), target), header("scatter")]
+    parts += [_constants(group, problem, slots), _function(group, problem, *types)]
+    args = (*(i for i in (data, indices, updates) if i < group.inputs), group.inputs)
+    ranges = ceil_div(problem.slots, slots)
+    blocks = ceil_div(problem.columns, problem.threads)
+    grid = (ranges, 1, 1) if problem.slices else (blocks, ranges, 1)
+    launch = Launch(f"{name}_0", args, grid, (problem.threads, 1, 1))
+    if problem.slices:
+        return CudaKernel("\n".join(parts), (launch,))
+    elements = prod(problem.shape)
+    copied = (ceil_div(elements, COPY_THREADS * COPY_ITEMS), 1, 1)
+    copy = Launch(f"{name}_copy", (data, group.inputs), copied, (COPY_THREADS, 1, 1))
+    return CudaKernel("\n".join([*parts, _copy(name, types[0], elements)]), (copy, launch))
+
+
+def _combine(group: Group, problem: Problem) -> PrimFunc:
+    """A function that combines an element of the updates into one of the result."""
+    dtype = group.writes[0].dtype
+    kind = str(problem.operator.attributes.get("reduction", "none"))
+    buffers = [tirx.decl_buffer((1,), dtype, name=name) for name in ("out", "updates")]
+    pointers = [Var(b.name, PointerType(PrimType(dtype))) for b in buffers]
+    places = [Var(name, PrimType("int64")) for name in ("to", "from")]
+    old, new = (tirx.BufferLoad(b, [at]) for b, at in zip(buffers, places, strict=True))
+    given = group.constants.get(problem.operator.operand(2))
+    new = new if given is None else table_element(given, 0, dtype)
+    value = new if kind == "none" else combine(kind, cast(old, wide(dtype)), cast(new, wide(dtype)))
+    store = tirx.BufferStore(buffers[0], cast(value, dtype), [places[0]])
+    declared = [tirx.DeclBuffer(b, data=p) for b, p in zip(buffers, pointers, strict=True)]
+    return tirx.PrimFunc([*pointers, *places], tirx.SeqStmt([*declared, store]))
+
+
+def _constants(group: Group, problem: Problem, slots: int) -> str:
+    """The problem as constants and functions."""
+    kind, index = (c_type(group.values[problem.operator.operand(i)].dtype) for i in range(2))
+    constants: Mapping[str, int] = {
+        "THREADS": problem.threads,
+        "ITEMS": ITEMS,
+        "COUNT": problem.updates,
+        "SLOTS": problem.slots,
+        "RANGE": slots,
+        "INNER": problem.inner,
+        "COLUMNS": _columns(problem),
+        "STEP": prod(problem.places[problem.axis + 1 :]),
+    }
+    lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
+    position = "int64_t i"
+    lines += [
+        f"  static __device__ __forceinline__ int slot(const {index}* indices, {position}) {{",
+        f"    return {_slot(group, problem)};",
+        "  }",
+        "  static __device__ __forceinline__ int64_t base(int column) {",
+        f"    return {_base(problem)};",
+        "  }",
+        "  static __device__ __forceinline__ void combine"
+        f"({kind}* out, const {kind}* updates, int64_t to, int64_t from) {{",
+        f"    {group.name}_combine(out, ({kind}*)updates, to, from);",
+        "  }",
+    ]
+    return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _columns(problem: Problem) -> int:
+    """The columns; of slices, how many threads share one: a power of two."""
+    if not problem.slices:
+        return problem.columns
+    return min(problem.threads, 1 << (problem.inner - 1).bit_length())
+
+
+def _slot(group: Group, problem: Problem) -> str:
+    """The slot that the indices of update `i` name, as a C expression."""
+    depth, given = len(problem.along), group.constants.get(problem.operator.operand(1))
+    read = [f"indices[i * {depth} + {k}]" for k in range(depth)]
+    read = read if given is None else [str(int(given.item()))]
+    each = [f"inside({i}, {extent})" for i, extent in zip(read, problem.along, strict=True)]
+    pairs = zip(each[1:], problem.along[1:], strict=True)
+    return reduce(lambda total, pair: f"({total}) * {pair[1]} + {pair[0]}", pairs, each[0])
+
+
+def _base(problem: Problem) -> str:
+    """Where a column's first slot is, as a C expression."""
+    if problem.slices:
+        return "0"
+    terms: list[str] = []
+    before = 1
+    for axis in reversed([i for i in range(len(problem.shape)) if i != problem.axis]):
+        extent, step = problem.places[axis], prod(problem.shape[axis + 1 :])
+        terms.append(f"(int64_t)(column / {before} % {extent}) * {step}")
+        before *= extent
+    return " + ".join(terms)
+
+
+def _function(group: Group, problem: Problem, kind: str, index: str) -> str:
+    """The entry point, whose parameters are the operands that are not constants."""
+    body = "slices<Problem>(data, " if problem.slices else "elements<Problem>("
+    types, name = (kind, index, kind), f"{group.name}_0"
+    names = ("data", "indices", "updates")
+    numbers = [problem.operator.operand(i) for i in range(3)]
+    operands = [*zip(types, names, numbers, strict=True)]
+    given = [f"const {t}* __restrict__ {n}" for t, n, i in operands if i < group.inputs]
+    given.append(f"{kind}* __restrict__ out")
+    absent = [f"  const {t}* {n} = nullptr;\n" for t, n, i in operands if i >= group.inputs]
+    return (
+        f'extern "C" __global__ void __launch_bounds__({problem.threads})'
+        f" {name}({', '.join(given)}) {{\n{''.join(absent)}"
+        f"  scatter_{body}indices, updates, out);\n}}\n"
+    )
+
+
+def _copy(name: str, kind: str, elements: int) -> str:
+    return (
+        f'extern "C" __global__ void __launch_bounds__({COPY_THREADS})'
+        f" {name}_copy(const {kind}* __restrict__ data, {kind}* __restrict__ out) {{\n"
+        f"  copy_slice(data, out, (int64_t)blockIdx.x * {COPY_THREADS * COPY_ITEMS}, {elements},"
+        f" {COPY_THREADS * COPY_ITEMS}, {COPY_THREADS});\n}}\n"
+    )

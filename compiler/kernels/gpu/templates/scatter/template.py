@@ -1,0 +1,50 @@
+"""ScatterND and ScatterElements, in which each element of the result has one thread."""
+
+from collections.abc import Iterable, Sequence
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.gpu.templates.scatter.emit import ITEMS, scatter_kernel
+from compiler.kernels.gpu.templates.scatter.problem import Problem, read_scatter
+from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
+
+LAUNCH_US, CHUNK_US, UPDATE_US, BYTES = 2.0, 0.7, 0.25, 2e6
+"""Microseconds of a launch, of one look for updates among the indices, of one update after another,
+and the bytes of a microsecond: not measured."""
+
+
+class Scatter(Template[Problem, None]):
+    """A group of one scatter.
+
+    Updates of one element are combined in their order: the same bits every time.
+    """
+
+    name = "scatter"
+    headers = ("scatter",)
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The scatter that a group consists of."""
+        problem = read_scatter(group)
+        return [problem] if problem else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[None]:
+        """Nothing is chosen."""
+        return [None]
+
+    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
+        """Copying, looking through all indices, and a thread's share of the updates."""
+        copied = 8 * problem.slots * problem.inner / BYTES
+        slots = problem.slots_of_range(target)
+        share = problem.updates * slots / problem.slots
+        if problem.slices:
+            chunks = ceil_div(problem.updates, problem.threads * ITEMS)
+            share *= ceil_div(problem.inner, problem.threads)
+            return LAUNCH_US + copied + chunks * CHUNK_US + share * UPDATE_US
+        looked = problem.updates / problem.threads * CHUNK_US
+        return 2 * LAUNCH_US + copied + looked + share * UPDATE_US
+
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        return scatter_kernel(group, problem, target)
