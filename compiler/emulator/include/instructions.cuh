@@ -21,6 +21,8 @@ static inline void copy_floats(float* to, const float* from, bool valid) {
 static inline void copy_chunk(void* to, const void* from, bool valid) { emulator_copy(to, from, 16, valid ? 16 : 0); }
 template <bool REUSED>
 static inline void copy_chunk(void* to, const void* from, bool valid) { copy_chunk(to, from, valid); }
+template <int BYTES>
+static inline void copy_bytes(void* to, const void* from, bool valid) { emulator_copy(to, from, BYTES, valid ? BYTES : 0); }
 static inline void copy_element(float* to, const float* from, bool valid) { copy_float(to, from, valid); }
 static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) {
   *to = valid ? *from : (uint16_t)0;

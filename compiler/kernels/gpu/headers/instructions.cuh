@@ -19,6 +19,17 @@ __device__ __forceinline__ void copy_chunk(void* to, const void* from, bool vali
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
 }
 
+// Copies 16, 8 or 4 bytes between multiples of as many, or zeros.
+template <int BYTES>
+__device__ __forceinline__ void copy_bytes(void* to, const void* from, bool valid) {
+  if constexpr (BYTES == 16)
+    copy_chunk<false>(to, from, valid);
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(BYTES),
+                 "r"(valid ? BYTES : 0)
+                 : "memory");
+}
+
 // Copies one element, or zero; cp.async takes four bytes at least, so two bytes are stored at once.
 __device__ __forceinline__ void copy_element(float* to, const float* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),

@@ -37,13 +37,55 @@ struct Tiles {
   static constexpr int C_STRIDE = BY_PIXEL ? P::BM + 4 : P::BN + (V == 1 ? 8 : 4);
 };
 
-// One thread's copies of a matrix that is contiguous in k. WIDE if they are of 16 bytes.
+// The largest power of two that divides all numbers whose bits are BITS.
+template <int BITS>
+struct Divisor {
+  static constexpr int VALUE = BITS & -BITS;
+};
+
+// Elements that a thread copies at once along rows whose first begins at a multiple of 16 bytes, if ALIGNED:
+// 16, 8 or 4 bytes that divide the rows and their distance, else one element.
+template <class P, int STRIDE, bool ALIGNED>
+struct CopyWidth {
+  static constexpr int COMMON = Divisor<(STRIDE | P::K | Tiles<P>::CHUNK)>::VALUE;
+  static constexpr int VALUE = ALIGNED && COMMON * sizeof(typename P::Element) >= 4 ? COMMON : 1;
+};
+
+// Copies `to(i)` from `from(i, valid)` for each i, or zeros. What is too short for cp.async passes through
+// registers: all loads come before the first store, as a load that follows a store waits for the last load.
+template <class Element, int WIDTH, int COUNT, class To, class From>
+__device__ __forceinline__ void copy_all(const To& to, const From& from) {
+  constexpr int BYTES = WIDTH * sizeof(Element), BATCH = BYTES < 4 && COUNT > 32 ? 32 : COUNT;
+  if constexpr (BYTES < 4) {
+#pragma unroll
+    for (int first = 0; first < COUNT; first += BATCH) {
+      Element held[BATCH];
+#pragma unroll
+      for (int i = 0; i < BATCH; i++) {
+        bool valid = first + i < COUNT;
+        const Element* place = from(first + i, valid);
+        held[i] = valid ? *place : Element(0);
+      }
+#pragma unroll
+      for (int i = 0; i < BATCH; i++)
+        if (first + i < COUNT) copy_element(to(first + i), held + i, true);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      bool valid = true;
+      const Element* place = from(i, valid);
+      copy_bytes<BYTES>(to(i), place, valid);
+    }
+  }
+}
+
+// One thread's copies of a matrix that is contiguous in k.
 template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct RowCopies {
   using T = Tiles<P>;
   using Element = typename P::Element;
-  static constexpr bool WIDE = ALIGNED && STRIDE % T::CHUNK == 0 && P::K % T::CHUNK == 0;
-  static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr int WIDTH = CopyWidth<P, STRIDE, ALIGNED>::VALUE, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
   static constexpr int ROW = T::A_ROW * T::CHUNK;
   const Element* from;
   int place, rows, depth;
@@ -55,16 +97,14 @@ struct RowCopies {
   }
 
   __device__ __forceinline__ void copy(int4* tile) {
-    Element* to = (Element*)tile + place;
-#pragma unroll
-    for (int row = 0; row < HEIGHT; row += PASS) {
-      if (PASS > HEIGHT && threadIdx.x / PARTS >= HEIGHT) break;
-      const bool valid = (COUNT % HEIGHT == 0 || row < rows) && (P::K % P::BK == 0 || depth > 0);
-      if constexpr (WIDE)
-        copy_chunk<false>(to + row * ROW, from + (int64_t)row * STRIDE, valid);
-      else
-        copy_element(to + row * ROW, from + (int64_t)row * STRIDE, valid);
-    }
+    Element* own = (Element*)tile + place;
+    if (PASS <= HEIGHT || threadIdx.x / PARTS < HEIGHT)
+      copy_all<Element, WIDTH, PASS <= HEIGHT ? HEIGHT / PASS : 1>(
+          [&](int i) { return own + i * PASS * ROW; },
+          [&](int i, bool& valid) {
+            valid &= (COUNT % HEIGHT == 0 || i * PASS < rows) && (P::K % P::BK == 0 || depth > 0);
+            return from + (int64_t)(i * PASS) * STRIDE;
+          });
     from += P::BK, depth -= P::BK;
   }
 };
@@ -214,7 +254,9 @@ struct LineCopies {
   using Element = typename P::Element;
   static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
   static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // per k-step
-  static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= P::TABLE_DEPTH && !P::TRANSPOSED;
+  static constexpr int RUN = P::TAP_MAJOR ? Divisor<(P::ROW | P::BK)>::VALUE : 1;  // adjacent k of one tap
+  static constexpr bool RUNS = !ONE_TAP && RUN % PASS == 0 && RUN > PASS;
+  static constexpr bool TABLE = !ONE_TAP && !RUNS && P::TAPS <= 64 && P::K <= P::TABLE_DEPTH && !P::TRANSPOSED;
   const Element *image, *from;
   const int2* table;  // for each k its offset and its tap
   Taps<P> taps;
@@ -256,45 +298,68 @@ struct LineCopies {
     from = image + (inside ? (int64_t)channel * P::PLANE + offset : 0);
   }
 
-  __device__ __forceinline__ void copy_one(Element* to, const Element* place, bool valid) const {
-    if constexpr (WIDE)
-      copy_chunk<false>(to, valid ? place : image, valid);
-    else
-      copy_element(to, valid ? place : image, valid);
-  }
-
   __device__ __forceinline__ void copy(int4* tile) {
     if constexpr (ONE_TAP)
       copy_tap((Element*)tile + place);
+    else if constexpr (RUNS)
+      copy_runs((Element*)tile + place);
     else
       copy_taps((Element*)tile + place);
     k += P::BK;
   }
 
   __device__ __forceinline__ void copy_tap(Element* to) {
-#pragma unroll
-    for (int i = 0; i < P::BK; i += PASS) {
-      const bool valid = inside && (P::CHANNELS % P::BK == 0 || channel + i < P::CHANNELS);
-      copy_one(to + i * T::LINE, from + (int64_t)i * P::PLANE, valid);
-    }
+    copy_all<Element, WIDTH, P::BK / PASS>(
+        [&](int i) { return to + i * PASS * T::LINE; },
+        [&](int i, bool& valid) {
+          valid &= inside && (P::CHANNELS % P::BK == 0 || channel + i * PASS < P::CHANNELS);
+          return valid ? from + (int64_t)(i * PASS) * P::PLANE : image;
+        });
     channel += P::BK, from += (int64_t)P::BK * P::PLANE;
     if (P::TAPS > 1 && channel - row == P::ROW && k + P::BK < P::K) seek(k / P::ROW + 1, 0);
   }
 
+  // Finds the tap of each run once.
+  __device__ __forceinline__ void copy_runs(Element* to) {
+    const Element* starts[P::BK / RUN];
+    int channels[P::BK / RUN];
+#pragma unroll
+    for (int run = 0; run < P::BK / RUN; run++) {
+      int first, tap, offset;
+      const bool valid = split(k + run * RUN, first, tap) && taps.locate(tap, offset);
+      channels[run] = valid ? first + row : P::CHANNELS;
+      starts[run] = valid ? image + (int64_t)(first + row) * P::PLANE + offset : image;
+    }
+    copy_all<Element, WIDTH, P::BK / PASS>(
+        [&](int i) { return to + i * PASS * T::LINE; },
+        [&](int i, bool& valid) {
+          const int run = i * PASS / RUN, next = i * PASS % RUN;
+          valid &= channels[run] + next < P::CHANNELS;
+          return valid ? starts[run] + (int64_t)next * P::PLANE : image;
+        });
+  }
+
   __device__ __forceinline__ void copy_taps(Element* to) {
-#pragma unroll 8
-    for (int i = 0; i < P::BK; i += PASS) {
-      const int own = k + row + i;
-      int source, tap, offset;
-      bool valid;
-      if constexpr (TABLE) {
-        const int2 entry = own < P::K ? table[own] : int2{0, 64};
-        valid = entry.y < 64 && taps.inside(entry.y), offset = entry.x;
-      } else {
-        valid = split(own, source, tap) && taps.locate(tap, offset);
-        offset += source * P::PLANE;
-      }
-      copy_one(to + i * T::LINE, valid ? image + offset : image, valid);
+    copy_all<Element, WIDTH, P::BK / PASS>(
+        [&](int i) { return to + i * PASS * T::LINE; },
+        [&](int i, bool& valid) {
+          int offset;
+          valid &= locate(k + row + i * PASS, offset);
+          return valid ? image + offset : image;
+        });
+  }
+
+  // Where element k of this thread's column is from its image, or its corner with a table.
+  __device__ __forceinline__ bool locate(int own, int& offset) const {
+    if constexpr (TABLE) {
+      const int2 entry = own < P::K ? table[own] : int2{0, 64};
+      offset = entry.x;
+      return entry.y < 64 && taps.inside(entry.y);
+    } else {
+      int source, tap;
+      const bool valid = split(own, source, tap) && taps.locate(tap, offset);
+      offset += source * P::PLANE;
+      return valid;
     }
   }
 };

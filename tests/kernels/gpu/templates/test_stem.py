@@ -43,6 +43,9 @@ STEMS = {
 }
 """First convolutions of models."""
 
+VIDEO = Shape(3, (32, 224, 224), (5, 7, 7), (1, 2, 2), (1,) * 3, (2, 3, 3) * 2, 1, 0, 8)
+"""The first convolution of SlowFast's fast pathway."""
+
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 
@@ -88,16 +91,18 @@ def check(shape: Shape, precision: str, group: Group, work: Work) -> None:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Small convolutions of few channels whose windows fit at least once."""
+    """Small convolutions of few channels, of volumes too, whose windows fit at least once."""
+    deep = draw(st.integers(0, 2)) == 0
 
     def axes(least: int, most: int) -> tuple[int, ...]:
-        return tuple(draw(st.integers(least, most)) for _ in range(2))
+        depth = [draw(st.integers(least, min(most, 3)))] if deep else []
+        return (*depth, *(draw(st.integers(least, most)) for _ in range(2)))
 
     pads = axes(0, 4) + axes(0, 4)
     filters = draw(st.sampled_from([1, 6, 16, 20, 32, 64]))
     shape = Shape(draw(st.integers(1, 4)), axes(1, 21), axes(1, 7), axes(1, 3), axes(1, 2), pads,
                   draw(st.integers(1, 2)), 0, filters)  # fmt: skip
-    return shape if min(shape.output) > 0 else replace(shape, pads=(12,) * 4)
+    return shape if min(shape.output) > 0 else replace(shape, pads=(12,) * len(pads))
 
 
 @emulated
@@ -118,6 +123,9 @@ def test_any_convolution_is_right(
 
 
 SMALL = Shape(3, (9, 13), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 0, 32)
+VOLUME = Shape(
+    2, (6, 12, 14), (3, 3, 3), (2, 1, 1), (2, 1, 1), (3, 1, 1, 1, 1, 1), batch=2, filters=32
+)
 
 
 @emulated
@@ -131,8 +139,10 @@ SMALL = Shape(3, (9, 13), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 0, 32)
         (replace(SMALL, kernel=(7, 7), strides=(2, 2), filters=192), Work(2, 8, 16, 96, 2)),
         (replace(SMALL, image=(23, 31), kernel=(11, 11), strides=(4, 4)), Work(4, 8, 16, 32, 1)),
         (replace(SMALL, channels=4, kernel=(1, 1), filters=30), Work(4, 8, 16, 32, 1)),
+        (VOLUME, Work(4, 16, 16, 32, 2)),
+        (replace(VOLUME, kernel=(1, 7, 7), dilations=(1, 1, 1)), Work(2, 8, 16, 32, 1)),
     ],
-    ids=["turns", "pads", "row", "slices", "stride 4", "pointwise"],
+    ids=["turns", "pads", "row", "slices", "stride 4", "pointwise", "volume", "planes"],
 )
 def test_blocks_of_any_shape(shape: Shape, work: Work, precision: str):
     stored = PRECISIONS[precision]
@@ -156,6 +166,12 @@ def test_every_tap_is_multiplied_once(channels: int, kernel: tuple[int, int], pr
     taps = channels * kernel[0] * kernel[1]
     assert sorted(tap for tap in taken if tap < taps) == list(range(taps))
     assert set(taken) <= set(range(taps + 1))
+
+
+def test_taps_along_the_depth_are_channels():
+    problem = problem_of(VIDEO)
+    assert problem.extents == (15, 7, 7)
+    assert problem.images == 32
 
 
 @emulated
@@ -212,6 +228,16 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
             assert built.stack_bytes == 0
 
 
+@needs_nvrtc
+def test_volumes_keep_everything_in_registers():
+    target = parse_gpu("cuda:sm_90:fp16")
+    work = estimated("stem_conv", problem_of(VIDEO, "fp16"), target)
+    kernel = kernel_in("stem_conv", without_sum(convolution(VIDEO, "float16", 8)), target, work)
+    assert kernel is not None
+    built = compile_text(complete_text(kernel.text), kernel.launches, target)
+    assert built.stack_bytes == 0
+
+
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 @pytest.mark.parametrize("name", STEMS)
 def test_lanes_do_not_wait_for_the_banks_of_others(name: str, precision: str):
@@ -228,6 +254,7 @@ def is_stem(group: Group) -> bool:
 def test_the_first_convolutions_of_models_are_taken():
     assert is_stem(convolution(STEMS["ResNet-50"], "float32", 4))
     assert not is_stem(convolution(replace(STEMS["ResNet-50"], channels=5), "float32", 4))
+    assert is_stem(convolution(VIDEO, "float32", 4))
 
 
 def test_measured_times_decide_between_patches_and_tiles(

@@ -14,6 +14,17 @@ __device__ __forceinline__ void copy_chunk(void* to, const void* from, bool vali
   *static_cast<int4*>(to) = valid ? *static_cast<const int4*>(from) : int4{0, 0, 0, 0};
 }
 
+// Copies 16, 8 or 4 bytes between multiples of as many, or zeros.
+template <int BYTES>
+__device__ __forceinline__ void copy_bytes(void* to, const void* from, bool valid) {
+  if constexpr (BYTES == 16)
+    copy_chunk<false>(to, from, valid);
+  else if constexpr (BYTES == 8)
+    *static_cast<int2*>(to) = valid ? *static_cast<const int2*>(from) : int2{0, 0};
+  else
+    *static_cast<int*>(to) = valid ? *static_cast<const int*>(from) : 0;
+}
+
 // Copies one element, or zero.
 template <class Element>
 __device__ __forceinline__ void copy_element(Element* to, const Element* from, bool valid) {

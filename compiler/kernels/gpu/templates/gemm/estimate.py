@@ -84,6 +84,10 @@ FRAGMENT_BYTES, LINE_ELEMENTS = 0.16e6, 0.33e6
 """Bytes of fragments per microsecond that the warps of an SM load from shared memory, and elements
 that they copy there one by one."""
 
+NARROW_BYTES, NARROW_ELEMENTS, NARROW_US = 4, 9e3, 0.4
+"""The fewest bytes of an asynchronous copy, the shorter elements per microsecond that an SM copies
+by registers instead, and the least time for which a k-step waits for these."""
+
 SCATTERED_CHUNKS = 1.8e3
 """Chunks of 16 bytes per microsecond that an SM copies where a k-step has several taps."""
 
@@ -120,6 +124,7 @@ def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     load_us = (
         tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
     )
+    load_us = max(load_us, narrow_lines(problem, tile) * problem.step / NARROW_ELEMENTS)
     if problem.form is Form.LINES and not problem.contiguous:
         return max(mma_us, load_us, problem.step * tile.columns / LINE_ELEMENTS)
     gather = problem.gather
@@ -129,12 +134,24 @@ def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     return max(mma_us, load_us)
 
 
+def narrow_lines(problem: Problem, tile: Tile) -> int:
+    """The rows of A and columns of B that are copied element by element through registers."""
+    fewest = NARROW_BYTES // problem.element_bytes
+    if fewest <= 1:
+        return 0
+    rows, columns = (row % fewest + problem.k % fewest for row in (problem.a_row, problem.b_row))
+    if problem.form is not Form.ROWS:
+        columns = problem.form is Form.LINES and not problem.contiguous
+    return (tile.rows if rows else 0) + (tile.columns if columns else 0)
+
+
 def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of the main loop: of an SM's blocks, or of the L2 cache if slower."""
     blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
-    step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
+    waiting = NARROW_US if narrow_lines(problem, tile) else 0.0
+    step = max(STEP_US + WARP_US * tile.threads / 32 + work + waiting, resident * work)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
     waves = ceil_div(blocks, target.device.sms * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
@@ -157,7 +174,8 @@ def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     copied = STEP_BYTES * (tile.rows + tile.columns)
     copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
     rate = costs.rate * (1 if mma_precision(problem, target) == "tf32" else 2)
-    block_us = max(copy_us, elements * problem.step / rate)
+    narrow = narrow_lines(problem, tile) * problem.step / NARROW_ELEMENTS
+    block_us = max(copy_us, elements * problem.step / rate, narrow)
     step = max(waves * block_us, blocks * copied / costs.cache_bytes)
     stored = elements / tile.split_k / costs.results
     if tile.co_resident:

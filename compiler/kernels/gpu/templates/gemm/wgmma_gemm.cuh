@@ -9,8 +9,7 @@ template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct SwizzledCopies {
   using T = Tiles<P>;
   using Element = typename P::Element;
-  static constexpr bool WHOLE = ALIGNED && STRIDE % T::CHUNK == 0 && P::K % T::CHUNK == 0;
-  static constexpr int WIDTH = WHOLE ? T::CHUNK : 1, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr int WIDTH = CopyWidth<P, STRIDE, ALIGNED>::VALUE, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
   const Element* from;
   int row, k, rows, depth;
   __device__ __forceinline__ SwizzledCopies(const Element* matrix, int first, int k0) {
@@ -21,16 +20,16 @@ struct SwizzledCopies {
   __device__ __forceinline__ void copy(int4* tile) {
     Element* to = (Element*)tile;
     const int fixed = row * P::BK + (k / T::CHUNK ^ row % 8) * T::CHUNK + k % T::CHUNK;
-#pragma unroll
-    for (int i = 0; i < HEIGHT; i += PASS) {
-      const bool valid = (COUNT % HEIGHT == 0 || i < rows) && (P::K % P::BK == 0 || depth > 0);
-      const int place = PASS % 8 == 0 ? fixed + i * P::BK
-                                      : (row + i) * P::BK + (k / T::CHUNK ^ (row + i) % 8) * T::CHUNK + k % T::CHUNK;
-      if constexpr (WHOLE)
-        copy_chunk<false>(to + place, valid ? from + (int64_t)i * STRIDE : from, valid);
-      else
-        copy_element(to + place, valid ? from + (int64_t)i * STRIDE : from, valid);
-    }
+    copy_all<Element, WIDTH, HEIGHT / PASS>(
+        [&](int i) {
+          const int other = row + i * PASS;
+          return to + (PASS % 8 == 0 ? fixed + i * PASS * P::BK
+                                     : other * P::BK + (k / T::CHUNK ^ other % 8) * T::CHUNK + k % T::CHUNK);
+        },
+        [&](int i, bool& valid) {
+          valid &= (COUNT % HEIGHT == 0 || i * PASS < rows) && (P::K % P::BK == 0 || depth > 0);
+          return valid ? from + (int64_t)(i * PASS) * STRIDE : from;
+        });
     from += P::BK, depth -= P::BK;
   }
 };

@@ -53,9 +53,9 @@ def threads_of(problem: Problem, config: Config) -> int:
 
 
 def tiles_of(problem: Problem, config: Config) -> int:
-    """Tiles of pixels in all images."""
-    down, along = problem.result[2:]
-    return problem.result[0] * ceil_div(down, config.rows) * ceil_div(along, config.columns)
+    """Tiles of pixels in all planes of results."""
+    down, along = problem.result[-2:]
+    return problem.images * ceil_div(down, config.rows) * ceil_div(along, config.columns)
 
 
 def blocks_of(problem: Problem, config: Config) -> int:
@@ -65,8 +65,8 @@ def blocks_of(problem: Problem, config: Config) -> int:
 
 def halo_of(problem: Problem, config: Config) -> tuple[int, int]:
     """Rows and columns of a tile's halo, the tile included."""
-    sizes = zip((config.rows, config.columns), problem.window.strides, problem.window.kernel,
-                problem.window.dilations, strict=True)  # fmt: skip
+    plane, extents = problem.plane, (config.rows, config.columns)
+    sizes = zip(extents, plane.strides, plane.kernel, plane.dilations, strict=True)
     rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sizes)
     return rows, columns
 
@@ -74,7 +74,7 @@ def halo_of(problem: Problem, config: Config) -> tuple[int, int]:
 def shared_bytes(problem: Problem, config: Config) -> int:
     """Bytes of shared memory of a block: its weights and the halo of its pixels."""
     rows, columns = halo_of(problem, config)
-    words = problem.source[1] * rows * pitch(problem, rows, columns)[0]
+    words = problem.extents[0] * rows * pitch(problem, rows, columns)[0]
     return 4 * (slice_of(problem, config) * 8 * problem.steps + words)
 
 
@@ -99,7 +99,7 @@ def _spread(lanes: tuple[Triple, ...], stride: int, dilations: tuple[int, ...], 
 
 def pitch(problem: Problem, rows: int, columns: int) -> tuple[int, int]:
     """The row pitch of the halo in words, and the wavefronts that a warp's load takes."""
-    window, lanes = problem.window, tuple(map(problem.lane_place, range(4)))
+    window, lanes = problem.plane, tuple(map(problem.lane_place, range(4)))
     return _spread(lanes, window.strides[1], window.dilations, rows, columns)
 
 
@@ -124,7 +124,7 @@ def _divides(problem: Problem, config: Config) -> bool:
         return False
     threads = threads_of(problem, config)
     within = LEAST_THREADS <= threads <= MOST_THREADS
-    wide = config.columns < problem.result[3] + 8 and config.rows <= problem.result[2]
+    wide = config.columns < problem.result[-1] + 8 and config.rows <= problem.result[-2]
     return within and (wide or config.rows == 1) and config.pixels * config.width <= 32 * MOST_SUMS
 
 

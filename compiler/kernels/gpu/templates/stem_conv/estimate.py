@@ -52,7 +52,7 @@ def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
 def _copied_bytes(problem: Problem, config: Config) -> int:
     """Bytes that all blocks copy: weights once per block, a halo per tile."""
     weights = 8 * problem.steps * problem.channels * problem.pair
-    pixels = problem.source[1] * prod(halo_of(problem, config))
+    pixels = problem.extents[0] * prod(halo_of(problem, config))
     copied = weights * blocks_of(problem, config) * ELEMENT_BYTES[problem.weight.dtype]
     slices = problem.channels // slice_of(problem, config)
     return copied + slices * tiles_of(problem, config) * pixels * ELEMENT_BYTES[problem.image.dtype]
@@ -64,6 +64,6 @@ def _tile_cycles(problem: Problem, config: Config) -> float:
     wavefronts = pitch(problem, rows, columns)[1]
     mmas = problem.steps * config.pixels * config.width / 128 * MMA_CYCLES
     loads = problem.steps * (config.pixels / 4 * wavefronts + config.width / 4) * WAVE_CYCLES
-    copies = problem.source[1] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
+    copies = problem.extents[0] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
     stores = config.pixels * config.width / 32 * (1 if problem.blocked else 4)
     return threads_of(problem, config) // 32 * (max(mmas, loads + stores) + WARP_CYCLES) + copies

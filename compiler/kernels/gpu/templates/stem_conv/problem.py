@@ -1,7 +1,7 @@
-"""The first convolution of a network: an NCHW image of few channels, on tensor cores."""
+"""The first convolution of a network: an NCHW image or volume of few channels, on tensor cores."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -27,9 +27,22 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One convolution: `source` and `result` are shapes (N, C, rows, columns).
+class Depth:
+    """The axis before rows and columns: extents of image and result, and the window along it."""
 
+    source: int = 1
+    result: int = 1
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One convolution: `source` and `result` are shapes (N, C, rows, columns), or with a depth.
+
+    The planes that the taps along the depth read for a plane of results count as channels.
     Results of `element_bytes` are stored `block` channels at a time, contiguous where `blocked`
     (NCHWc); `precision` is that of the MMAs.
     """
@@ -59,10 +72,36 @@ class Problem:
         """Channels of the result, padded to whole quads of lanes."""
         return ceil_div(self.result[1], self.quad_channels) * self.quad_channels
 
+    @cached_property
+    def depth(self) -> Depth:
+        """The depth of the image, of the result and of the window."""
+        window = self.window
+        if len(self.source) == 4:
+            return Depth()
+        return Depth(
+            source=self.source[2],
+            result=self.result[2],
+            kernel=window.kernel[0],
+            stride=window.strides[0],
+            dilation=window.dilations[0],
+            before=window.before[0],
+        )
+
+    @cached_property
+    def plane(self) -> Window:
+        """The window along rows and columns."""
+        return Window(*(getattr(self.window, field.name)[-2:] for field in fields(Window)))
+
     @property
+    def images(self) -> int:
+        """Planes of results."""
+        return self.result[0] * self.depth.result
+
+    @cached_property
     def extents(self) -> Triple:
-        """The window: channels, rows, columns."""
-        return (self.source[1], self.window.kernel[0], self.window.kernel[1])
+        """The window: planes, rows, columns."""
+        rows, columns = self.plane.kernel
+        return (self.source[1] * self.depth.kernel, rows, columns)
 
     @cached_property
     def lanes(self) -> Triple:
@@ -147,7 +186,7 @@ def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | No
     short = {"float16": "fp16", "bfloat16": "bf16"}
     precision = short.get(image.dtype, target.precision)
     shape, plain = image.view.shape, not image.block and image.view.flags.c_contiguous
-    few = len(shape) == 4 and shape[1] <= CHANNELS and anchor.attributes.get("group", 1) == 1
+    few = len(shape) in (4, 5) and shape[1] <= CHANNELS and anchor.attributes.get("group", 1) == 1
     straight = weight.view.flags.c_contiguous and not weight.block
     if not (few and plain and straight) or precision == "fp32" or not prod(output.shape):
         return None

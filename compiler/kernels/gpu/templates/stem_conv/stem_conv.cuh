@@ -8,6 +8,8 @@
 // lane's first. Quads never leave the filter: the last one along an axis overlaps the one before, and
 // the weights of what is read again are zero. Weights are packed in the order in which lanes read them
 // (problem.py), so that a lane's results are consecutive channels of a pixel.
+// Of a volume, a tile is part of one plane of results; the planes that the taps along the depth read for it
+// count as channels.
 // `P` holds the constants of one problem; axes 0, 1, 2 are channels, rows and columns.
 
 template <class P>
@@ -15,9 +17,9 @@ struct StemTile {
   static constexpr int MMA_ROWS = P::PIXELS / 16, PAIRS = P::WIDTH / 16, MMA_COLUMNS = P::WIDTH / 8;
   static constexpr int SEGMENTS = P::COLUMNS / 8, ACROSS = P::SLICE / P::WIDTH;
   static constexpr int WARPS = P::ROWS * P::COLUMNS / P::PIXELS * ACROSS, THREADS = 32 * WARPS;
-  static constexpr int PLANE = P::HALO_ROWS * P::PITCH, LINES = P::SOURCE0 * P::HALO_ROWS;
+  static constexpr int PLANE = P::HALO_ROWS * P::PITCH, LINES = P::PLANES * P::HALO_ROWS;
   static constexpr int DOWN = (P::RESULT1 + P::ROWS - 1) / P::ROWS, ALONG = (P::RESULT2 + P::COLUMNS - 1) / P::COLUMNS;
-  static constexpr int TILES = P::BATCH * DOWN * ALONG;
+  static constexpr int TILES = P::BATCH * P::RESULT_DEPTH * DOWN * ALONG;
   static constexpr int WEIGHTS = P::SLICE / 16 * P::STEPS * 32;  // chunks of 16 bytes
   static constexpr int PAIR = P::PRECISION == TF32 ? 1 : 2;
   static constexpr int NEXT = PAIR == 2 && P::WINDOW2 > 1 ? P::DILATIONS2 : 0;
@@ -74,10 +76,10 @@ __device__ __forceinline__ void store_pixel(uint32_t* row, int x, float value) {
   }
 }
 
-// Copies the halo whose first pixel is (y, x), with zeros outside the image; a warp copies a row at a
+// Copies the halo whose first pixel is (z, y, x), with zeros outside the image; a warp copies a row at a
 // time, with LOADS loads per lane in flight.
 template <class P, class Image>
-__device__ __forceinline__ void copy_halo(uint32_t* halo, const Image* image, int y, int x) {
+__device__ __forceinline__ void copy_halo(uint32_t* halo, const Image* image, int z, int y, int x) {
   using T = StemTile<P>;
   constexpr int PARTS = (P::HALO_COLUMNS + 31) / 32, COUNT = (T::LINES + T::WARPS - 1) / T::WARPS;
   constexpr int LOADS = 16, LINES = PARTS >= LOADS ? 1 : LOADS / PARTS < COUNT ? LOADS / PARTS : COUNT;
@@ -89,8 +91,9 @@ __device__ __forceinline__ void copy_halo(uint32_t* halo, const Image* image, in
 #pragma unroll
     for (int i = 0; i < LINES; i++) {
       const int line = (first + i) * T::WARPS + warp, row = y + line % P::HALO_ROWS;
-      const bool inside = line < T::LINES && (unsigned)row < P::SOURCE1;
-      const Image* from = image + (line / P::HALO_ROWS * P::SOURCE1 + row) * P::SOURCE2 + x;
+      const int plane = line / P::HALO_ROWS, depth = z + plane % P::WINDOW_DEPTH * P::DILATION_DEPTH;
+      const bool inside = line < T::LINES && (unsigned)row < P::SOURCE1 && (unsigned)depth < P::SOURCE_DEPTH;
+      const Image* from = image + ((plane / P::WINDOW_DEPTH * P::SOURCE_DEPTH + depth) * P::SOURCE1 + row) * P::SOURCE2 + x;
 #pragma unroll
       for (int p = 0; p < PARTS; p++) {
         const int own = p * 32 + lane;
@@ -123,7 +126,7 @@ __device__ __forceinline__ int quad_place(int quad) {
 template <class P>
 __device__ __forceinline__ int lane_place(int t) {
   constexpr int A = P::LANES0, B = P::LANES1, C = P::LANES2, PAIR = StemTile<P>::PAIR;
-  const int c = min(t / (B * C), P::SOURCE0 - 1), i = min(t / C % B, P::WINDOW1 - 1);
+  const int c = min(t / (B * C), P::PLANES - 1), i = min(t / C % B, P::WINDOW1 - 1);
   const int j = min(t % C * PAIR, P::WINDOW2 > PAIR ? P::WINDOW2 - PAIR : 0);
   static_assert(A * B * C == 4);
   return c * StemTile<P>::PLANE + i * P::DILATIONS1 * P::PITCH + j * P::DILATIONS2;
@@ -166,7 +169,7 @@ __device__ __forceinline__ void multiply_halo(float (&sums)[P::PIXELS / 16][P::W
   }
 }
 
-// Stores a warp's accumulators of the tile whose first pixel is (y, x) of image n, from `channel` on. A
+// Stores a warp's accumulators of the tile whose first pixel is (y, x) of plane n of results, from `channel` on. A
 // WHOLE tile is inside the result: without branches, loads for different pixels overlap.
 template <class P, bool WHOLE, class Store>
 __device__ __forceinline__ void store_sums(const float (&sums)[P::PIXELS / 16][P::WIDTH / 8][4], const Store& store,
@@ -187,7 +190,8 @@ __device__ __forceinline__ void store_sums(const float (&sums)[P::PIXELS / 16][P
 #pragma unroll
         for (int v = 0; v < P::BLOCK; v++)
           values[v] = sums[i / 2][b * (OWN / 2) + (q + v) / 2][i % 2 * 2 + (q + v) % 2];
-        if (P::FILTERS % P::QUAD_CHANNELS == 0 || first < P::FILTERS) store(n, first, row * P::RESULT2 + column, values);
+        if (P::FILTERS % P::QUAD_CHANNELS == 0 || first < P::FILTERS)
+          store(n / P::RESULT_DEPTH, first, (n % P::RESULT_DEPTH * P::RESULT1 + row) * P::RESULT2 + column, values);
       }
   }
 }
@@ -207,8 +211,9 @@ __device__ __forceinline__ void convolve_stem(const Image* image, const Weight* 
     if (tile >= T::TILES) break;
     const int n = tile / (T::DOWN * T::ALONG), y = tile / T::ALONG % T::DOWN * P::ROWS, x = tile % T::ALONG * P::COLUMNS;
     __syncthreads();
-    copy_halo<P>(halo, image + (int64_t)n * P::SOURCE0 * P::SOURCE1 * P::SOURCE2, y * P::STRIDES1 - P::PADS1,
-                  x * P::STRIDES2 - P::PADS2);
+    copy_halo<P>(halo, image + (int64_t)(n / P::RESULT_DEPTH) * P::SOURCE0 * P::SOURCE_DEPTH * P::SOURCE1 * P::SOURCE2,
+                 n % P::RESULT_DEPTH * P::STRIDE_DEPTH - P::PAD_DEPTH, y * P::STRIDES1 - P::PADS1,
+                 x * P::STRIDES2 - P::PADS2);
     cp_async_wait<0>();
     __syncthreads();
     float sums[T::MMA_ROWS][T::MMA_COLUMNS][4] = {};

@@ -31,7 +31,7 @@ from compiler.target.target import PRECISIONS, GpuTarget
 
 
 class StemConv(Template[Problem, Config]):
-    """A convolution of an NCHW image of few channels, with constant weights.
+    """A convolution of an NCHW image or volume of few channels, with constant weights.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
@@ -124,7 +124,7 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
 def _constants(problem: Problem, config: Config) -> str:
     """The struct of constants of stem_conv.cuh."""
     rows, columns = halo_of(problem, config)
-    window = problem.window
+    plane, depth = problem.plane, problem.depth
     scalars = {
         "PRECISION": PRECISIONS.index(problem.precision),
         "BATCH": problem.source[0],
@@ -141,12 +141,19 @@ def _constants(problem: Problem, config: Config) -> str:
         "HALO_ROWS": rows,
         "HALO_COLUMNS": columns,
         "PITCH": pitch(problem, rows, columns)[0],
-        **_axes("SOURCE", problem.source[1:], 0),
-        **_axes("RESULT", problem.result[2:]),
-        **_axes("WINDOW", window.kernel),
-        **_axes("STRIDES", window.strides),
-        **_axes("DILATIONS", window.dilations),
-        **_axes("PADS", window.before),
+        "PLANES": problem.extents[0],
+        "SOURCE_DEPTH": depth.source,
+        "RESULT_DEPTH": depth.result,
+        "WINDOW_DEPTH": depth.kernel,
+        "STRIDE_DEPTH": depth.stride,
+        "DILATION_DEPTH": depth.dilation,
+        "PAD_DEPTH": depth.before,
+        **_axes("SOURCE", (problem.source[1], *problem.source[-2:]), 0),
+        **_axes("RESULT", problem.result[-2:]),
+        **_axes("WINDOW", plane.kernel),
+        **_axes("STRIDES", plane.strides),
+        **_axes("DILATIONS", plane.dilations),
+        **_axes("PADS", plane.before),
         **_axes("LANES", problem.lanes, 0),
         **_axes("COUNTS", problem.counts, 0),
         **_axes("SPANS", problem.spans, 0),
