@@ -212,7 +212,7 @@ def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
     return sorted(found, key=lambda term: term.number)
 
 
-def users_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:
+def readers_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:
     """The terms that use each of some terms, in order; inputs come before what uses them."""
     users: dict[Term, list[Term]] = {}
     for term in terms:

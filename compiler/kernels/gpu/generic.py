@@ -29,7 +29,7 @@ WARP = 32
 """Threads that reduce without a barrier."""
 
 ROWS_THREADS, LEAST_BLOCKS = 256, 264
-"""Threads of a block of several rows, and the fewest such blocks: two for each SM of a large GPU."""
+"""Threads of a block of several rows, and the fewest such blocks: two for each SM of an H100."""
 
 PART_LENGTH = 1 << 12
 """Fewest elements of each part of a reduction that several blocks share."""

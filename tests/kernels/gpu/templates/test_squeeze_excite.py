@@ -118,7 +118,10 @@ def test_excited(name: str, offset: int):
 def test_weights_that_shared_memory_has_no_room_for(
     monkeypatch: pytest.MonkeyPatch, name: str, stages: int
 ):
-    monkeypatch.setattr(emit, "stages_of", lambda *_: stages)
+    def given(*_: object) -> int:
+        return stages
+
+    monkeypatch.setattr(emit, "stages_of", given)
     case, config = CASES[name]
     group, inputs = case.group(), case.inputs()
     kernel = kernel_in("squeeze_excite", group, TARGET, config)
