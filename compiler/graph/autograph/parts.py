@@ -9,8 +9,8 @@ from compiler.graph.rewriting.terms import (
     Term,
     Terms,
     reachable,
+    readers_of,
     replaced,
-    users_of,
 )
 
 
@@ -29,7 +29,7 @@ class Divider:
 
     def __init__(self, terms: Terms, graph: Graph):
         self.terms = terms
-        self._outputs, self._users = frozenset(graph), users_of(reachable(graph))
+        self._outputs, self._users = frozenset(graph), readers_of(reachable(graph))
 
     def part(self, members: Iterable[Term]) -> GraphPart:
         """The part that some operators are; they hold all between any two of them.

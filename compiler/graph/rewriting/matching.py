@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from compiler.graph.rewriting.matches import NOTHING, Match, Matches, Site
 from compiler.graph.rewriting.patterns import Apply, Pattern, Tensor
 from compiler.graph.rewriting.rule import Rule
-from compiler.graph.rewriting.terms import Graph, Term, reachable, replaced, users_of
+from compiler.graph.rewriting.terms import Graph, Term, reachable, readers_of, replaced
 from compiler.ir.operators.dtypes import FLOATS
 
 
@@ -19,7 +19,7 @@ class Matcher:
         self.matches, self.graph = matches, graph
         self._by_kind: dict[str, list[Term]] = {}
         inside = reachable(graph)
-        self._users = users_of(inside)
+        self._users = readers_of(inside)
         for term in inside:
             if not term.constant and len(term.types) == 1 and term.dtype in FLOATS:
                 self._by_kind.setdefault(term.kind, []).append(term)
