@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of
 from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attribute_text
 
 _STEM_OPERATORS = 3
 _HASH_DIGITS = 12
@@ -57,4 +58,4 @@ def _layout(type: Attribute) -> str:
 
 
 def _attributes(attributes: dict[str, Attribute]) -> str:
-    return " ".join(f"{name}={attributes[name]}" for name in sorted(attributes))
+    return " ".join(f"{name}={attribute_text(attributes[name])}" for name in sorted(attributes))

@@ -1,6 +1,6 @@
 """Graph edits that passes share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
@@ -23,10 +23,19 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
 
     Raises PipelineError if it has none.
     """
-    graphs = [op for op in module.walk() if isinstance(op, GraphOp)]
+    graphs = [*_graphs_in(module)]
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
     return graphs[::-1]
+
+
+def _graphs_in(op: Operation) -> Iterator[GraphOp]:
+    """The graphs of an operation's regions, in order; groups without bodies have none."""
+    for inner in (inner for region in op.regions for block in region.blocks for inner in block.ops):
+        if isinstance(inner, GraphOp):
+            yield inner
+        if inner.regions and not (isinstance(inner, GroupOp) and inner.control is None):
+            yield from _graphs_in(inner)
 
 
 def replace_graph(graph: GraphOp, text: str) -> None:

@@ -91,6 +91,17 @@ def attribute_to_value(attribute: Attribute) -> Value:
             raise TypeError(f"{attribute} is not an ONNX attribute's IR form")
 
 
+def attribute_text(attribute: Attribute) -> str:
+    """The text of an attribute, `str` of it; integers are printed much faster."""
+    if isinstance(attribute, ArrayAttr):
+        items: tuple[Attribute, ...] = attribute.data  # pyright: ignore
+        return f"[{', '.join(map(attribute_text, items))}]"
+    if isinstance(attribute, IntegerAttr):
+        number: IntegerAttr[Any] = attribute  # pyright: ignore
+        return f"{number.value.data} : i64" if number.type == i64 else str(number)
+    return str(attribute)
+
+
 def attributes_of(op: Operation) -> dict[str, Value]:
     """The ONNX attributes of an operator, by name."""
     return {name: attribute_to_value(a) for name, a in op.attributes.items()}

@@ -34,6 +34,7 @@ class TermCosts:
     def __init__(self, like: GraphOp, kernels: KernelCosts):
         self.like, self.kernels = like, kernels
         self._known: dict[Hashable, TaskDemand] = {}
+        self._by_term: dict[Term, TaskDemand] = {}
         self._terms = Terms()
 
     def cost(self, policy: CostPolicy, alpha: float) -> Callable[[Graph], float]:
@@ -44,7 +45,7 @@ class TermCosts:
 
         def mixed(graph: Graph) -> float:
             kernels = kernels_of(graph)
-            times = [self.kernel(kernel).time for kernel in kernels]
+            times = [self.time(kernel) for kernel in kernels]
             return mixed_cost(kernels, times, weight)
 
         return mixed
@@ -58,17 +59,28 @@ class TermCosts:
         return simulator.makespan(chains(kernels), range(len(kernels)), np.array(edges))
 
     def kernel(self, kernel: TermKernel) -> TaskDemand:
-        """The demand of a kernel: what is fused with it costs the bytes that it reads."""
-        demand = self.attention(kernel) if kernel.members else self.demand(kernel.term)
+        """The demand of a kernel, its epilogue included."""
+        return replace(self._without_epilogue(kernel), time=self.time(kernel))
+
+    def time(self, kernel: TermKernel) -> float:
+        """The time of a kernel: what is fused with it costs the bytes that it reads."""
+        time = self._without_epilogue(kernel).time
         if not kernel.fused:
-            return demand
-        more = (
-            FUSED_NANOSECONDS * kernel.fused + kernel.nbytes / self.kernels.target.device.bandwidth
-        )
-        return replace(demand, time=demand.time + more)
+            return time
+        bandwidth = self.kernels.target.device.bandwidth
+        return time + (FUSED_NANOSECONDS * kernel.fused + kernel.nbytes / bandwidth)
+
+    def _without_epilogue(self, kernel: TermKernel) -> TaskDemand:
+        return self.attention(kernel) if kernel.members else self.demand(kernel.term)
 
     def demand(self, term: Term) -> TaskDemand:
         """The demand of the kernel of a term alone."""
+        if term not in self._by_term:
+            self._by_term[term] = self._like(term)
+        return self._by_term[term]
+
+    def _like(self, term: Term) -> TaskDemand:
+        """The demand of a term's kernel, estimated once for those of one shape."""
         shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.inputs)
         key = (term.kind, frozenset(term.attributes.items()), shapes, term.types)
         if key not in self._known:

@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.graph.attention import AttentionSizes
-from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
+from compiler.graph.rewriting.terms import RESULT, Graph, Term
 from compiler.ir.operators import KINDS, Kind
 
 LAYOUTS = frozenset({"Transpose", "Slice", "Split", RESULT})
 """Operators besides views that an attention's kernel reads through."""
 
 
-def attentions_of(graph: Graph) -> dict[Term, tuple[Term, ...]]:
-    """The operators of each attention, in order, by the last one."""
-    terms = [term for term in reachable(graph) if not term.constant]
-    softmaxes = [term for term in terms if term.kind == "Softmax"]
+def attentions_of(graph: Graph, terms: Sequence[Term]) -> dict[Term, tuple[Term, ...]]:
+    """The operators of each attention, in order, by the last one.
+
+    `terms` are those of the graph, inputs first.
+    """
+    softmaxes = [term for term in terms if term.kind == "Softmax" and not term.constant]
     if not softmaxes:
         return {}
-    finder = _Finder(_users(terms), frozenset(graph))
+    finder = _Finder(_users([t for t in terms if not t.constant]), frozenset(graph))
     found = (finder.around(softmax) for softmax in softmaxes)
     return {members[-1]: members for members in found if members}
 

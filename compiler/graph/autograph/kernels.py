@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from compiler.dag import finish_times
@@ -15,6 +15,10 @@ from compiler.schedule import ELEMENT_BYTES
 
 MAY_BE_VIEWS = frozenset({"Concat", "Slice", "Split"})
 """Operators that cost nothing where each operand or result is a range of consecutive bytes."""
+
+
+_NONE = frozenset[int]()
+"""The kernels that inputs and constants wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +39,57 @@ class TermKernel:
 def kernels_of(graph: Graph) -> list[TermKernel]:
     """The kernels of a graph, in order: an elementwise operator is fused with the one before it,
     and an attention is one kernel."""
-    attentions = attentions_of(graph)
+    terms = reachable(graph)
+    attentions = attentions_of(graph, terms)
     inside = frozenset(term for members in attentions.values() for term in members)
-    kernels: list[TermKernel] = []
+    kernels: list[_Growing] = []
     made_by: dict[Term, frozenset[int]] = {}
-    for term in reachable(graph):
-        before = frozenset[int]().union(*(made_by.get(t, frozenset()) for t in term.operands))
+    for term in terms:
+        if term.constant or not term.inputs:
+            made_by[term] = _NONE
+            continue
+        before = _all_of([made_by[operand] for operand in term.operands])
         if term in attentions:
             made_by[term] = frozenset({len(kernels)})
-            members = attentions[term]
-            kernels.append(TermKernel(term, tuple(sorted(before)), members=members))
-        elif term in inside or term.constant or not term.inputs or is_view(term):
+            kernels.append(_Growing(term, before, members=attentions[term]))
+        elif term in inside or is_view(term):
             made_by[term] = before
         elif (fused := _fused_with(term, made_by, before)) is not None:
             made_by[term] = frozenset({fused})
-            kernels[fused] = _with(kernels[fused], term, made_by)
+            kernels[fused].fuse(term, made_by)
         else:
             made_by[term] = frozenset({len(kernels)})
-            kernels.append(TermKernel(term, tuple(sorted(before))))
-    return kernels
+            kernels.append(_Growing(term, before))
+    return [kernel.finished for kernel in kernels]
+
+
+def _all_of(sets: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The union of some sets, most often of one."""
+    return sets[0] if len(sets) == 1 else _NONE.union(*sets)
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A kernel with the operators so far; see `TermKernel`."""
+
+    term: Term
+    after: frozenset[int]
+    members: tuple[Term, ...] = ()
+    fused: int = 0
+    nbytes: int = 0
+
+    def fuse(self, term: Term, made_by: Mapping[Term, frozenset[int]]) -> None:
+        """Add an operator to the epilogue."""
+        others = [t for t in term.operands if not t.constant and not made_by[t] & made_by[term]]
+        self.fused += 1
+        self.nbytes += sum(prod(t.shape) * ELEMENT_BYTES[t.dtype] for t in others)
+        self.after = self.after.union(*(made_by[t] for t in others))
+
+    @property
+    def finished(self) -> TermKernel:
+        """The kernel with all its operators."""
+        after = tuple(sorted(self.after))
+        return TermKernel(self.term, after, self.fused, self.nbytes, self.members)
 
 
 def is_view(term: Term) -> bool:
@@ -80,19 +116,6 @@ def _fused_with(
         if made_by.get(operand) == frozenset({last}) and operand.shape == term.shape:
             return last
     return None
-
-
-def _with(kernel: TermKernel, term: Term, made_by: Mapping[Term, frozenset[int]]) -> TermKernel:
-    """A kernel with one more operator."""
-    others = [t for t in term.operands if not t.constant and not made_by[t] & made_by[term]]
-    nbytes = sum(prod(t.shape) * ELEMENT_BYTES[t.dtype] for t in others)
-    after = {*kernel.after, *(number for t in others for number in made_by[t])}
-    return replace(
-        kernel,
-        after=tuple(sorted(after)),
-        fused=kernel.fused + 1,
-        nbytes=kernel.nbytes + nbytes,
-    )
 
 
 def mixed_cost(kernels: Sequence[TermKernel], times: Sequence[float], alpha: float) -> float:

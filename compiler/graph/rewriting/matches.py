@@ -1,4 +1,4 @@
-"""The matches of rules at terms, and their replacements, whichever graph the terms are in."""
+"""Matches of rules at terms, and their replacements, whichever graph the terms are in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ NOTHING = Match()
 
 @dataclass
 class Replayed(Generic[Item]):
-    """The items of an iterator for several readers: each goes on where the furthest one stopped."""
+    """The items of an iterator for several readers, fetched when the first one asks for them."""
 
     source: Iterator[Item] | None
     found: list[Item] = field(default_factory=list[Item])

@@ -4,7 +4,7 @@ A graph is a tuple of terms. Rewriting shares everything that stays, duplicates 
 nothing reads is not there, so the candidates of a search cost little.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -38,6 +38,11 @@ class Term:
     """The number of its kind, attributes and types, which terms on other inputs share."""
     constant: bool
     node: str = ""
+    operands: tuple["Term", ...] = field(init=False)
+    """The inputs that are not omitted."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operands", tuple(t for t in self.inputs if t is not None))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -48,11 +53,6 @@ class Term:
     def dtype(self) -> str:
         """The dtype name of the first result."""
         return self.types[0].dtype
-
-    @property
-    def operands(self) -> Iterator["Term"]:
-        """The inputs that are not omitted."""
-        return (term for term in self.inputs if term is not None)
 
     def __repr__(self) -> str:
         if not self.inputs:

@@ -44,9 +44,11 @@ class BatchGemv(GraphPass):
             raise PipelineError(f"max-rows must not be negative, not {self.max_rows}")
         for graph in graphs_of(op):
             network = read_network(graph)
-            for stack in find_stacks(network, self.max_rows):
+            stacks = find_stacks(network, self.max_rows)
+            for stack in stacks:
                 _batch([network.operations[i] for i in stack.gemms], stack.axis)
-            restore_order(graph)
+            if stacks:
+                restore_order(graph)
 
 
 def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:

@@ -52,9 +52,11 @@ class FuseSiblings(GraphPass):
 
     def _fuse(self, graph: GraphOp) -> None:
         network = read_network(graph)
-        for family in find_families(network, self.matmuls, self.convolutions):
+        families = find_families(network, self.matmuls, self.convolutions)
+        for family in families:
             _fuse_family(network, family)
-        restore_order(graph)
+        if families:
+            restore_order(graph)
 
 
 def _fuse_family(network: GraphNetwork, family: Family) -> None:

@@ -9,7 +9,7 @@ from compiler.frontend import import_model
 from compiler.graph.autograph.attention import attentions_of
 from compiler.graph.autograph.kernels import kernels_of
 from compiler.graph.rewriting.dataflow import read_terms
-from compiler.graph.rewriting.terms import RESULT, Graph, Terms
+from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
@@ -43,6 +43,11 @@ def imported(text: str, shape: str = "1,8,12") -> GraphOp:
     return graph
 
 
+def found_in(graph: Graph) -> dict[Term, tuple[Term, ...]]:
+    """The attentions of a graph."""
+    return attentions_of(graph, reachable(graph))
+
+
 SPLIT = "p, q, r = Split<axis=2, num_outputs=3>(x)"
 SLICED = """p = Slice(x, f0, f4, t2) q = Slice(x, f4, f8, t2) r = Slice(x, f8, f12, t2)"""
 ATTENTION = """
@@ -56,7 +61,7 @@ ATTENTION = """
 @pytest.mark.parametrize("parts", [SPLIT, SLICED], ids=["split", "sliced"])
 def test_an_attention_is_one_kernel_with_the_layouts_of_its_operands_and_result(parts: str):
     graph = graph_of(parts + ATTENTION)
-    ((last, members),) = attentions_of(graph).items()
+    ((last, members),) = found_in(graph).items()
     assert last is members[-1] is graph[0]
     kinds = [term.kind for term in members]
     assert [kind for kind in kinds if kind in ("MatMul", "Mul", "Add", "Softmax")] == [
@@ -76,7 +81,7 @@ def test_an_attention_is_one_kernel_with_the_layouts_of_its_operands_and_result(
 def test_rounded_weights_and_results_are_inside():
     rounded = ATTENTION.replace("MatMul(s, v)", "MatMul(j, v) i = Round(z)")
     rounded = rounded.replace(" z =", " h = Mul(s, c) j = Round(h) z =").replace(">(z)", ">(i)")
-    ((last, members),) = attentions_of(graph_of(SPLIT + rounded)).items()
+    ((last, members),) = found_in(graph_of(SPLIT + rounded)).items()
     assert last is members[-1]
     assert [term.kind for term in members].count("Round") == 2
 
@@ -112,7 +117,7 @@ def test_what_is_not_an_attention_has_its_own_kernels(change: tuple[str, str], l
     if "MatMul(v, s)" in text:
         text = text.replace("v = Transpose<perm=[0,2,1,3]>", "v = Transpose<perm=[0,2,3,1]>")
         text = text.replace("u = Transpose<perm=[0,2,1,3]>", "u = Transpose<perm=[0,3,1,2]>")
-    found = attentions_of(graph_of(SPLIT + text))
+    found = found_in(graph_of(SPLIT + text))
     assert bool(found) == (not left)
 
 
@@ -121,7 +126,7 @@ def test_results_of_a_split_that_others_read_are_not_absorbed_without_it():
     text = SPLIT + ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Add(i, p)")
     like = imported(text)
     graph = read_terms(like, Terms()).graph
-    ((_, members),) = attentions_of(graph).items()
+    ((_, members),) = found_in(graph).items()
     for member in members:
         assert member.kind != RESULT or member.inputs[0] in members
     costs = TermCosts(like, KernelCosts(TARGET))
@@ -131,7 +136,7 @@ def test_results_of_a_split_that_others_read_are_not_absorbed_without_it():
 def test_operands_that_others_read_are_not_absorbed():
     text = SPLIT + ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Add(i, p)")
     graph = graph_of(text)
-    ((_, members),) = attentions_of(graph).items()
+    ((_, members),) = found_in(graph).items()
     assert "Split" not in [term.kind for term in members]
     kinds = [kernel.term.kind for kernel in kernels_of(graph)]
     assert kinds[0] == "Split"
