@@ -122,6 +122,12 @@ class ProgramBody:
                 values.pop(name, None)
         return None
 
+    @property
+    def division(self) -> SegmentSplit:
+        """All that `refine` was given so far."""
+        with self._lock:
+            return SegmentSplit(dict(self.alone), frozenset(self.split_at))
+
     def refine(self, split: SegmentSplit) -> None:
         """Refine the steps; raises UnsupportedOperatorError for a node that cannot run anywhere."""
         with self._lock:

@@ -22,6 +22,7 @@ from compiler.program.saving import (
     SEGMENTS_FOLDER,
     file_digest,
 )
+from compiler.program.segment import SegmentSplit
 
 
 def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
@@ -43,7 +44,26 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
     found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
     buckets = Buckets.of(manifest["buckets"], found.inputs)
     saved = {path.name: path for path in sorted((directory / SEGMENTS_FOLDER).iterdir())}
-    return DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
+    module = DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
+    module.body.refine(_division(manifest, len(found.graph.nodes), directory))
+    return module
+
+
+def _division(manifest: Mapping[str, Any], nodes: int, directory: Path) -> SegmentSplit:
+    """How the saved program was divided; none in an older one, whose runs find it again."""
+    try:
+        alone = {int(node): str(why) for node, why in manifest.get("on_host", {}).items()}
+        split_at = frozenset(map(str, manifest.get("split_at", ())))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ArtifactError(
+            f"{directory / PROGRAM_FILE} is damaged ({error}): save the module again"
+        ) from error
+    if not all(0 <= node < nodes for node in alone):
+        raise ArtifactError(
+            f"{directory / PROGRAM_FILE} names a node that {MODEL_FILE} has not: save the module"
+            " again"
+        )
+    return SegmentSplit(alone, split_at)
 
 
 def _manifest(directory: Path) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class DynamicModule:
         that fails.
         """
         check_arguments({"directory": directory}, LOAD)
-        settings = self.compiler.settings
+        settings, division = self.compiler.settings, self._body.division
         options = {
             "target": settings.target,
             "pipeline": settings.pipeline,
@@ -144,6 +144,8 @@ class DynamicModule:
             "graphs": str(settings.graphs),
             "buckets": self.compiler.buckets.sizes,
             "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
+            "on_host": {str(node): why for node, why in division.alone.items()},
+            "split_at": sorted(division.split_at),
         }
         program = SavedProgram(self._model.with_weights(), self.compiler.modules, options)
         save_program(program, directory)

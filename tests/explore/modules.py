@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 from compiler.schedule import Allocation, Schedule, Task, View
 from compiler.scheduling.bounds import needs
@@ -44,6 +44,42 @@ def branches(path: Path, dynamic: bool = False) -> Path:
     graph = helper.make_graph(nodes, "branches", infos[:1], infos[1:], weights)
     opsets = [helper.make_opsetid("", 18)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+DETECTOR = """<ir_version: 10, opset_import: ["" : 18]>
+detector (float[n, 3, 16, 16] image) => (float[found, 4] boxes, float[found] scores) {
+  [stem] features = Conv <pads = [1, 1, 1, 1]> (image, kernels)
+  [stem_relu] active = Relu (features)
+  [head] maps = Conv (active, heads)
+  [rows] rows = Reshape (maps, shape)
+  [parts] raw, offsets = Split <axis = 1> (rows, sizes)
+  [score] column = Sigmoid (raw)
+  [column] scored = Squeeze (column, axis)
+  [likely] likely = Greater (scored, threshold)
+  [find] indices = NonZero (likely)
+  [places] places = Transpose (indices)
+  [best] scores = GatherND (scored, places)
+  [chosen] chosen = GatherND (offsets, places)
+  [boxes] boxes = Tanh (chosen)
+}"""
+
+
+def detector(path: Path) -> Path:
+    """A model that finds boxes: their number depends on data, so that a node runs on the host."""
+    model = parser.parse_model(DETECTOR)
+    generator = np.random.default_rng(0)
+    weights = {
+        "kernels": generator.standard_normal((8, 3, 3, 3)).astype(np.float32),
+        "heads": generator.standard_normal((5, 8, 1, 1)).astype(np.float32),
+        "shape": np.array([-1, 5]),
+        "sizes": np.array([1, 4]),
+        "axis": np.array([1]),
+        "threshold": np.array(0.9, np.float32),
+    }
+    stored = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    model.graph.initializer.extend(stored)
     path.write_bytes(model.SerializeToString())
     return path
 

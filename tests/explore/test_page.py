@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page
@@ -19,7 +20,7 @@ from compiler.tools.explore.page import explore_page
 from tests.autotune.schedule import fakes
 from tests.backends.gpu.recording import RecordingDriver
 from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, show
-from tests.explore.modules import branches, on_threads, side_of, wide_schedule, with_tiles
+from tests.explore.modules import branches, detector, on_threads, side_of, wide_schedule, with_tiles
 
 ONE_STREAM = compiler.DEFAULT_PIPELINE.replace("policy=opara streams=4", "policy=sequential")
 VIEWS = ("Graph", "Timeline", "Memory", "Kernels", "Passes", "Choice")
@@ -277,19 +278,24 @@ def test_two_modules_are_compared(browser: Browser, folder: Path):
         assert drawn(page, "Graph", "shown") > 4
 
 
-def test_a_programs_outline_leads_to_its_graphs(browser: Browser, folder: Path):
-    program: Any = compiler.compile(branches(folder / "dynamic.onnx", dynamic=True))
-    for size in (16, 8):
-        program.prepare({"n": size})
-    program.save(folder / "program")
-    assert main(["explore", str(folder / "program"), "-o", str(folder / "program.html")]) == 0
+def test_a_programs_outline_leads_to_its_graphs(browser: Browser, folder: Path, tmp_path: Path):
+    program: Any = compiler.compile(detector(folder / "detector.onnx"))
+    for batch in (1, 2):
+        program.run({"image": np.ones((batch, 3, 16, 16), np.float32)})
+    program.save(folder / "detector")
+    assert main(["explore", str(folder / "detector"), "-o", str(folder / "program.html")]) == 0
     with opened(browser, folder / "program.html") as page:
         text = page.inner_text("section.outline")
-        assert "Graphs compiled so far: 2" in text
-        assert "13 nodes, MatMul to Sum" in text
-        page.get_by_label("Graph that the views show").select_option("1")
+        assert "Steps of a run: 3, on the host: 1. Graphs compiled so far: 4." in text
+        assert "8 nodes, Conv to Greater" in text
+        assert "depends on values that are computed at run time" in text
+        saved(page, Path(os.environ.get(PICTURES, tmp_path)) / "outline.png")
+        graphs = page.get_by_label("Graph that the views show")
+        labels = graphs.locator("option").all_inner_texts()
+        (number,) = (i for i, label in enumerate(labels) if "image 2x3x16x16" in label)
+        graphs.select_option(str(number))
         show(page, "Graph")
-        assert drawn(page, "Graph", "shown") > 4
+        assert drawn(page, "Graph", "shown") > 1
         show(page, "Passes")
         assert "flowloom explore MODEL" in page.inner_text("main")
 

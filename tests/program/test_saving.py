@@ -41,6 +41,45 @@ def test_a_loaded_program_compiles_nothing_again(tmp_path: Path, caplog: pytest.
     assert len([*(tmp_path / "p" / "segments").iterdir()]) > len(module.inputs)
 
 
+def test_a_loaded_program_is_divided_as_the_saved_one(tmp_path: Path):
+    module = compiled(ordered(DATA))
+    module.run({"x": inputs()})
+    module.save(tmp_path / "p")
+    loaded = compiler.load(tmp_path / "p")
+    assert isinstance(loaded, DynamicModule)
+    assert len(module.body.plan().steps) > 1
+    assert loaded.body.plan().steps == module.body.plan().steps
+    assert loaded.body.division == module.body.division
+    assert loaded.on_host == module.on_host != {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"on_host": {"999": "data"}}, r"names a node that model\.onnx has not"),
+        ({"on_host": {"first": "data"}}, "is damaged"),
+        ({"split_at": 3}, "is damaged"),
+    ],
+)
+def test_a_damaged_division_is_named(tmp_path: Path, entry: dict[str, object], message: str):
+    saved(tmp_path / "p")
+    path = tmp_path / "p" / "program.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entry))
+    with pytest.raises(ArtifactError, match=message):
+        compiler.load(tmp_path / "p")
+
+
+def test_a_program_without_its_division_finds_it_again(tmp_path: Path):
+    expected = saved(tmp_path / "p")
+    path = tmp_path / "p" / "program.json"
+    manifest = json.loads(path.read_text())
+    del manifest["on_host"], manifest["split_at"]
+    path.write_text(json.dumps(manifest))
+    found = compiler.load(tmp_path / "p").run({"x": inputs()})
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 def test_other_directories_are_kept(tmp_path: Path):
     (tmp_path / "other").write_text("mine")
     with pytest.raises(ArtifactError, match="is not a program"):

@@ -27,6 +27,9 @@ NOTHING_COMPILED = (
     " (`flowloom run`, `module.save`), or name a model of static shapes"
 )
 
+LONGEST_LABEL = 60
+"""Characters of a graph's label."""
+
 
 def artifact_side(directory: Path) -> SideFact:
     """A saved module, or a saved program with the segments that it has compiled."""
@@ -87,8 +90,16 @@ def _program_side(title: str, program: DynamicModule, modules: Mapping[str, Modu
     if not modules:
         raise ArgumentError(NOTHING_COMPILED.format(title))
     facts = [module_fact(module) for module in modules.values()]
-    labels = [f"{fact.name} {index}" for index, fact in enumerate(facts)]
+    labels = [f"{index}: {_reads(module)}" for index, module in enumerate(modules.values())]
     return SideFact(title, NO_DUMPS, labels, facts, step_facts(program))
+
+
+def _reads(module: Module) -> str:
+    """The inputs of a compiled graph, as far as a list has room for them."""
+    shapes = ("x".join(map(str, spec.shape)) for spec in module.inputs)
+    named = zip(module.inputs, shapes, strict=True)
+    text = ", ".join(f"{spec.name} {shape}".strip() for spec, shape in named)
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
 def step_facts(program: DynamicModule) -> list[StepFact]:
@@ -99,13 +110,17 @@ def step_facts(program: DynamicModule) -> list[StepFact]:
         StepFact(
             kind="segment" if isinstance(runner, ProgramSegment) else "host",
             label=_label(body.graph.nodes, step.nodes),
-            nodes=[f"{body.graph.nodes[i].op_type} {body.graph.nodes[i].name}" for i in step.nodes],
+            nodes=[_node(body.graph.nodes[i]) for i in step.nodes],
             reads=step.reads,
             writes=step.writes,
             reason="; ".join(body.alone[i] for i in step.nodes if i in body.alone),
         )
         for step, runner in zip(plan.steps, plan.runners, strict=True)
     ]
+
+
+def _node(node: Any) -> str:
+    return f"{node.op_type} {node.name}".strip()
 
 
 def _label(nodes: Any, members: tuple[int, ...]) -> str:
