@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
@@ -91,13 +92,16 @@ class _Emitter:
         self._values[value] = ssa
         ssa.name_hint = _hint(value.name)
 
-    def use(self, value: Value | None, structural: bool = False) -> SSAValue:
-        """The SSA value of a value; constants are emitted at their first use."""
+    def use(self, value: Value | None, structural: bool = False, factor: bool = False) -> SSAValue:
+        """The SSA value of a value; constants are emitted at their first use.
+
+        Those of one element are part of the code, unless one is a `factor` of a number.
+        """
         if value is None and None not in self._values:
             self._values[None] = self.append(NoneOp(), "none")
         if value is None or value.array is None:
             return self._values[value]
-        inline = structural or value.array.size == 1
+        inline = structural or (value.array.size == 1 and not factor)
         if (value, inline) not in self._constants:
             made = self._inline(value) if inline else self._weight(value)
             self._constants[value, inline] = made
@@ -158,7 +162,9 @@ class _Emitter:
             self.control(operator)
             return
         structural = STRUCTURAL_INPUTS.get(operator.op_type, ())
-        inputs = [self.use(value, i in structural) for i, value in enumerate(operator.inputs)]
+        factor = _is_scale(operator)
+        operands = enumerate(operator.inputs)
+        inputs = [self.use(value, i in structural, factor) for i, value in operands]
         types = [
             NoneType() if value is None else tensor_type(value.dtype, value.shape)
             for value in operator.outputs
@@ -180,6 +186,11 @@ def _contracted(graph: Graph) -> set[Value]:
         for value in operator.inputs
         if value is not None
     }
+
+
+def _is_scale(operator: Operator) -> bool:
+    """Whether an operator multiplies numbers, such as scales: layers differ by those alone."""
+    return operator.op_type == "Mul" and prod(operator.output.shape) == 1
 
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:

@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, given, settings
 import compiler
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
+from compiler.graph.targets import set_target
+from compiler.ir.edit import graphs_of
+from compiler.pipeline import Runner
+from compiler.pipeline import parse as passes
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
 
@@ -94,3 +98,17 @@ def test_nothing_to_quantise(how: str):
     module = compiler.compile(parse(text, 21, **weights), target="emu:sm_90:fp16", quantised=how)
     (found,) = module.run({"x": np.zeros((6, 48), "f4")}).values()
     np.testing.assert_array_equal(found, np.zeros((6, 16), "f4"))
+
+
+def test_layers_that_differ_by_their_scales_share_kernels():
+    square = FEED_FORWARD.replace("48", "12").replace("h = Add(g, b)  ", "").replace("(h)", "(g)")
+    weights = {name: RANDOM.integers(-127, 128, (12, 12)).astype("i1") for name in "vw"}
+    weights |= {"vs": np.float32(0.004), "ws": np.float32(0.007)}
+    text = square.replace("Relu(g)", "Identity(g)").replace("y = Add(l, x)", "y = Identity(l)")
+    module = import_model(parse(text, 21, **weights), byte_contractions="tiles").module
+    set_target(module, "cuda:sm_90:fp32")
+    Runner().run(module, passes("canonicalize,fuse-ranges,fuse-operators"))
+    (graph,) = graphs_of(module)
+    names = [group.kernel.data for group in graph.groups if group.kernel is not None]
+    assert len(names) == 4
+    assert len(set(names)) == 2
