@@ -90,7 +90,7 @@ def likeliest(problem: Problem, target: GpuTarget) -> Config:
     many = tiles_of_rows > 2 * target.device.sms
     staged = _staged(problem, target) if problem.chunks else iter(())
     if tiles_of_rows >= BANDS[-1] * target.device.sms:
-        return next(staged, Config(1, 1, BANDS[-1]))
+        return next(staged, Config(1, 1, min(ceil_div(rows, MMA_SIZE), BANDS[-1])))
     enough = STAGED_ROWS if columns <= STAGED_KEYS else 1
     if tiles_of_rows > enough * target.device.sms:
         staged = (config for config in staged if config.tiles == 1)
