@@ -36,8 +36,8 @@ class Attention:
     The windows of `query`, `key`, `value` and `result` have the shapes (batch..., S, D),
     (batch..., D, T), (batch..., T, E) and (batch..., S, E), and one stride for each of the last
     two axes. No source is a result of `operators`. `first` and `second` are the MatMuls, `scores`
-    the elementwise operators and the views between the first and the `softmax`, `views` those of
-    the weights.
+    the elementwise operators and the views between the first and the `softmax`, `views` the views
+    of the weights, and their Casts where these are not rounded.
     """
 
     query: StridedOperand
@@ -166,7 +166,7 @@ class _Finder:
             return None
         node = self.network.operators[producer]
         if node.type == "MatMul":
-            return [producer] if self.dtype(value) == "float32" else None
+            return [producer] if self.dtype(value) in GEMM_TYPES else None
         for operand in self.of_scores(node):
             before = self.chain(operand)
             if before is not None:
@@ -190,7 +190,7 @@ class _Finder:
         A MatMul is the first of `scores`, the other the last of `weights`.
         """
         matmuls = [self.network.operators[i] for i in (scores[0], weights[-1])]
-        if not all(map(self.is_float32_matmul, matmuls)):
+        if not all(map(self.is_matmul_of_floats, matmuls)):
             return None
         query, key, value = self.operands([*matmuls[0].inputs, matmuls[1].inputs[1]])
         query, key = (self.viewed(operand, matmuls) for operand in (query, key))
@@ -201,7 +201,7 @@ class _Finder:
         query, key, value = (_broadcast(operand, batch) for operand in (query, key, value))
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
-        views = tuple(i for i in weights[:-1] if self.is_view(self.network.operators[i]))
+        rounded = self.rounding(weights[:-1])
         found = Attention(
             query=query,
             key=key,
@@ -211,23 +211,33 @@ class _Finder:
             softmax=softmax,
             second=weights[-1],
             result=result,
-            weights=tuple(i for i in weights[:-1] if i not in views),
+            weights=rounded,
             results=self.results(result),
-            views=views,
+            views=tuple(i for i in weights[:-1] if i not in rounded),
         )
         return found if found.sizes.are_supported else None
 
+    def rounding(self, operators: Sequence[int]) -> tuple[int, ...]:
+        """The operators on weights that compute, and Casts among them."""
+        if self.all_rename(operators):
+            return ()
+        return tuple(i for i in operators if not self.is_view(self.network.operators[i]))
+
     def results(self, result: StridedOperand) -> tuple[int, ...]:
         """The operators on the path of the result that compute, and Casts among them."""
-        path = [(i, self.network.operators[i]) for i in result.operators]
-        if all(self.is_renaming(node) for _, node in path):
+        if self.all_rename(result.operators):
             return ()
+        path = [(i, self.network.operators[i]) for i in result.operators]
         return tuple(i for i, node in path if KINDS.get(node.type) is Kind.ELEMENTWISE)
 
-    def is_float32_matmul(self, node: NetworkNode) -> bool:
-        """Whether all operands and the result are float32 matrices."""
+    def all_rename(self, operators: Sequence[int]) -> bool:
+        """Whether operators keep all elements, perhaps in another order or type of float."""
+        return all(self.is_renaming(self.network.operators[i]) for i in operators)
+
+    def is_matmul_of_floats(self, node: NetworkNode) -> bool:
+        """Whether all operands and the result are matrices of floats."""
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
-        return all(v.dtype == "float32" and len(v.shape) >= 2 and prod(v.shape) for v in used)
+        return all(v.dtype in GEMM_TYPES and len(v.shape) >= 2 and prod(v.shape) for v in used)
 
     def operands(self, values: Sequence[int | None]) -> list[StridedOperand]:
         """Q, K and V; a value that one of them reads is not recomputed by another."""

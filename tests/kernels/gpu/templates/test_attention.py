@@ -96,12 +96,17 @@ def test_any_size(case: Attention, block: Config, odd: bool):
     assert error(case, "tf32", block, 4 * odd) < BOUNDS["tf32"]
 
 
-def test_many_rows_give_each_warp_its_own():
-    group, _ = attention_group(Attention("heads", "each", 16, 12, 128, 128, 64, 64))
+@pytest.mark.parametrize(("case", "bands"), [
+    (Attention("heads", "each", 16, 12, 128, 128, 64, 64), 8),
+    (Attention("heads", "windows", 64, 6, 49, 49, 10, 10), 4),
+])  # fmt: skip
+def test_many_rows_give_each_warp_its_own(case: Attention, bands: int):
+    """No warp is without rows, as those of small windows."""
+    group, _ = attention_group(case)
     target = parse_gpu("cuda:sm_90:fp16")
     problem = problem_in("attention", group, target)
     assert problem is not None
-    assert likeliest(problem, target) == Config(1, 1, 8)
+    assert likeliest(problem, target) == Config(1, 1, bands)
 
 
 @emulated

@@ -90,20 +90,20 @@ def likeliest(problem: Problem, target: GpuTarget) -> Config:
     many = tiles_of_rows > 2 * target.device.sms
     staged = _staged(problem, target) if problem.chunks else iter(())
     if tiles_of_rows >= BANDS[-1] * target.device.sms:
-        return next(staged, Config(1, 1, BANDS[-1]))
+        return next(staged, Config(1, 1, min(ceil_div(rows, MMA_SIZE), BANDS[-1])))
     enough = STAGED_ROWS if columns <= STAGED_KEYS else 1
     if tiles_of_rows > enough * target.device.sms:
         staged = (config for config in staged if config.tiles == 1)
         if config := next(staged, None):
             return config
-    tiles = 2 if _fits_two(problem, target) and many else 1
+    tiles = 2 if _fits_two(problem) and many else 1
     return Config(tiles, max(FEWEST, min(ceil_div(columns, MMA_SIZE), WARPS // tiles)))
 
 
-def _fits_two(problem: Problem, target: GpuTarget) -> bool:
+def _fits_two(problem: Problem) -> bool:
     """Whether registers hold two tiles of rows."""
     depth, width = problem.depth, problem.width
-    return target.precision != "fp32" and max(depth, width) <= ROOM
+    return problem.precision != "fp32" and max(depth, width) <= ROOM
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
@@ -116,7 +116,7 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     if problem.chunks:
         found += _staged(problem, target)
     most = max(FEWEST, ceil_div(problem.columns, MMA_SIZE))
-    for tiles in (1, 2) if _fits_two(problem, target) else (1,):
+    for tiles in (1, 2) if _fits_two(problem) else (1,):
         for warps in (FEWEST, 6, WARPS, 12):
             config = Config(tiles, warps)
             small = warps <= min(most, MOST // tiles)
@@ -135,7 +135,7 @@ def _bands(problem: Problem, target: GpuTarget) -> Iterator[Config]:
         needed = problem.rows > config.rows - MMA_SIZE * tiles
         shared = shared_bytes(problem, config)
         small = tiles * warps * bands <= MOST and shared <= DEFAULT_SHARED_BYTES
-        if needed and small and (tiles == 1 or _fits_two(problem, target)):
+        if needed and small and (tiles == 1 or _fits_two(problem)):
             yield config
 
 

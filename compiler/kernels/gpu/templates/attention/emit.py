@@ -27,7 +27,12 @@ from compiler.kernels.gpu.templates.attention.problem import (
     in_chunks,
     matrix_strides,
 )
-from compiler.kernels.gpu.templates.attention.rounding import Rounding, rounding_of
+from compiler.kernels.gpu.templates.attention.rounding import (
+    Rounding,
+    as_float,
+    of_type,
+    rounding_of,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.ops.shapes import reshaped_index, unit_free
@@ -83,7 +88,9 @@ class Emitter:
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         at = [*self._scores_at(z), row, column]
-        score = _computed_first(context.element(scores, at, value))
+        dtype = self.group.values[scores].dtype
+        element = context.element(scores, at, of_type(value, context))
+        score = as_float(_computed_first(element, dtype), dtype)
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
         return function, _scale(score, value)
@@ -150,7 +157,7 @@ class Emitter:
             "COLUMNS": problem.columns,
             "DEPTH": problem.depth,
             "WIDTH": problem.width,
-            "PRECISION": self.target.precision.upper(),
+            "PRECISION": problem.precision.upper(),
             "TILES": config.tiles,
             "WARPS": config.warps,
             "BANDS": config.bands,
@@ -180,7 +187,7 @@ class Emitter:
             yield f"{letter}_COLUMN", column
 
 
-def _computed_first(score: Any) -> Any:
+def _computed_first(score: Any, dtype: str) -> Any:
     """A choice between a value and a constant with the value computed before the condition is
     known: otherwise what it loads would wait for what the condition loads."""
     if not isinstance(score, Call) or getattr(score.op, "name", "") != "prim.if_then_else":
@@ -188,7 +195,7 @@ def _computed_first(score: Any) -> Any:
     condition, value, constant = score.args
     if not isinstance(constant, FloatImm):
         return score
-    held = Var("held", PrimType("float32"))
+    held = Var("held", PrimType(dtype))
     return Let(held, value, Select(condition, held, constant))
 
 

@@ -13,6 +13,9 @@ from compiler.target.target import GpuTarget
 FOUR, EIGHT = 4, 8
 """Elements that are loaded, or copied, as a vector."""
 
+SHORT = {"float16": "fp16", "bfloat16": "bf16"}
+"""The precisions of MMAs whose operands have these types."""
+
 
 Operands = tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]
 """Q, K, V and the result."""
@@ -22,14 +25,15 @@ Operands = tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]
 class Problem:
     """An attention whose operands are strided reads.
 
-    The columns of V and of the result may be slices, the last axis of the batch. With `pairs` Q, K
-    and V have the two-byte type of the MMAs; with `chunks` they can also be copied to shared memory
-    16 bytes at a time.
+    The columns of V and of the result may be slices, the last axis of the batch; `precision` is
+    that of the MMAs. With `pairs` Q, K and V have its two-byte type; with `chunks` they can also be
+    copied to shared memory 16 bytes at a time.
     """
 
     attention: Attention
     operands: Operands
     slices: int
+    precision: str
     pairs: bool
     chunks: bool
 
@@ -78,9 +82,17 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     if attention is not None:
         slices = width_slices(attention.value.window.shape[-1])
         operands = _sliced(attention, slices)
-        pairs = _in_pairs(group, attention, target)
+        precision = _precision(group, attention, target)
+        pairs = SHORT.get(_operand_type(group, attention)) == precision
         chunks = pairs and _in_chunks(operands) and target.has_async_copy
-        return Problem(attention, operands, slices, pairs, chunks)
+        return Problem(
+            attention,
+            operands,
+            slices=slices,
+            precision=precision,
+            pairs=pairs,
+            chunks=chunks,
+        )
     if find_attentions(group):
         raise KernelError(
             f"{group.describe()} holds an attention whose operands need a copy: leave"
@@ -130,11 +142,18 @@ def _in_chunks(operands: Operands) -> bool:
     return all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
 
 
-def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
-    """Whether Q, K and V have the two-byte type of the MMAs."""
-    multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
+def _operand_type(group: Group, attention: Attention) -> str:
+    """The type of which Q, K and V are; empty where they differ."""
     operands = (attention.query, attention.key, attention.value)
-    return {group.values[operand.source].dtype for operand in operands} == {multiplied}
+    types = {group.values[operand.source].dtype for operand in operands}
+    return types.pop() if len(types) == 1 else ""
+
+
+def _precision(group: Group, attention: Attention, target: GpuTarget) -> str:
+    """The target's precision, or that of a model whose operands and weights have two bytes."""
+    weights = group.operators[attention.second].operand(0)
+    own = _operand_type(group, attention)
+    return SHORT.get(own if group.values[weights].dtype == own else "", target.precision)
 
 
 def matrix_strides(operand: StridedOperand) -> tuple[int, int]:

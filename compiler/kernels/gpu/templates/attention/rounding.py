@@ -36,6 +36,16 @@ VALUE = Var("value", PrimType("float32"))
 """The float that the functions take."""
 
 
+def of_type(value: Any, context: FusionContext) -> Any:
+    """A float as an element of a group's anchor."""
+    return value if context.dtype == "float32" else value.astype(context.dtype)
+
+
+def as_float(element: Any, dtype: str) -> Any:
+    """An element of a type as a float."""
+    return element if dtype == "float32" else element.astype("float32")
+
+
 def rounding_of(group: Group, attention: Attention, target: GpuTarget) -> Rounding:
     """The functions of an attention's weights and results."""
     softmax, second = (group.operators[i].outputs[0] for i in (attention.softmax, attention.second))
@@ -66,8 +76,8 @@ class _Chain:
     def element(self) -> Any:
         """Their result for `VALUE`, as a float; a last Cast is the store's."""
         context = self.context()
-        found, (last,) = context.result(VALUE, [0] * context.rank), context.results
-        return found if str(last.dtype) == "float32" else found.astype("float32")
+        element = context.result(of_type(VALUE, context), [0] * context.rank)
+        return as_float(element, str(context.results[0].dtype))
 
     def context(self) -> FusionContext:
         """The operators as a group around the value, all of one shape."""

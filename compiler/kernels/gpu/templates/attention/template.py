@@ -45,9 +45,9 @@ class FusedAttention(Template[Problem, Config]):
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same for all configs: blocks take keys in order, SMs share the multiply-adds."""
-        rate = target.device.sms * RATES[target.precision] * RATE_SHARE
+        rate = target.device.sms * RATES[problem.precision] * RATE_SHARE
         work = problem.attention.sizes.multiplications / rate
-        once = max(KEY_US[target.precision] * problem.columns, work)
+        once = max(KEY_US[problem.precision] * problem.columns, work)
         return BLOCK_US + (TWICE * once if problem.rounded else once)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
@@ -60,7 +60,7 @@ class FusedAttention(Template[Problem, Config]):
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
         more = {"rounded": problem.rounded, "norms": problem.normalised}
         forms: Key = {name: 1 for name, present in more.items() if present}
-        return {"precision": target.precision, "batch": problem.batch, **found, **forms}
+        return {"precision": problem.precision, "batch": problem.batch, **found, **forms}
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
