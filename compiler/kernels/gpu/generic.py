@@ -10,6 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
+from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
@@ -298,7 +299,11 @@ def separate(schedule: UntypedSchedule) -> UntypedSchedule:
     """Make each root block a kernel."""
     for block in root_blocks(schedule):
         if not is_reduction(schedule, block):
-            bind_elements(schedule, block)
+            tiles = find_tiles(schedule, block)
+            if tiles is None:
+                bind_elements(schedule, block)
+            else:
+                bind_tiles(schedule, block, tiles)
         else:
             _separate_reduction(schedule, block)
     return schedule
