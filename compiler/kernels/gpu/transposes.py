@@ -10,7 +10,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import IntImm
 
 from compiler.kernels.gpu.untyped import UntypedSchedule
-from compiler.kernels.tir.access import extent_of
 
 TILE, ROWS = 32, 8
 """The sides of a tile, and the rows that the threads of a block have at a time."""
