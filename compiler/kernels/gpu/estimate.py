@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from math import ceil
 
-from compiler.kernels.gpu.generic import ELEMENT_THREADS
+from compiler.kernels.gpu.generic import element_threads, items_of
 from compiler.kernels.gpu.select import Selection, best
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
@@ -45,10 +45,11 @@ def _time(found: Selection) -> float | None:
 
 
 def _generic_launch(group: Group) -> Launch:
-    """One thread computes an element, as in most kernels of the generic schedule."""
+    """One thread computes one or a few elements, as in most kernels of the generic schedule."""
     elements = max(info.elements for info in group.writes)
-    grid = (max(1, ceil(elements / ELEMENT_THREADS)), 1, 1)
-    return Launch(group.name, (), grid, (ELEMENT_THREADS, 1, 1), registers=32)
+    threads = element_threads(elements)
+    grid = (max(1, ceil(elements / (threads * items_of(elements)))), 1, 1)
+    return Launch(group.name, (), grid, (threads, 1, 1), registers=32)
 
 
 def _kernel(group: Group, launches: tuple[Launch, ...]) -> KernelSpec:

@@ -10,14 +10,18 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
+from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.tir.access import divisor_below, extent_of
 from compiler.kernels.tir.function import generic_function, is_opaque
 
-ELEMENT_THREADS = 128
-"""Threads of a block where each computes separate elements."""
+ELEMENT_THREADS, MANY_THREADS = 128, 256
+"""Threads of a block where each computes separate elements, and of one of many blocks."""
+
+FULL, MOST_ITEMS = 1 << 17, 8
+"""Threads that half fill a large GPU, and the most elements of a thread where there are more."""
 
 SERIAL_ROWS = 8192
 """From this many results on, one thread computes each reduction."""
@@ -29,7 +33,7 @@ WARP = 32
 """Threads that reduce without a barrier."""
 
 ROWS_THREADS, LEAST_BLOCKS = 256, 264
-"""Threads of a block of several rows, and the fewest such blocks: two for each SM of an H100."""
+"""Threads of a block of several rows, and the fewest such blocks: two for each SM."""
 
 PART_LENGTH = 1 << 12
 """Fewest elements of each part of a reduction that several blocks share."""
@@ -278,27 +282,52 @@ def _set_scope(schedule: UntypedSchedule, block: SBlockRV, scope: str) -> None:
         schedule.set_scope(block, i, scope)
 
 
-def bind_elements(schedule: UntypedSchedule, block: SBlockRV) -> LoopRV:
-    """Give each element of a root block's result a thread; returns the thread's loop."""
+def bind_elements(schedule: UntypedSchedule, block: SBlockRV, several: bool = False) -> LoopRV:
+    """Give each element of a root block's result a thread; returns the thread's loop.
+
+    A thread may have `several` elements, which are as far apart as a block has threads.
+    """
     loops = spatial_loops(schedule, block)[0]
     if not loops:
         first = list(schedule.get_loops(block))
         loops = [schedule.add_unit_loop(first[0] if first else block)]
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     elements = extent_of(schedule, fused)
-    # One element has one thread: TVM drops the bound of an axis with nothing in it to choose.
-    threads = min(ELEMENT_THREADS, -(-elements // 32) * 32) if elements > 1 else 1
-    outer, thread = schedule.split(fused, [None, threads])
+    items = items_of(elements) if several else 1
+    threads = element_threads(elements)
+    factors = [None, items, threads] if items > 1 else [None, threads]
+    outer, *inner, thread = schedule.split(fused, factors)
     schedule.bind(outer, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
+    for item in inner:
+        schedule.annotate(item, "pragma_auto_unroll_max_step", items)
+        schedule.annotate(item, "pragma_unroll_explicit", 0)
     return thread
+
+
+def items_of(elements: int) -> int:
+    """Elements of a thread, a power of two: GPUs start few blocks in a microsecond."""
+    return min(MOST_ITEMS, 1 << (max(1, elements // FULL).bit_length() - 1))
+
+
+def element_threads(elements: int) -> int:
+    """Threads of a block that computes elements.
+
+    One element has one thread: TVM drops the bound of an axis with nothing in it to choose.
+    """
+    most = MANY_THREADS if elements >= FULL else ELEMENT_THREADS
+    return min(most, -(-elements // WARP) * WARP) if elements > 1 else 1
 
 
 def separate(schedule: UntypedSchedule) -> UntypedSchedule:
     """Make each root block a kernel."""
     for block in root_blocks(schedule):
         if not is_reduction(schedule, block):
-            bind_elements(schedule, block)
+            tiles = find_tiles(schedule, block)
+            if tiles is None:
+                bind_elements(schedule, block, several=True)
+            else:
+                bind_tiles(schedule, block, tiles)
         else:
             _separate_reduction(schedule, block)
     return schedule

@@ -117,6 +117,15 @@ def test_a_reduction_and_its_epilogue_can_both_be_results():
     numpy.testing.assert_array_equal(negated, -summed)
 
 
+def test_threads_of_many_elements_have_several():
+    x = draw(601, 700)
+    group, inputs = single("Abs", [x], [TensorInfo("float32", x.shape)])
+    kernel = generate(group, TARGET)
+    assert kernel.launches[0].grid[0] == 822
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_array_equal(result, abs(x))
+
+
 def test_nothing_is_launched_for_results_without_elements():
     group, _ = single("Relu", [draw(0, 3)], [TensorInfo("float32", (0, 3))])
     assert generate(group, TARGET).launches == ()

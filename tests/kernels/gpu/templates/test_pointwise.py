@@ -92,3 +92,41 @@ def test_shared_values_are_computed_once():
 
 def test_few_operators_with_one_result_are_left():
     assert kernel_in("pointwise", web([("Add", 0, 1), ("Tanh", 4, 0)], [1]), TARGET) is None
+
+
+def test_elements_from_elsewhere():
+    """Steps of a recurrence, each of which reads a slice; a transposition keeps the last axis."""
+    state, stored = TensorInfo("float32", (3, 7)), TensorInfo("float16", (3, 5, 7))
+    steps = TensorInfo("float32", (5, 3, 7))
+    operators = [
+        Operator("Cast", {"to": 1}, (1,), (2,)),
+        Operator("Transpose", {"perm": [1, 0, 2]}, (2,), (3,)),
+    ]
+    values = [state, stored, TensorInfo("float32", (3, 5, 7)), steps]
+    constants: dict[int, numpy.ndarray] = {}
+    last, results = 0, list[int]()
+    for i in range(5):
+        index, slice, added = len(values), len(values) + 1, len(values) + 2
+        values += [TensorInfo("int64", ()), state, state]
+        constants[index] = numpy.array(i)
+        operators.append(Operator("Gather", {"axis": 0}, (3, index), (slice,)))
+        operators.append(Operator("Add", {}, (last, slice), (added,)))
+        last = added
+        results.append(added)
+    group = Group(
+        "steps", tuple(values), 2, (False,) * 2, constants, tuple(operators), tuple(results)
+    )
+    x, y = draw(3, 7, seed=1), draw(3, 5, 7, seed=2).astype("float16")
+    kernel = kernel_in("pointwise", group, TARGET)
+    assert kernel is not None
+    found = run_twice(kernel, group, [x, y])
+    sums = x[:, None] + y.astype("float64").cumsum(1)
+    numpy.testing.assert_allclose(found, sums.transpose(1, 0, 2), atol=1e-5)
+
+
+def test_threads_of_many_elements_have_several():
+    group = web([("Add", 0, 3), ("Sub", 0, 3)], [0, 1], (700, 1009))
+    kernel = kernel_in("pointwise", group, TARGET)
+    assert kernel is not None
+    assert kernel.launches[0].grid[0] == 690
+    check(group)

@@ -1,19 +1,20 @@
-"""Elementwise operators with several results in one loop: a thread computes one element of each.
+"""Operators of single elements with several results in one loop: a thread computes the same element
+of each.
 
 Shared intermediate values are computed once and stay in registers, so that the text grows linearly
 with the number of operators, and the results do not need separate kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
-from compiler.kernels.gpu.generic import ELEMENT_THREADS
+from compiler.kernels.gpu.generic import element_threads, items_of
 from compiler.kernels.gpu.template import Template
-from compiler.kernels.group import Group
+from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -29,7 +30,10 @@ Shape = tuple[int, ...]
 
 
 class Pointwise(Template[Shape, None]):
-    """A group of elementwise operators whose results have one shape: the problem."""
+    """A group of elementwise operators whose results have one shape: the problem.
+
+    With several results, elements may also come from elsewhere.
+    """
 
     name = "pointwise"
 
@@ -38,7 +42,7 @@ class Pointwise(Template[Shape, None]):
         shape = group.writes[0].shape
         single = len(group.writes) == 1 and len(group.operators) <= MANY
         same = {info.shape for info in group.writes} == {shape}
-        return [shape] if same and not single and _is_pointwise(group) else []
+        return [shape] if same and not single and _is_pointwise(group, _kinds(group)) else []
 
     def configs(self, problem: Shape, target: GpuTarget) -> Sequence[None]:
         """One config: there is nothing to choose."""
@@ -57,26 +61,42 @@ class Pointwise(Template[Shape, None]):
         return _kernel(group, function, prod(problem))
 
 
-def _is_pointwise(group: Group) -> bool:
-    """Whether each operator is elementwise, with one result, and computes in 32 bits or more."""
+def _kinds(group: Group) -> tuple[Kind, ...]:
+    """The kinds of operators that are taken."""
+    injective = len(group.writes) > 1 and not any(map(_is_tiled, group.operators))
+    return (Kind.ELEMENTWISE, Kind.VIEW, *[Kind.INJECTIVE] * injective)
+
+
+def _is_tiled(operator: Operator) -> bool:
+    """Whether the last axis is another one before: the generic schedule has tiles for that."""
+    if operator.type != "Transpose":
+        return False
+    order = list(operator.attributes.get("perm") or [])
+    return not order or order[-1] != len(order) - 1
+
+
+def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
+    """Whether each operator is of a kind, with one result, and computes in 32 bits or more."""
     for op in group.operators:
         used = [group.values[i].dtype for i in (*op.inputs, *op.outputs) if i is not None]
         narrow = op.type != "Cast" and not set(HALVES).isdisjoint(used)
-        if KINDS[op.type] not in (Kind.ELEMENTWISE, Kind.VIEW) or len(op.outputs) > 1 or narrow:
+        if KINDS[op.type] not in kinds or len(op.outputs) > 1 or narrow:
             return False
     return True
 
 
 def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:
-    name, threads = f"{group.name}_0", min(ELEMENT_THREADS, ceil_div(elements, 32) * 32)
+    name, threads, items = f"{group.name}_0", element_threads(elements), items_of(elements)
     names = [f"buffer{i}" for i in range(len(function.types))]
-    parameters = [f"{t}* {n}" for t, n in zip(function.types, names, strict=True)]
+    parameters = [f"{t}* __restrict__ {n}" for t, n in zip(function.types, names, strict=True)]
     text = (
         f'{function.text}\nextern "C" __global__ void __launch_bounds__({threads})'
-        f" {name}({', '.join(parameters)}) {{\n"
-        f"  const int element = blockIdx.x * {threads} + threadIdx.x;\n"
-        f"  if (element < {elements}) {function.name}({', '.join([*names, 'element'])});\n}}\n"
+        f" {name}({', '.join(parameters)}) {{\n#pragma unroll\n"
+        f"  for (int item = 0; item < {items}; item++) {{\n"
+        f"    const int element = (blockIdx.x * {items} + item) * {threads} + threadIdx.x;\n"
+        f"    if (element < {elements}) {function.name}({', '.join([*names, 'element'])});\n"
+        "  }\n}\n"
     )
-    grid = (ceil_div(elements, threads), 1, 1)
+    grid = (ceil_div(elements, threads * items), 1, 1)
     launch = Launch(name, function.arguments, grid, (threads, 1, 1))
     return CudaKernel(text, (launch,), flops=group.operations)

@@ -28,7 +28,8 @@ template <class P, class T, class Index>
 __device__ __forceinline__ void scatter_slices(
     const T* __restrict__ data, const Index* __restrict__ indices, const T* __restrict__ updates, T* __restrict__ out) {
   constexpr int WARPS = P::THREADS / 32, GROUPS = P::THREADS / P::COLUMNS, CHUNK = P::THREADS * P::ITEMS;
-  __shared__ int found[CHUNK], slots[CHUNK], counts[WARPS];
+  __shared__ int slots[CHUNK], counts[WARPS];
+  __shared__ uint16_t found[CHUNK];
   const int lane = threadIdx.x % 32, group = threadIdx.x / P::COLUMNS, column = threadIdx.x % P::COLUMNS;
   const int begin = blockIdx.x * P::RANGE, left = P::SLOTS - begin, size = left < P::RANGE ? left : P::RANGE;
   const int64_t start = static_cast<int64_t>(begin) * P::INNER;
@@ -59,14 +60,14 @@ __device__ __forceinline__ void scatter_slices(
     }
 #pragma unroll
     for (int i = 0; i < P::ITEMS; i++) {
-      if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = first + i;
+      if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = first + i - chunk;
     }
     __syncthreads();
 #pragma unroll 4
     for (int i = 0; i < total; i++) {
       if (GROUPS > 1 && slots[i] % GROUPS != group) continue;
       const int64_t to = start + static_cast<int64_t>(slots[i]) * P::INNER;
-      const int64_t from = static_cast<int64_t>(found[i]) * P::INNER;
+      const int64_t from = static_cast<int64_t>(chunk + found[i]) * P::INNER;
       for (int c = column; c < P::INNER; c += P::COLUMNS) P::combine(out, updates, to + c, from + c);
     }
     __syncthreads();
