@@ -187,6 +187,7 @@ struct BlockCopies {
   using Element = typename P::Element;
   static constexpr int PASS = T::THREADS / P::BN, BLOCKS = P::CHANNELS / T::CHUNK;
   static constexpr bool ONE_TAP = P::TAPS == 1 || P::CHANNELS % P::BK == 0;  // per k-step
+  static constexpr int RUN = Divisor<(BLOCKS | T::CHUNKS)>::VALUE;           // adjacent chunks of one tap
   static_assert(T::THREADS % P::BN == 0 && T::CHUNKS % PASS == 0 && P::CHANNELS % T::CHUNK == 0);
   const Element *image, *from;
   Taps<P> taps;
@@ -215,6 +216,8 @@ struct BlockCopies {
     tile += line * P::BN + column;
     if constexpr (ONE_TAP)
       copy_tap(tile);
+    else if constexpr (RUN % PASS == 0)
+      copy_runs(tile);
     else
       copy_taps(tile);
   }
@@ -231,6 +234,21 @@ struct BlockCopies {
       if (++tap == P::TAPS) tap = 0, next += T::CHUNKS;
       seek();
     }
+  }
+
+  // Finds the tap of each run once.
+  __device__ __forceinline__ void copy_runs(int4* tile) {
+#pragma unroll
+    for (int run = 0; run < T::CHUNKS; run += RUN) {
+      const int own = (next + run) / BLOCKS, block = (next + run) % BLOCKS + line;
+      int place;
+      const bool valid = taps.locate(own, place) && own < P::TAPS;
+      const Element* start = image + (valid ? ((int64_t)block * P::PLANE + place) * T::CHUNK : 0);
+#pragma unroll
+      for (int i = 0; i < RUN; i += PASS)
+        copy_chunk<true>(tile + (run + i) * P::BN, valid ? start + (int64_t)i * P::PLANE * T::CHUNK : image, valid);
+    }
+    next += T::CHUNKS;
   }
 
   __device__ __forceinline__ void copy_taps(int4* tile) {

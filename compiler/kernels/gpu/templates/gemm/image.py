@@ -7,6 +7,7 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import round_up
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
+from compiler.kernels.gpu.templates.gemm.phases import Phases, find_phases
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
@@ -44,8 +45,9 @@ def image_problem(
         return None
     if not anchor.attributes.get("finite", 1):
         return None
-    if transposed and _separate_taps(gather):
-        return _spread_problem(group, anchor, weight, image, gather)
+    phases = find_phases(gather) if transposed else None
+    if phases:
+        return _phased_problem(group, groups, weight, image, form, phases)
     k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
     a_row = round_up(k, weight.chunk) if weight.constant else k
     packing = _packing(weight, groups, gather, form, a_row, transposed, merged)
@@ -142,26 +144,15 @@ def _image_form(image: Operand, channels: int) -> Form | None:
     return Form.BLOCKS if image.block == image.chunk and channels % image.chunk == 0 else None
 
 
-def _separate_taps(gather: Gather) -> bool:
-    """Whether each output of a transposed convolution has exactly one tap."""
-    reached = tuple(s * t for s, t in zip(gather.source, gather.strides, strict=True))
-    whole = gather.window == gather.strides and reached == gather.result
-    return whole and gather.pads == (0, 0, 0) and gather.dilations == (1, 1, 1)
-
-
-def _spread_problem(
-    group: Group, anchor: Operator, weight: Operand, image: Operand, gather: Gather
+def _phased_problem(
+    group: Group, groups: int, weight: Operand, image: Operand, form: Form, phases: Phases
 ) -> Problem:
-    """A transposed convolution with one tap per output: a GEMM with rows of taps and channels."""
-    groups, taps = anchor.attributes.get("group", 1), gather.taps
-    rows, channels, pixels = weight.view.shape[1], gather.channels, prod(gather.source)
-    form = Form.BLOCKS if image.block else Form.LINES
-    k = round_up(channels, weight.chunk)
-    packing = f"reshape:{groups},{channels},{rows},{taps}|transpose:0,3,2,1"
-    packing += f"|pad:0,0,0,{k - channels}" if k > channels else ""
+    """A transposed convolution by its phases: a GEMM with rows of phases and channels."""
+    gather, rows = phases.gather, weight.view.shape[1]
+    height, k = rows * phases.count, gather.row * gather.taps
     return Problem(
-        m=rows * taps,
-        n=image.view.shape[0] * pixels,
+        m=height,
+        n=image.view.shape[0] * gather.pixels,
         k=k,
         count=groups,
         dtype=image.dtype,
@@ -170,34 +161,34 @@ def _spread_problem(
         b_row=0,
         left=weight.read,
         right=image.read,
-        gather=_pointwise(gather, k),
-        a_offset=f"(int64_t)z * {rows * taps * k}",
-        b_offset=f"(int64_t)z * {channels * gather.plane}",
+        gather=gather,
+        a_offset=f"(int64_t)z * {height * k}",
+        b_offset=f"(int64_t)z * {gather.channels * gather.plane}",
         result_index=(
-            f"n / {pixels}",
+            f"n / {gather.pixels}",
             f"z * {rows} + m % {rows}",
-            _spread_pixel(gather, f"(m / {rows})"),
+            phases.pixel(f"(m / {rows})"),
         ),
-        packings=((weight.read, f"{packing}|reshape:{groups * rows * taps},{k}"),),
+        packings=((weight.read, _phase_packing(weight, groups, form, phases)),),
         block=_result_block(group, rows),
     )
 
 
-def _pointwise(gather: Gather, row: int) -> Gather:
-    source, pixels = gather.source, prod(gather.source)
-    return Gather(
-        gather.channels, pixels, gather.image, gather.plane, row=row, source=source, result=source
-    )
-
-
-def _spread_pixel(gather: Gather, tap: str) -> str:
-    """The output pixel of a tap of input pixel n, as a C expression."""
-    (_, high, wide), (_, b, c) = gather.source, gather.window
-    pixel = f"(n % {prod(gather.source)})"
-    depth = f"({pixel} / {high * wide} * {gather.window[0]} + {tap} / {b * c})"
-    row = f"({pixel} / {wide} % {high} * {b} + {tap} / {c} % {b})"
-    column = f"({pixel} % {wide} * {c} + {tap} % {c})"
-    return f"({depth} * {high * b} + {row}) * {wide * c} + {column}"
+def _phase_packing(weight: Operand, groups: int, form: Form, phases: Phases) -> str:
+    """The packing of weights by phase and channel, each with the k of its dense convolution."""
+    gather, rows = phases.gather, weight.view.shape[1]
+    channels, step = gather.channels, STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    steps = [f"reshape:{groups},{channels},{rows},{prod(weight.view.shape[2:])}", "pad:0,0,0,1"]
+    steps += [f"take:3,{','.join(map(str, phases.taps))}"]
+    if form is Form.BLOCKS and gather.taps > 1 and channels % step == 0:
+        split = (groups, channels // step, step, rows, phases.count, gather.taps)
+        steps += [f"reshape:{','.join(map(str, split))}", "transpose:0,4,3,1,5,2"]
+    else:
+        extra = gather.row - channels
+        steps += [f"reshape:{groups},{channels},{rows},{phases.count},{gather.taps}"]
+        steps += ["transpose:0,3,2,4,1", *([f"pad:0,0,0,0,{extra}"] if extra else [])]
+    rest = f"reshape:{groups * phases.count * rows},{gather.row * gather.taps}"
+    return "|".join([*steps, rest])
 
 
 def _read_gather(
