@@ -89,7 +89,7 @@ def test_rounded_weights_and_results_are_inside():
 def test_views_of_scores_and_weights_are_inside():
     viewed = ATTENTION.replace("o = Add(n,", "e = Unsqueeze(n, f2) o = Add(e,")
     viewed = viewed.replace("z = MatMul(s,", "g = Squeeze(s, f2) z = MatMul(g,")
-    ((last, members),) = attentions_of(graph_of(SPLIT + viewed)).items()
+    ((last, members),) = found_in(graph_of(SPLIT + viewed)).items()
     assert last is members[-1]
     assert [term.kind for term in members].count("MatMul") == 2
 
@@ -97,7 +97,7 @@ def test_views_of_scores_and_weights_are_inside():
 def test_divisions_by_norms_are_inside():
     cosine = ATTENTION.replace("m = MatMul(k, l)", "i = Div(k, e) m = MatMul(i, l)")
     cosine = cosine.replace("i =", "g = ReduceL2(k, f2) e = Clip(g, c) i =").replace("f2", "f3")
-    ((last, members),) = attentions_of(graph_of(SPLIT + cosine)).items()
+    ((last, members),) = found_in(graph_of(SPLIT + cosine)).items()
     kinds = [term.kind for term in members]
     assert last is members[-1]
     assert {"Div", "Clip", "ReduceL2"} < {*kinds}
