@@ -92,6 +92,7 @@ def test_files_that_are_something_else_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("compiler.tools.progress.display.QUIET_SECONDS", 1e9)
     Path("FOLDER").mkdir()
     Path("DEEP").write_text("[" * 100_000)
     Path("MODEL").write_bytes(RELU)
@@ -113,9 +114,12 @@ def test_files_that_are_something_else_are_one_line(
         (["trace", "MODEL", "-o", "no/t.json"], "there is no directory no; make it"),
         (["explore", "MODEL", "-o", "FULL"], "it is a directory; name a file in it"),
         (["tune", "prepare", "MODEL", "-o", "no/b"], "there is no directory no; make it"),
+        (["run", "MODEL", "--inputs", "none.npz"], "cannot read inputs from none.npz: No such"),
+        (["bench", "MODEL", "--inputs", "FILE"], "cannot read inputs from FILE: File is not a zip"),
+        (["trace", "MODEL", "-o", "t", "--inputs", "FULL"], "cannot read inputs from FULL: Is a"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_found_before_the_work(
+def test_a_file_that_cannot_be_used_is_found_before_the_work(
     command: list[str],
     message: str,
     tmp_path: Path,

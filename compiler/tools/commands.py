@@ -90,8 +90,9 @@ def _gap(module: Any) -> str:
 def run_command(options: Namespace) -> int:
     """`flowloom run MODEL|DIR`: one run, its outputs described, saved or checked."""
     check_file(options.outputs)
+    given = _given_inputs(options)
     module = _load_or_compile(options)
-    inputs = _inputs(options, module)
+    inputs = _inputs(given, options, module)
     if options.inputs is None and inputs:
         print(f"inputs: random, seed {options.seed}")
     with step_progress("run"):
@@ -124,8 +125,9 @@ def _check(
 
 def bench_command(options: Namespace) -> int:
     """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
+    given = _given_inputs(options)
     module = _load_or_compile(options)
-    inputs = _inputs(options, module)
+    inputs = _inputs(given, options, module)
     with step_progress("warm-up"):
         warm = min(_milliseconds(module, inputs) for _ in range(3))
     left = warm / 1e3 * options.runs
@@ -256,12 +258,13 @@ def trace_command(options: Namespace) -> int:
     from compiler.tools.trace import trace
 
     check_file(options.output)
+    given = _given_inputs(options)
     if options.model.is_dir():
         _check_compiled(options)
         module = open_module(options.model)
     else:
         module = _compile(options, dynamic=False)
-    data, note = trace(module, _inputs(options, module))
+    data, note = trace(module, _inputs(given, options, module))
     write_text(options.output, json.dumps(data))
     print(f"{options.output}: {counted(len(module.schedule.tasks), 'task')}, predicted; {note}")
     return 0
@@ -376,10 +379,15 @@ def _model_to_check_against(options: Namespace) -> Path:
     return options.model
 
 
-def _inputs(options: Namespace, module: compiler.Module) -> dict[str, Array]:
-    if options.inputs is None:
-        return random_inputs(module, options.seed)
-    return read_inputs(options.inputs)
+def _given_inputs(options: Namespace) -> dict[str, Array] | None:
+    """The inputs of `--inputs`, read before the work; None for random ones."""
+    return None if options.inputs is None else read_inputs(options.inputs)
+
+
+def _inputs(
+    given: dict[str, Array] | None, options: Namespace, module: compiler.Module
+) -> dict[str, Array]:
+    return random_inputs(module, options.seed) if given is None else given
 
 
 def _statistics(value: Any) -> str:

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.tools import find
@@ -52,6 +55,24 @@ def opened(browser: Browser, path: Path, width: int = 1280, dark: bool = False) 
     yield page
     context.close()
     assert not faults
+
+
+def picture(screenshot: bytes) -> Image.Image:
+    """A screenshot in 256 colours, so that it is small: frequent ones, and rare and vivid ones."""
+    shown = Image.open(BytesIO(screenshot)).convert("RGB")
+    red, green, blue = np.moveaxis(np.asarray(shown).astype(np.int64), 2, 0)
+    codes, places, counts = np.unique(
+        red << 16 | green << 8 | blue, return_inverse=True, return_counts=True
+    )
+    colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], 1)
+    vivid = shown.quantize(64, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    frequent = colours[np.argsort(-counts)[:192]]
+    palette = np.concatenate([frequent, np.reshape(vivid, (-1, 3))]).astype(np.int64)
+    distances = np.square(colours[:, None] - palette[None]).sum(2)
+    nearest = distances.argmin(1)[places].reshape(red.shape).astype(np.uint8)
+    reduced = Image.fromarray(nearest, "P")
+    reduced.putpalette(palette.astype(np.uint8).tobytes())
+    return reduced
 
 
 def _foreign(url: str) -> list[str]:

@@ -6,12 +6,10 @@ python -m tests.explore.gallery docs
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
 import compiler
@@ -21,7 +19,7 @@ from compiler.tools.explore.collect import module_fact
 from compiler.tools.explore.document import ModuleFact, SideFact
 from compiler.tools.explore.page import explore_page
 from compiler.tools.models import named_model
-from tests.explore.browser import chromium, opened, show
+from tests.explore.browser import chromium, opened, picture, show
 
 SHOWN = (
     *("sequential", "ppd, 4", "opara, 4", "opara, 4, balanced", "nimble, 8"),
@@ -137,9 +135,7 @@ def picture_of(policy: str) -> str:
 
 
 def _save(element: Locator, path: Path) -> None:
-    picture = Image.open(BytesIO(element.screenshot()))
-    small = picture.convert("RGB").quantize(64, Image.Quantize.MAXCOVERAGE)
-    small.save(path, optimize=True)
+    picture(element.screenshot()).save(path, optimize=True)
 
 
 def _text(title: str, found: dict[str, ModuleFact]) -> str:

@@ -32,4 +32,4 @@ def test_the_gallery_has_all_policies_and_its_pictures_are_small():
     text = (DOCS / "gallery.md").read_text()
     assert all(f"(gallery/{picture_of(name)})" in text for name in NOTES)
     sizes = [path.stat().st_size for path in (DOCS / "gallery").iterdir()]
-    assert sum(sizes) < 200_000
+    assert sum(sizes) < 250_000

@@ -3,13 +3,11 @@
 import os
 import re
 from collections.abc import Generator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Page
 
 import compiler
@@ -19,7 +17,7 @@ from compiler.tools.cli import main
 from compiler.tools.explore.page import explore_page
 from tests.autotune.schedule import fakes
 from tests.backends.gpu.recording import RecordingDriver
-from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, show
+from tests.explore.browser import PICTURES, chromium, colours, drawn, opened, picture, show
 from tests.explore.modules import branches, detector, on_threads, side_of, wide_schedule, with_tiles
 
 ONE_STREAM = compiler.DEFAULT_PIPELINE.replace("policy=opara streams=4", "policy=sequential")
@@ -377,11 +375,10 @@ def test_a_picture_of_two_artifacts(browser: Browser, pictured_pair: Path, tmp_p
 
 def saved(page: Page, path: Path) -> tuple[int, int]:
     """Save a picture of the window in few colours; its width and height."""
-    picture = Image.open(BytesIO(page.screenshot()))
-    small = picture.convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE)
-    small.save(path, optimize=True)
+    shown = picture(page.screenshot())
+    shown.save(path, optimize=True)
     assert path.stat().st_size < 250_000
-    return picture.size
+    return shown.size
 
 
 def shown_off(page: Page, view: str) -> None:

@@ -218,6 +218,9 @@ function Options({ a, b }: { a: Module; b: Module }) {
   );
 }
 
+/** A pass without long values, such as a whole placement. */
+const brief = (spec: string) => spec.replace(/"([^"]{24})[^"]+"/g, '"$1…"');
+
 function Passes({ a, b }: { a: Module; b: Module }) {
   const specs = (module: Module) => {
     if (module.passes.length) return module.passes.map((each) => each.spec);
@@ -230,7 +233,7 @@ function Passes({ a, b }: { a: Module; b: Module }) {
   }
   const only = (mine: string[], others: string[]) => mine.filter((spec) => !others.includes(spec));
   const list = (items: string[]): ComponentChildren =>
-    items.length ? items.map((spec) => <li class="code wrap">{spec.length > 160 ? `${spec.slice(0, 160)}…` : spec}</li>) : <li class="muted">none</li>;
+    items.length ? items.map((spec) => <li class="code wrap">{brief(spec)}</li>) : <li class="muted">none</li>;
   return (
     <div class="only">
       <h3>Passes of A alone</h3>
