@@ -35,15 +35,34 @@ def cast_of(value: SSAValue, dtype: str) -> OperatorOp:
 
 
 def widen_reads(group: GroupOp) -> None:
-    """Convert the arguments whose type is not that of the input."""
+    """Convert the arguments whose type is not that of the input, or the rows gathered from them."""
     block = group.body.block
     first = block.first_op
     assert first is not None
     for argument, value in zip(block.args, group.inputs, strict=True):
         if argument.type != value.type:
             narrow = Rewriter.replace_value_with_new_type(argument, value.type)
-            insert_before(first, wide := cast_of(narrow, "float32"))
+            gather = _only_gather(narrow)
+            if gather is not None:
+                narrow = _narrow_rows(gather, dtype_of(value.type))
+            place = first if gather is None else gather.next_op
+            assert place is not None
+            insert_before(place, wide := cast_of(narrow, "float32"))
             narrow.replace_uses_with_if(wide.outputs[0], lambda use, c=wide: use.operation is not c)
+
+
+def _narrow_rows(gather: OperatorOp, dtype: str) -> SSAValue:
+    """The rows that a Gather selects, in the type of its table."""
+    rows = gather.outputs[0]
+    return Rewriter.replace_value_with_new_type(rows, tensor_type(dtype, shape_of(rows.type)))
+
+
+def _only_gather(table: SSAValue) -> OperatorOp | None:
+    """The Gather that alone reads a table: of its elements it needs few."""
+    user = table.get_user_of_unique_use()
+    if not isinstance(user, OperatorOp) or user.type_name != "Gather":
+        return None
+    return user if user.inputs[0] is table else None
 
 
 def narrow_results(group: GroupOp) -> None:

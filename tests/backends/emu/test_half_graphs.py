@@ -148,3 +148,20 @@ def test_bfloat16():
     found = compiler.compile(model, target="emu", precision="bf16").run(inputs)["y"]
     assert found.dtype == ml_dtypes.bfloat16
     assert error(found.astype(np.float32), expected) < 2e-2
+
+
+def test_rows_of_a_table_are_converted_after_they_are_gathered():
+    text = PLAIN.replace("float16[6,40] x", "float16[99,40] table, int64[6] ids")
+    text = text.replace("n = LayerNorm", "x = Gather (table, ids) n = LayerNorm")
+    module = import_model(network(text)).module
+    set_target(module, "cuda:sm_90:tf32")
+    Runner().run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
+    (group,) = [
+        group
+        for group in map(extract_group, graphs_of(module)[-1].groups)
+        if "Gather" in {op.type for op in group.operators}
+    ]
+    assert "LayerNormalization" in {op.type for op in group.operators}
+    gather = next(op for op in group.operators if op.type == "Gather")
+    assert gather.operand(0) < group.inputs
+    assert group.values[gather.outputs[0]].dtype == "float16"
