@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from compiler.graph.network import Network, NetworkNode
 from compiler.graph.strides import StridedWindow
 from compiler.ir.operators import KINDS, Kind
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")
 
+LARGEST_FLOATS = {"float32": 3.4028e38, "float16": 65504.0, "bfloat16": 3.3895e38}
+"""About the largest number of each type: a Clip to more has no ceiling."""
+
 MATRIX = (-2, -1)
 """The matrix axes of a MatMul's operand; those before them are batch axes."""
-
-LARGEST_FLOAT = float(np.finfo("float32").max)
 
 TraceStep = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
 
@@ -264,11 +263,11 @@ def _lower_bound(network: Network, node: NetworkNode) -> float | None:
     numbers = [None if array is None or array.size != 1 else float(array.item()) for array in known]
     if node.type == "Max" and len(numbers) == 1:
         return numbers[0]
-    if node.type != "Clip" or not numbers:
+    largest = LARGEST_FLOATS.get(network.values[node.outputs[0]].dtype)
+    if node.type != "Clip" or not numbers or largest is None:
         return None
     ceilings = [value for value in node.inputs[2:] if value is not None]
-    unbounded = not ceilings or (numbers[1] or 0.0) >= LARGEST_FLOAT
-    return numbers[0] if unbounded else None
+    return numbers[0] if not ceilings or (numbers[1] or 0.0) >= largest else None
 
 
 def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:

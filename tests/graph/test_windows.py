@@ -14,7 +14,7 @@ from tests.frontend.checks import parse as parse_model
 CONSTANTS = {
     "last": np.array([2]), "rows": np.array([1]), "floor": np.float32(1e-6),
     "ceiling": np.float32(7), "two": np.float32(2), "three": np.array([3], np.float32),
-    "whole": np.array([2, 4, 4]),
+    "whole": np.array([2, 4, 4]), "most": np.finfo("float32").max,
 }  # fmt: skip
 
 NORMS = {
@@ -50,6 +50,11 @@ def norm_floors(text: str) -> tuple[float | None, ...]:
     """The floors of Q and K of the only attention of a graph."""
     found = attention_in(text)
     return found.query.norm_floor, found.key.norm_floor
+
+
+def test_the_largest_number_is_no_ceiling():
+    text = "n = ReduceL2 (q, last) c = Clip (n, floor, most) u = Div (q, c)"
+    assert norm_floors(text + REST.format("u, k")) == (pytest.approx(1e-6), None)
 
 
 REST = " s = MatMul ({}) w = Softmax <axis = -1> (s) y = MatMul (w, v)"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -12,13 +12,16 @@ from compiler.errors import PipelineError
 from compiler.graph.precision import narrow_values, narrow_weights
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import GroupOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before
 from compiler.ir.types import shape_of, tensor_type
 from compiler.passes.base import GraphPass
-
-ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
-"""ONNX's numbers of the element types."""
+from compiler.passes.graph.widen_groups import (
+    ONNX_TYPES,
+    narrow_results,
+    widen_groups,
+    widen_reads,
+)
 
 STORED = {"fp16": "float16", "bf16": "bfloat16"}
 """The dtype in which tensors are stored, by the target's precision."""
@@ -27,7 +30,8 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 @dataclass(frozen=True)
 class ReducePrecision(GraphPass):
     """Store in 16 bits the tensors between kernels whose values are in range, and the weights of
-    their contractions.
+    their contractions. On a GPU, contractions and reductions of models in 16 bits compute in
+    float32.
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
     and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
@@ -59,6 +63,8 @@ class ReducePrecision(GraphPass):
             known = ", ".join(ONNX_TYPES)
             raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {known}")
         for graph in graphs_of(op):
+            if target_of(graph).is_gpu:
+                widen_groups(graph)
             stored = STORED.get(target_of(graph).precision, "float32")
             dtype = stored if self.storage == "target" else self.storage
             if dtype != "float32":
@@ -73,16 +79,11 @@ def _narrow(groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str) -
     for group in groups:
         for i in narrow_weights(group, dtype):
             group.operands[i] = _narrow_weight(group.inputs[i], dtype, weights)
-        _widen_reads(group)
-        _narrow_results(group, dtype)
+        widen_reads(group)
+        narrow_results(group)
         if group.kernel is not None:
             group.kernel = StringAttr(signature(group))
     erase_dead([value.owner for value in weights if isinstance(value.owner, WeightOp)])
-
-
-def _cast(value: SSAValue, dtype: str) -> OperatorOp:
-    to = {"to": IntegerAttr(ONNX_TYPES[dtype], i64)}
-    return OperatorOp("Cast", [value], [tensor_type(dtype, shape_of(value.type))], to)
 
 
 def _narrow_weight(value: SSAValue, dtype: str, made: dict[SSAValue, WeightOp]) -> SSAValue:
@@ -93,25 +94,3 @@ def _narrow_weight(value: SSAValue, dtype: str, made: dict[SSAValue, WeightOp]) 
         made[value] = WeightOp(weight.key.data, tensor_type(dtype, shape_of(value.type)))
         insert_before(weight, made[value])
     return made[value].output
-
-
-def _widen_reads(group: GroupOp) -> None:
-    """Convert the arguments whose type is no longer that of the input."""
-    block = group.body.block
-    first = block.first_op
-    assert first is not None
-    for argument, value in zip(block.args, group.inputs, strict=True):
-        if argument.type != value.type:
-            narrow = Rewriter.replace_value_with_new_type(argument, value.type)
-            insert_before(first, cast := _cast(narrow, "float32"))
-            narrow.replace_uses_with_if(cast.outputs[0], lambda use, c=cast: use.operation is not c)
-
-
-def _narrow_results(group: GroupOp, dtype: str) -> None:
-    """Convert the yielded values whose type is no longer that of the result."""
-    last = group.body.block.last_op
-    assert last is not None
-    for i, (value, result) in enumerate(zip(group.results_yielded, group.outputs, strict=True)):
-        if value.type != result.type:
-            insert_before(last, cast := _cast(value, dtype))
-            last.operands[i] = cast.outputs[0]
