@@ -22,7 +22,6 @@ class Scatter(Template[Problem, None]):
     """
 
     name = "scatter"
-    headers = ("scatter",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The scatter that a group consists of."""
