@@ -8,6 +8,7 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.ir.layouts import blocks_first
+from compiler.kernels.gpu.divergence import without_divergence
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
 from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
@@ -291,6 +292,8 @@ def bind_elements(schedule: UntypedSchedule, block: SBlockRV, several: bool = Fa
     if not loops:
         first = list(schedule.get_loops(block))
         loops = [schedule.add_unit_loop(first[0] if first else block)]
+    if several:
+        loops = without_divergence(schedule, block, loops)
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     elements = extent_of(schedule, fused)
     items = items_of(elements) if several else 1

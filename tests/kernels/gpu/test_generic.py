@@ -117,6 +117,20 @@ def test_a_reduction_and_its_epilogue_can_both_be_results():
     numpy.testing.assert_array_equal(negated, -summed)
 
 
+@pytest.mark.parametrize("width", [1, 40])
+def test_threads_of_a_warp_copy_from_one_part(width: int):
+    """Threads of a stack walk along the parts, those of wide parts along the result."""
+    parts = [draw(60, width) + i for i in range(9)]
+    info = TensorInfo("float32", (60, 9 * width))
+    group, inputs = single("Concat", parts, [info], {"axis": 1})
+    kernel = generate(group, TARGET)
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_array_equal(result, numpy.concatenate(parts, 1))
+    stored = next(x for x in kernel.text.splitlines() if "Concat_ptr[" in x).split("]")[0]
+    strided = "(int)threadIdx.x) *" in stored or "% 60) *" in stored
+    assert strided is (width == 1), stored
+
+
 def test_threads_of_many_elements_have_several():
     x = draw(601, 700)
     group, inputs = single("Abs", [x], [TensorInfo("float32", x.shape)])
