@@ -10,6 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import IntImm
 
 from compiler.kernels.gpu.untyped import UntypedSchedule
+from compiler.kernels.tir.access import axis_values
 
 TILE, ROWS = 32, 8
 """The sides of a tile, and the rows that the threads of a block have at a time."""
@@ -88,7 +89,7 @@ def _bind_tile(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> None:
 def _loops_of_axes(schedule: UntypedSchedule, block: SBlockRV) -> list[LoopRV | None]:
     """The loop of each axis of a root block; None where an axis has none."""
     loops = list(schedule.get_loops(block))
-    values = schedule.get(loops[-1]).body.iter_values
+    values = axis_values(schedule, loops[-1])
     return [
         next((x for x in loops if schedule.get(x).loop_var.same_as(value)), None)
         for value in values

@@ -140,6 +140,29 @@ def test_threads_of_many_elements_have_several():
     numpy.testing.assert_array_equal(result, abs(x))
 
 
+@pytest.mark.parametrize(("shape", "axis", "launches"), [
+    ((6, 40), 1, 1), ((40, 6), 0, 1), ((1 << 17,), 0, 3), ((700, 5), 1, 1),
+])  # fmt: skip
+def test_results_of_one_shape_share_a_loop(shape: tuple[int, ...], axis: int, launches: int):
+    """A sum of rows, and the rows and their negatives divided by it."""
+    x = TensorInfo("float32", shape)
+    total = TensorInfo("float32", tuple(1 if i == axis else n for i, n in enumerate(shape)))
+    operators = (
+        Operator("Abs", {}, (0,), (2,)),
+        Operator("ReduceSum", {"keepdims": 1}, (2, 1), (3,)),
+        Operator("Div", {}, (0, 3), (4,)),
+        Operator("Neg", {}, (4,), (5,)),
+    )
+    values = (x, TensorInfo("int64", (1,)), x, total, x, x)
+    group = Group("merged", values, 1, (False,), {1: numpy.array([axis])}, operators, (2, 5))
+    data, kernel = draw(*shape), generate(group, TARGET)
+    assert len(kernel.launches) == launches
+    size, negative = run_twice(kernel, group, [data])
+    numpy.testing.assert_array_equal(size, abs(data))
+    rows = abs(data.astype("float64"))
+    numpy.testing.assert_allclose(negative, -data / rows.sum(axis, keepdims=True), atol=1e-6)
+
+
 def test_nothing_is_launched_for_results_without_elements():
     group, _ = single("Relu", [draw(0, 3)], [TensorInfo("float32", (0, 3))])
     assert generate(group, TARGET).launches == ()
