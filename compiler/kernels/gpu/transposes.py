@@ -15,6 +15,9 @@ from compiler.kernels.tir.access import axis_values
 TILE, ROWS = 32, 8
 """The sides of a tile, and the rows that the threads of a block have at a time."""
 
+MOST_READS = 5
+"""Most tiles in shared memory, which are of 8 kB at most."""
+
 SHORTEST = 16
 """Fewest elements along either side: memory moves sectors of 32 bytes."""
 
@@ -43,7 +46,9 @@ def find_tiles(schedule: UntypedSchedule, block: SBlockRV) -> Tiles | None:
             continue
         last = [axis for axis in index if axis in long][-1]
         sides = [int(node.iter_vars[axis].dom.extent) for axis in (last, long[-1])]
-        if last == long[-1] or min(sides) < SHORTEST or (found and found.across != last):
+        if last == long[-1] or min(sides) < SHORTEST:
+            continue
+        if found and (found.across != last or len(found.reads) == MOST_READS):
             continue
         reads = (*(found.reads if found else ()), (number, index.index(long[-1])))
         found = Tiles(long[-1], last, reads)
