@@ -11,7 +11,7 @@ from compiler.graph.alias_classes import DisjointSets, moved_from, shared_values
 from compiler.graph.attributes import integer_attribute
 from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
@@ -43,7 +43,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
 
     * the graph's inputs, outputs and weights, and their aliases;
     * sums and other statistics (small tensors, often squares or differences), results without a
-      bound (powers, exponentials, reciprocals), quotients by tensors, casts of integers;
+      bound (powers, exponentials, reciprocals), casts of integers, quotients by tensors but for
+      those of rows by their norms;
     * tensors of one element, such as scales, which may be tiny and take no time to read;
     * operands of a softmax, which a mask may have given any value;
     * what a kernel only casts to integers of 32 or 64 bits: indices, sums of integers;
@@ -184,11 +185,38 @@ def _prefers_float32(op: OperatorOp, merging: bool) -> bool:
 def _is_kept(op: OperatorOp) -> bool:
     """Whether an operator's results stay float32 whatever its operands are."""
     if op.type_name == "Div":
-        return not isinstance(op.inputs[1].owner, ConstantOp)
+        return not (isinstance(op.inputs[1].owner, ConstantOp) or _is_normalised(op))
     if op.type_name == "Cast":
         return "float" not in dtype_of(op.inputs[0].type)
     unbounded = (*_UNBOUNDED, *FLOAT8_CONTRACTIONS)  # sums of these are not scaled yet
     return op.type_name in unbounded or op.type_name.startswith("Reduce")
+
+
+def _is_normalised(quotient: OperatorOp) -> bool:
+    """Whether a quotient's divisor is at least the norm of a row of its dividend: it is at most 1."""
+    dividend, divisor = quotient.inputs
+    while isinstance(owner := divisor.owner, OperatorOp) and _is_no_less(owner):
+        divisor = owner.inputs[0]
+    if not isinstance(owner, OperatorOp):
+        return False
+    return owner.type_name == "ReduceL2" and owner.inputs[0] == dividend
+
+
+def _is_no_less(op: OperatorOp) -> bool:
+    """Whether an operator's results are its first operand, or larger by constants."""
+    if op.type_name in ("Add", "Max") and len(op.inputs) == 2:
+        floor = _constant(op.inputs[1])
+        return floor is not None and bool((floor >= 0).all())
+    if op.type_name != "Clip":
+        return op.type_name == "Expand" or KINDS[op.type_name] is Kind.VIEW
+    ceiling = _constant(op.inputs[2]) if len(op.inputs) > 2 else None
+    unlimited = len(op.inputs) < 3 or isinstance(op.inputs[2].owner, NoneOp)
+    return unlimited or bool(ceiling is not None and (ceiling >= numpy.finfo("float32").max).all())
+
+
+def _constant(value: SSAValue) -> numpy.ndarray | None:
+    owner = value.owner
+    return attribute_to_array(owner.value) if isinstance(owner, ConstantOp) else None
 
 
 def _sources(value: SSAValue) -> Iterator[SSAValue]:

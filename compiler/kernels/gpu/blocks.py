@@ -17,6 +17,12 @@ def block_index(shape: Sequence[int], block: int, outer: str, number: str, pixel
     return f"(int64_t)({number}) * {channels} + (int64_t)({outer}) * {image} + ({pixel})"
 
 
+def axis_constants(name: str, values: Sequence[int], missing: int) -> dict[str, int]:
+    """Constants for depth, rows and columns; missing leading axes have one value."""
+    padded = [missing] * (3 - len(values)) + list(values)
+    return {f"{name}{axis}": value for axis, value in enumerate(padded)}
+
+
 def block_type(store: StoreFunction, number: int, block: int) -> str:
     """The C type of a vector of a buffer of a store function."""
     return f"Block<{store.types[number]}, {block}>"

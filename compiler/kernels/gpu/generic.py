@@ -8,13 +8,15 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.ir.layouts import blocks_first
+from compiler.ir.operators import KINDS, Kind
+from compiler.kernels.gpu.divergence import without_divergence
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
 from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
-from compiler.kernels.tir.access import divisor_below, extent_of
+from compiler.kernels.tir.access import axis_values, divisor_below, extent_of
 from compiler.kernels.tir.function import generic_function, is_opaque
 
 ELEMENT_THREADS, MANY_THREADS = 128, 256
@@ -45,7 +47,8 @@ worth the launch of a second kernel."""
 
 def schedule_gpu(group: Group) -> PrimFunc:
     """Lower a group and schedule it, whatever it computes."""
-    function = generic_function(group, keep=False)
+    merge = any(KINDS[op.type] is Kind.REDUCTION for op in group.operators)
+    function = generic_function(group, keep=False, merge=merge)
     return bind_opaque(function) if is_opaque(group) else schedule_function(function)
 
 
@@ -62,8 +65,15 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
 
 
 def root_blocks(schedule: UntypedSchedule) -> list[SBlockRV]:
-    """The blocks under the root, in order."""
-    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+    """The blocks under the root, in order; of results that share a loop the first."""
+    found = list(schedule.get_child_blocks(schedule.get_sblock("root")))
+    loops = [[schedule.get(x) for x in schedule.get_loops(block)] for block in found]
+    shared = {
+        i
+        for i in range(1, len(found))
+        if loops[i] and any(own and own[0].same_as(loops[i][0]) for own in loops[:i])
+    }
+    return [block for i, block in enumerate(found) if i not in shared]
 
 
 def is_reduction(schedule: UntypedSchedule, block: SBlockRV) -> bool:
@@ -87,7 +97,7 @@ def spatial_loops(schedule: UntypedSchedule, block: SBlockRV) -> tuple[list[Loop
     loops = list(schedule.get_loops(block))
     if not loops:
         return [], []
-    values = schedule.get(loops[-1]).body.iter_values
+    values = axis_values(schedule, loops[-1])
     axes = zip(values, schedule.get(block).iter_vars, strict=True)
     summed = [value for value, axis in axes if int(axis.iter_type) == 2]
     reduced = [x for x in loops if any(schedule.get(x).loop_var.same_as(v) for v in summed)]
@@ -291,6 +301,8 @@ def bind_elements(schedule: UntypedSchedule, block: SBlockRV, several: bool = Fa
     if not loops:
         first = list(schedule.get_loops(block))
         loops = [schedule.add_unit_loop(first[0] if first else block)]
+    if several:
+        loops = without_divergence(schedule, block, loops)
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     elements = extent_of(schedule, fused)
     items = items_of(elements) if several else 1

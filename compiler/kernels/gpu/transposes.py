@@ -10,9 +10,13 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import IntImm
 
 from compiler.kernels.gpu.untyped import UntypedSchedule
+from compiler.kernels.tir.access import axis_values
 
 TILE, ROWS = 32, 8
 """The sides of a tile, and the rows that the threads of a block have at a time."""
+
+MOST_READS = 5
+"""Most tiles in shared memory, which are of 8 kB at most."""
 
 SHORTEST = 16
 """Fewest elements along either side: memory moves sectors of 32 bytes."""
@@ -42,7 +46,9 @@ def find_tiles(schedule: UntypedSchedule, block: SBlockRV) -> Tiles | None:
             continue
         last = [axis for axis in index if axis in long][-1]
         sides = [int(node.iter_vars[axis].dom.extent) for axis in (last, long[-1])]
-        if last == long[-1] or min(sides) < SHORTEST or (found and found.across != last):
+        if last == long[-1] or min(sides) < SHORTEST:
+            continue
+        if found and (found.across != last or len(found.reads) == MOST_READS):
             continue
         reads = (*(found.reads if found else ()), (number, index.index(long[-1])))
         found = Tiles(long[-1], last, reads)
@@ -88,7 +94,7 @@ def _bind_tile(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> None:
 def _loops_of_axes(schedule: UntypedSchedule, block: SBlockRV) -> list[LoopRV | None]:
     """The loop of each axis of a root block; None where an axis has none."""
     loops = list(schedule.get_loops(block))
-    values = schedule.get(loops[-1]).body.iter_values
+    values = axis_values(schedule, loops[-1])
     return [
         next((x for x in loops if schedule.get(x).loop_var.same_as(value)), None)
         for value in values

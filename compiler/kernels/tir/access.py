@@ -8,6 +8,7 @@ import tvm_ffi
 from tvm import s_tir
 from tvm.ir import Var
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import SeqStmt
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class BlockFacts:
 def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
     """The constant extent of a loop."""
     return int(schedule.get(loop).extent)
+
+
+def axis_values(schedule: s_tir.Schedule, innermost: LoopRV) -> list[Any]:
+    """The values of the axes of the block in a loop, or of the first of several."""
+    body = schedule.get(innermost).body
+    return list((body.seq[0] if isinstance(body, SeqStmt) else body).iter_values)
 
 
 def variables_in(expression: Any) -> list[Any]:

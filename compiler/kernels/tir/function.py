@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from tvm import IRModule, s_tir, te
+from tvm import IRModule, s_tir, te, tirx
 from tvm.tirx import PrimFunc
 
 from compiler.errors import KernelError
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.group import Group
-from compiler.kernels.ops.layout import stored_tensor
+from compiler.kernels.ops.layout import BLOCK_MARK, stored_tensor
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.stages import inline_stages
 
@@ -16,10 +16,11 @@ KEEP_ATTRIBUTE = "keep"
 """The mark of a stage that is computed once for all its readers, in memory."""
 
 
-def generic_function(group: Group, keep: bool = True) -> PrimFunc:
+def generic_function(group: Group, keep: bool = True, merge: bool = False) -> PrimFunc:
     """A group, without a schedule, on its reads and writes as they are stored.
 
     Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
+    With `merge`, results that can share a loop do.
     """
     if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
         raise KernelError("an opaque operator reads and writes row-major tensors only")
@@ -27,9 +28,30 @@ def generic_function(group: Group, keep: bool = True) -> PrimFunc:
     logical = zip(emitter.lower_all(), group.writes, strict=True)
     results = [stored_tensor(tensor, info) for tensor, info in logical]
     tensors = distinct(results, emitter)
+    if merge and _can_merge(tensors):
+        tensors = _merged(tensors)
     if not is_opaque(group):
         tensors = inline_stages(tensors, lambda tensor: keep and KEEP_ATTRIBUTE in tensor.op.attrs)
     return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
+
+
+def _can_merge(tensors: Sequence[te.Tensor]) -> bool:
+    """Whether tensors are computed element by element, and are of one shape and layout."""
+    first = tensors[0]
+    return len(tensors) > 1 and all(
+        isinstance(tensor.op, te.ComputeOp)
+        and not isinstance(tensor.op.body[0], tirx.Reduce)
+        and [*map(int, tensor.shape)] == [*map(int, first.shape)]
+        and tensor.op.attrs.get(BLOCK_MARK) == first.op.attrs.get(BLOCK_MARK)
+        for tensor in tensors
+    )
+
+
+def _merged(tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
+    """The same tensors as results of one operation."""
+    shape, attributes = tensors[0].shape, tensors[0].op.attrs
+    made = te.compute(shape, lambda *i: tuple(t(*i) for t in tensors), "merged", attrs=attributes)
+    return list(made)
 
 
 def _with_single_definitions(function: PrimFunc) -> PrimFunc:

@@ -117,6 +117,20 @@ def test_a_reduction_and_its_epilogue_can_both_be_results():
     numpy.testing.assert_array_equal(negated, -summed)
 
 
+@pytest.mark.parametrize("width", [1, 40])
+def test_threads_of_a_warp_copy_from_one_part(width: int):
+    """Threads of a stack walk along the parts, those of wide parts along the result."""
+    parts = [draw(60, width) + i for i in range(9)]
+    info = TensorInfo("float32", (60, 9 * width))
+    group, inputs = single("Concat", parts, [info], {"axis": 1})
+    kernel = generate(group, TARGET)
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_array_equal(result, numpy.concatenate(parts, 1))
+    stored = next(x for x in kernel.text.splitlines() if "Concat_ptr[" in x).split("]")[0]
+    strided = "(int)threadIdx.x) *" in stored or "% 60) *" in stored
+    assert strided is (width == 1), stored
+
+
 def test_threads_of_many_elements_have_several():
     x = draw(601, 700)
     group, inputs = single("Abs", [x], [TensorInfo("float32", x.shape)])
@@ -124,6 +138,29 @@ def test_threads_of_many_elements_have_several():
     assert kernel.launches[0].grid[0] == 822
     (result,) = run_twice(kernel, group, inputs)
     numpy.testing.assert_array_equal(result, abs(x))
+
+
+@pytest.mark.parametrize(("shape", "axis", "launches"), [
+    ((6, 40), 1, 1), ((40, 6), 0, 1), ((1 << 17,), 0, 3), ((700, 5), 1, 1),
+])  # fmt: skip
+def test_results_of_one_shape_share_a_loop(shape: tuple[int, ...], axis: int, launches: int):
+    """A sum of rows, and the rows and their negatives divided by it."""
+    x = TensorInfo("float32", shape)
+    total = TensorInfo("float32", tuple(1 if i == axis else n for i, n in enumerate(shape)))
+    operators = (
+        Operator("Abs", {}, (0,), (2,)),
+        Operator("ReduceSum", {"keepdims": 1}, (2, 1), (3,)),
+        Operator("Div", {}, (0, 3), (4,)),
+        Operator("Neg", {}, (4,), (5,)),
+    )
+    values = (x, TensorInfo("int64", (1,)), x, total, x, x)
+    group = Group("merged", values, 1, (False,), {1: numpy.array([axis])}, operators, (2, 5))
+    data, kernel = draw(*shape), generate(group, TARGET)
+    assert len(kernel.launches) == launches
+    size, negative = run_twice(kernel, group, [data])
+    numpy.testing.assert_array_equal(size, abs(data))
+    rows = abs(data.astype("float64"))
+    numpy.testing.assert_allclose(negative, -data / rows.sum(axis, keepdims=True), atol=1e-6)
 
 
 def test_nothing_is_launched_for_results_without_elements():

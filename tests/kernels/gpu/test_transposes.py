@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.transposes import MOST_READS
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run_twice
@@ -87,3 +88,16 @@ def test_each_result_has_tiles():
         run_twice(generate(group, TARGET), group, inputs), case.expected(inputs), strict=True
     ):
         numpy.testing.assert_allclose(result, expected, atol=2e-5)
+
+
+def test_tiles_fit_shared_memory():
+    """Nine transposed tensors of float64, of which not all have tiles."""
+    x, y = TensorInfo("float64", (33, 20)), TensorInfo("float64", (20, 33))
+    turned = [Operator("Transpose", {"perm": [1, 0]}, (i,), (9 + i,)) for i in range(9)]
+    largest = Operator("Max", {}, tuple(range(9, 18)), (18,))
+    group = Group("largest", (*[x] * 9, *[y] * 10), 9, (False,) * 9, {}, (*turned, largest), (18,))
+    inputs = [numpy.random.default_rng(i).standard_normal((33, 20)) for i in range(9)]
+    kernel = generate(group, TARGET)
+    assert kernel.text.count("__shared__") == MOST_READS
+    (result,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_array_equal(result, numpy.max(inputs, 0).T)

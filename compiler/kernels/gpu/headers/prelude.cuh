@@ -85,6 +85,20 @@ template <class T>
 __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
 template <class T>
 __device__ __forceinline__ T flowloom_minimum(T a, T b) { return a < b || a != a ? a : b; }
+#if __CUDA_ARCH__ >= 800
+template <>
+__device__ __forceinline__ float flowloom_maximum(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+template <>
+__device__ __forceinline__ float flowloom_minimum(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#endif
 
 // Elements that are loaded and stored as one vector, such as a block of channels.
 template <class T, int COUNT>

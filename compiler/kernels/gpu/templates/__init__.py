@@ -12,6 +12,7 @@ from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
 from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
+from compiler.kernels.gpu.templates.max_pool.template import MaxPool
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.scatter.template import Scatter
@@ -37,6 +38,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     RowNorm(),
     GroupNorm(),
     TensorRange(),
+    MaxPool(),
     Pointwise(),
     Scatter(),
 )

@@ -8,7 +8,7 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database import Entry
-from compiler.kernels.gpu.blocks import block_store, image_kernel
+from compiler.kernels.gpu.blocks import axis_constants, block_store, image_kernel
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
@@ -264,12 +264,12 @@ def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
         "PIXELS": config.pixels,
         "PLACES": config.places,
         "SPLITS": config.split_k,
-        **_axes("SOURCE", problem.source[2:], 1),
-        **_axes("RESULT", problem.result[2:], 1),
-        **_axes("WINDOW", window.kernel, 1),
-        **_axes("STRIDES", window.strides, 1),
-        **_axes("DILATIONS", window.dilations, 1),
-        **_axes("PADS", window.before, 0),
+        **axis_constants("SOURCE", problem.source[2:], 1),
+        **axis_constants("RESULT", problem.result[2:], 1),
+        **axis_constants("WINDOW", window.kernel, 1),
+        **axis_constants("STRIDES", window.strides, 1),
+        **axis_constants("DILATIONS", window.dilations, 1),
+        **axis_constants("PADS", window.before, 0),
     }
     lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
     return "\n".join([f"struct {name} {{", *lines, "};", ""])
@@ -282,9 +282,3 @@ def _source_steps(problem: Problem) -> tuple[int, int]:
         return image * problem.block, channels * problem.block
     plane = prod(problem.source[2:])
     return problem.source[1] * plane, problem.block * plane
-
-
-def _axes(name: str, values: Sequence[int], missing: int) -> dict[str, int]:
-    """Constants for depth, rows and columns; missing leading axes have one value."""
-    padded = [missing] * (3 - len(values)) + list(values)
-    return {f"{name}{axis}": value for axis, value in enumerate(padded)}

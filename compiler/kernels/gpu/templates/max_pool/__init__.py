@@ -1,0 +1,1 @@
+"""MaxPool of images in blocks of channels."""

@@ -1,0 +1,131 @@
+"""MaxPool of images in blocks of channels, which are read as vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from compiler.ir.layouts import block_steps
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.blocks import axis_constants, block_store
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
+from compiler.kernels.gpu.operands import BYTE_TYPES, Operand, find_operand
+from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops.lowering import Context
+from compiler.kernels.ops.windows import Window, window_of
+from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
+
+THREADS = 128
+
+MOST_TAPS = 64
+"""Most elements of a window: the loads of all are written out."""
+
+LAUNCH_US, TAPS, BYTES = 1.7, 2e4, 2e6
+"""Microseconds of a launch, and the loads of 16 bytes of an SM and the bytes of all in one: not
+measured."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One pooling: `source` and `result` are shapes (N, C, *spatial)."""
+
+    anchor: Operator
+    image: Operand
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+    window: Window
+
+    @property
+    def block(self) -> int:
+        """The channels of a block."""
+        return self.image.block
+
+    @property
+    def places(self) -> int:
+        """The threads: one for each block of channels of each pixel."""
+        return prod(self.result) // self.block
+
+
+class MaxPool(Template[Problem, None]):
+    """A group around one MaxPool whose image is read in blocks of channels."""
+
+    name = "max_pool"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The only pooling of a group."""
+        anchors = [op for op in group.operators if op.type == "MaxPool"]
+        problem = read_pool(group, anchors[0]) if len(anchors) == 1 else None
+        return [problem] if problem and is_fusible(group, problem.anchor) else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Sequence[None]:
+        """One config: there is nothing to choose."""
+        return [None]
+
+    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
+        """Loading the windows, or all memory once."""
+        taps = problem.places * prod(problem.window.kernel)
+        nbytes = 16 * (prod(problem.source) + prod(problem.result)) / problem.block
+        return LAUNCH_US + max(taps / (TAPS * target.device.sms), nbytes / BYTES)
+
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        own = group.writes[0].block
+        block = own if own == problem.block else 0
+        store = store_function(group, problem.anchor, target, block)
+        parts = [header("max_pool"), store.text, _constants(problem)]
+        parts += [block_store(store, group, problem.block), _function(group, problem, store)]
+        grid = (ceil_div(problem.places, THREADS), 1, 1)
+        arguments = (problem.image.read, *store.arguments)
+        launch = Launch(f"{group.name}_0", arguments, grid, (THREADS, 1, 1))
+        return CudaKernel("\n".join(parts), (launch,), flops=group.operations)
+
+
+def read_pool(group: Group, anchor: Operator) -> Problem | None:
+    """The problem of a pooling without positions; None for any other."""
+    image, info = find_operand(group, anchor.inputs[0]), group.values[anchor.operand(0)]
+    results = [group.values[i] for i in anchor.outputs if group.values[i].dtype]
+    if image is None or len(results) > 1 or results[0].dtype != "float32":
+        return None
+    if not image.block or image.dtype in BYTE_TYPES or image.block != image.chunk:
+        return None
+    context = Context(anchor, (None,), (info,), (results[0],))
+    window = window_of(context, anchor.attributes["kernel_shape"])
+    known = len(info.shape) <= 5 and prod(window.kernel) <= MOST_TAPS
+    return Problem(anchor, image, info.shape, results[0].shape, window) if known else None
+
+
+def _constants(problem: Problem) -> str:
+    """The struct of constants of max_pool.cuh."""
+    window = problem.window
+    image, channels = block_steps(problem.source, problem.block)
+    scalars = {
+        "THREADS": THREADS,
+        "PLACES": problem.places,
+        "PIXELS": prod(problem.result[2:]),
+        "BLOCK": problem.block,
+        "BLOCKS": problem.result[1] // problem.block,
+        "IMAGE": image,
+        "CHANNELS": channels,
+        **axis_constants("SOURCE", problem.source[2:], 1),
+        **axis_constants("RESULT", problem.result[2:], 1),
+        **axis_constants("WINDOW", window.kernel, 1),
+        **axis_constants("STRIDES", window.strides, 1),
+        **axis_constants("DILATIONS", window.dilations, 1),
+        **axis_constants("PADS", window.before, 0),
+    }
+    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
+    return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _function(group: Group, problem: Problem, store: StoreFunction) -> str:
+    names = [f"buffer{i}" for i in range(len(store.types))]
+    parameters = [f"const {c_type(problem.image.dtype)}* __restrict__ image"]
+    parameters += [f"{kind}* __restrict__ {n}" for kind, n in zip(store.types, names, strict=True)]
+    return (
+        f'extern "C" __global__ void __launch_bounds__({THREADS})'
+        f" {group.name}_0({', '.join(parameters)}) {{\n"
+        f"  pool_largest<Problem>(image, Store{{{', '.join(names)}}});\n}}\n"
+    )
