@@ -6,9 +6,10 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     block_count,
+    concurrent_blocks,
     halo_pixels,
     mma_precision,
-    resident_blocks,
+    room_for_blocks,
 )
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.target.target import GpuTarget
@@ -71,7 +72,7 @@ CO_RESIDENT_STORES = 1.5
 START_US, WAVE_US, SPLIT_US = 0.51, 0.61, 0.59
 """Launching, beginning and ending each wave of blocks, adding split-K slices in a second launch."""
 
-CLUSTER_US, MEMBER_US = 0.89, 0.43
+CLUSTER_US, MEMBER_US = 0.6, 0.15
 """Adding split-K slices in a thread block cluster, and for each of its blocks."""
 
 STEP_US, WARP_US = 0.086, 0.0047
@@ -106,8 +107,7 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """The estimated microseconds of a kernel."""
     if tile.wgmma:
         return _wgmma_us(problem, tile, target)
-    resident = resident_blocks(problem, tile, target)
-    waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
+    resident, waves = _residency(problem, tile, target)
     parts, added = 1, 0.0
     if tile.has_cluster(target):
         parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
@@ -116,6 +116,13 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
         added = SPLIT_US + 8 * elements * tile.split_k / SPLIT_BYTES
     results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
+
+
+def _residency(problem: Problem, tile: Tile, target: GpuTarget) -> tuple[int, int]:
+    """The resident blocks of the busiest SM, and the waves of these."""
+    waves = ceil_div(block_count(problem, tile), concurrent_blocks(tile, target))
+    resident = min(room_for_blocks(problem, tile, target), waves)
+    return resident, ceil_div(waves, resident)
 
 
 def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
@@ -147,13 +154,12 @@ def narrow_lines(problem: Problem, tile: Tile) -> int:
 
 def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of the main loop: of an SM's blocks, or of the L2 cache if slower."""
-    blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
+    blocks, (resident, waves) = block_count(problem, tile), _residency(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
     waiting = NARROW_US if narrow_lines(problem, tile) else 0.0
     step = max(STEP_US + WARP_US * tile.threads / 32 + work + waiting, resident * work)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
-    waves = ceil_div(blocks, target.device.sms * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
 
 
@@ -168,9 +174,8 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
 def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-    concurrent = target.device.sms // tile.split_k * tile.split_k
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
-    waves = ceil_div(blocks, concurrent)
+    waves = ceil_div(blocks, concurrent_blocks(tile, target))
     copied = STEP_BYTES * (tile.rows + tile.columns)
     copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
     rate = costs.rate * (1 if mma_precision(problem, target) == "tf32" else 2)
