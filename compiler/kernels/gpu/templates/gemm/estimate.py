@@ -89,6 +89,10 @@ NARROW_BYTES, NARROW_ELEMENTS, NARROW_US = 4, 9e3, 0.4
 """The fewest bytes of an asynchronous copy, the shorter elements per microsecond that an SM copies
 by registers instead, and the least time for which a k-step waits for these."""
 
+GATHER_US, RUN = 0.03, 8
+"""The time in which a thread finds the tap of an element that it copies, where not as many adjacent
+ones have the same."""
+
 SCATTERED_CHUNKS = 1.8e3
 """Chunks of 16 bytes per microsecond that an SM copies where a k-step has several taps."""
 
@@ -159,8 +163,18 @@ def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     work = work_us(problem, tile, target)
     waiting = NARROW_US if narrow_lines(problem, tile) else 0.0
     step = max(STEP_US + WARP_US * tile.threads / 32 + work + waiting, resident * work)
+    step += _gather_us(problem, tile)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
+
+
+def _gather_us(problem: Problem, tile: Tile) -> float:
+    """Microseconds of a k-step in which a thread finds the tap of each element that it copies."""
+    gather = problem.gather
+    runs = gather.taps == 1 or (gather.tap_major and gather.row % RUN == 0)
+    if problem.form is not Form.LINES or runs:
+        return 0.0
+    return problem.step * tile.columns / tile.threads * GATHER_US
 
 
 def _columns_copied(problem: Problem, tile: Tile) -> float:
