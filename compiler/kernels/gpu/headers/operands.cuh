@@ -357,14 +357,22 @@ struct LineCopies {
         });
   }
 
+  // Finds the places of several elements before it copies them: a look-up waits for the copies before it.
   __device__ __forceinline__ void copy_taps(Element* to) {
-    copy_all<Element, WIDTH, P::BK / PASS>(
-        [&](int i) { return to + i * PASS * T::LINE; },
-        [&](int i, bool& valid) {
-          int offset;
-          valid &= locate(k + row + i * PASS, offset);
-          return valid ? image + offset : image;
-        });
+    constexpr int COUNT = P::BK / PASS, MOST = sizeof(Element) < 4 ? 32 : 8, BATCH = COUNT < MOST ? COUNT : MOST;
+#pragma unroll
+    for (int first = 0; first < COUNT; first += BATCH) {
+      int offsets[BATCH];
+      bool found[BATCH];
+#pragma unroll
+      for (int i = 0; i < BATCH; i++) found[i] = locate(k + row + (first + i) * PASS, offsets[i]);
+      copy_all<Element, WIDTH, BATCH>(
+          [&](int i) { return to + (first + i) * PASS * T::LINE; },
+          [&](int i, bool& valid) {
+            valid &= found[i];
+            return valid ? image + offsets[i] : image;
+          });
+    }
   }
 
   // Where element k of this thread's column is from its image, or its corner with a table.

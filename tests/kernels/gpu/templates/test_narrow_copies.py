@@ -1,6 +1,7 @@
 """Copies of less than 16 bytes: rows that these do not divide, and gathered pixels of two bytes."""
 
 import itertools
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -81,3 +82,9 @@ def test_single_elements_cost_time():
     for tile, (odd, even) in itertools.product((SMALL, LARGE), [(199, 200)]):
         slow, fast = (estimate(matmul(depth), tile, TARGET) for depth in (odd, even))
         assert slow > 1.2 * fast
+
+
+def test_looking_up_taps_costs_time():
+    (runs,) = gemm_problems(patches(64, 3, 2, 1), TARGET)
+    scattered = replace(runs, gather=replace(runs.gather, tap_major=False))
+    assert estimate(scattered, SMALL, TARGET) > 1.2 * estimate(runs, SMALL, TARGET)

@@ -32,6 +32,10 @@ RESERVED = 1024
 TABLE_DEPTH = 1024
 """Largest K with a table of taps in shared memory; see LineCopies."""
 
+CLUSTERS, CLUSTER_SMS = {3: 39, 4: 31, 6: 16}, 132
+"""Clusters of so many blocks that run at once where each block takes an SM, and all SMs: clusters
+do not fill GPCs. On an H100 and an H200 39 clusters of three take one wave, 40 take two."""
+
 WARPS, REGISTERS = 64, 65536
 """Warps and registers of an SM."""
 
@@ -246,8 +250,24 @@ def block_count(problem: Problem, tile: Tile) -> int:
     return tiles * problem.count * tile.split_k
 
 
+def concurrent_blocks(tile: Tile, target: GpuTarget) -> int:
+    """The blocks that run at once where each takes an SM: whole clusters of split-K slices."""
+    sms = target.device.sms
+    if not tile.has_cluster(target):
+        return sms
+    clusters = sms // tile.split_k
+    fitting = CLUSTERS.get(tile.split_k, clusters) * sms // CLUSTER_SMS
+    return min(clusters, fitting) * tile.split_k
+
+
 def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """The thread blocks that are resident on one SM."""
+    blocks = ceil_div(block_count(problem, tile), target.device.sms)
+    return min(room_for_blocks(problem, tile, target), blocks)
+
+
+def room_for_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
+    """The thread blocks for which one SM has room, at least one."""
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
     room = min(
@@ -258,7 +278,7 @@ def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
         WARPS // warps,
         REGISTERS // (tile.threads * registers),
     )
-    return max(1, min(room, ceil_div(block_count(problem, tile), target.device.sms)))
+    return max(1, room)
 
 
 def mma_precision(problem: Problem, target: GpuTarget) -> str:

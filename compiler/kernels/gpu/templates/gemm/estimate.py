@@ -6,9 +6,10 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     block_count,
+    concurrent_blocks,
     halo_pixels,
     mma_precision,
-    resident_blocks,
+    room_for_blocks,
 )
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.target.target import GpuTarget
@@ -71,7 +72,7 @@ CO_RESIDENT_STORES = 1.5
 START_US, WAVE_US, SPLIT_US = 0.51, 0.61, 0.59
 """Launching, beginning and ending each wave of blocks, adding split-K slices in a second launch."""
 
-CLUSTER_US, MEMBER_US = 0.89, 0.43
+CLUSTER_US, MEMBER_US = 0.6, 0.15
 """Adding split-K slices in a thread block cluster, and for each of its blocks."""
 
 STEP_US, WARP_US = 0.086, 0.0047
@@ -87,6 +88,10 @@ that they copy there one by one."""
 NARROW_BYTES, NARROW_ELEMENTS, NARROW_US = 4, 9e3, 0.4
 """The fewest bytes of an asynchronous copy, the shorter elements per microsecond that an SM copies
 by registers instead, and the least time for which a k-step waits for these."""
+
+GATHER_US, RUN = 0.03, 8
+"""The time in which a thread finds the tap of an element that it copies, where not as many adjacent
+ones have the same."""
 
 SCATTERED_CHUNKS = 1.8e3
 """Chunks of 16 bytes per microsecond that an SM copies where a k-step has several taps."""
@@ -106,8 +111,7 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """The estimated microseconds of a kernel."""
     if tile.wgmma:
         return _wgmma_us(problem, tile, target)
-    resident = resident_blocks(problem, tile, target)
-    waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
+    resident, waves = _residency(problem, tile, target)
     parts, added = 1, 0.0
     if tile.has_cluster(target):
         parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
@@ -116,6 +120,13 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
         added = SPLIT_US + 8 * elements * tile.split_k / SPLIT_BYTES
     results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
+
+
+def _residency(problem: Problem, tile: Tile, target: GpuTarget) -> tuple[int, int]:
+    """The resident blocks of the busiest SM, and the waves of these."""
+    waves = ceil_div(block_count(problem, tile), concurrent_blocks(tile, target))
+    resident = min(room_for_blocks(problem, tile, target), waves)
+    return resident, ceil_div(waves, resident)
 
 
 def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
@@ -147,14 +158,23 @@ def narrow_lines(problem: Problem, tile: Tile) -> int:
 
 def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of the main loop: of an SM's blocks, or of the L2 cache if slower."""
-    blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
+    blocks, (resident, waves) = block_count(problem, tile), _residency(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
     waiting = NARROW_US if narrow_lines(problem, tile) else 0.0
     step = max(STEP_US + WARP_US * tile.threads / 32 + work + waiting, resident * work)
+    step += _gather_us(problem, tile)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
-    waves = ceil_div(blocks, target.device.sms * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
+
+
+def _gather_us(problem: Problem, tile: Tile) -> float:
+    """Microseconds of a k-step in which a thread finds the tap of each element that it copies."""
+    gather = problem.gather
+    runs = gather.taps == 1 or (gather.tap_major and gather.row % RUN == 0)
+    if problem.form is not Form.LINES or runs:
+        return 0.0
+    return problem.step * tile.columns / tile.threads * GATHER_US
 
 
 def _columns_copied(problem: Problem, tile: Tile) -> float:
@@ -168,9 +188,8 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
 def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-    concurrent = target.device.sms // tile.split_k * tile.split_k
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
-    waves = ceil_div(blocks, concurrent)
+    waves = ceil_div(blocks, concurrent_blocks(tile, target))
     copied = STEP_BYTES * (tile.rows + tile.columns)
     copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
     rate = costs.rate * (1 if mma_precision(problem, target) == "tf32" else 2)
