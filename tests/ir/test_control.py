@@ -12,6 +12,7 @@ from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import parse_module
+from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.ir.unflatten import unflattened
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, name_kernels, parse, split_phases, verify
@@ -51,6 +52,14 @@ FEEDS = {
 def imported() -> tuple[ModuleOp, dict[str, np.ndarray]]:
     found = import_model(model_of(TEXT), regions=True)
     return found.module, found.weights
+
+
+def test_graphs_of_bodies_are_found_before_those_around_them():
+    module, _ = imported()
+    found = graphs_of(module)
+    assert found == [op for op in module.walk() if isinstance(op, dataflow.GraphOp)][::-1]
+    assert len(found) == 5
+    assert found[-1].parent_op() is module
 
 
 def steps(module: ModuleOp) -> list[str]:

@@ -102,6 +102,7 @@ class Matches:
         self._pairs: dict[tuple[Rule, Term], Replayed[tuple[int, Match]]] = {}
         self._sites: dict[tuple[Rule, tuple[Term, ...], Match, int | None], Replayed[Site]] = {}
         self._changes: dict[Site, Mapping[Term, Term]] = {}
+        self._halves: dict[tuple[Term, int], Sequence[Term]] = {}
 
     def at(self, pattern: Pattern, term: Term, match: Match) -> Iterable[Match]:
         """A match with what a pattern stands for at a term, in every way."""
@@ -195,11 +196,20 @@ class Matches:
                 parts = inputs[:count], inputs[count:]
                 axis = pattern.attributes["axis"]
                 if all(map(_may_be, pattern.inputs, parts, (axis, axis))):
-                    yield [self.terms.apply("Concat", part, term.attributes) for part in parts]
+                    yield self._halves_of(term, count)
             return
         yield inputs
         if term.kind in COMMUTATIVE and len(inputs) == 2 and inputs[0] is not inputs[1]:
             yield inputs[::-1]
+
+    def _halves_of(self, concat: Term, count: int) -> Sequence[Term]:
+        """Two terms whose Concat one is: of the first parts and of the others."""
+        key = (concat, count)
+        if key not in self._halves:
+            halves = concat.operands[:count], concat.operands[count:]
+            made = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
+            self._halves[key] = made
+        return self._halves[key]
 
 
 def _may_be(pattern: Pattern, parts: Sequence[Term], axis: Any) -> bool:

@@ -70,11 +70,12 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
         for split_k in SPLITS:
             tile = Tile(*shape, split_k)
             added = problem.element_bytes > 1 or tile.launches(target) == 1
-            whole = added and fills_splits(problem, tile)
-            if whole and _has_room(problem, tile, target):
+            if not added or not fills_splits(problem, tile):
+                continue
+            if _has_room(problem, tile, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
             halo = replace(tile, halo=True)
-            if whole and can_use_halo(problem, halo, target) and _has_room(problem, halo, target):
+            if can_use_halo(problem, halo, target) and _has_room(problem, halo, target):
                 yield replace(halo, stages=_stages(problem, halo, target))
     yield from wgmma_candidates(problem, target)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import astuple, replace
+from functools import cache
 from math import log2
 from typing import Any
 
@@ -95,12 +96,12 @@ def nearest(
     A similar problem's time is scaled by the ratio of the two estimates. WGMMA tiles, which similar
     problems may not have, are also predicted by their estimates.
     """
-    predicted: dict[Tile, float] = {}
+    predicted, shapes = dict[Tile, float](), _by_shape(tiles)
     for entry in neighbours(key, known):
         other = problem_of(entry.key)
         for measured in entry.configs:
             theirs = _tile(measured)
-            for tile in similar(problem, theirs, target, tiles):
+            for tile in similar(problem, theirs, target, shapes.get(theirs.shape, ())):
                 ratio = estimate(problem, tile, target) / estimate(other, theirs, target)
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
@@ -108,6 +109,13 @@ def nearest(
             if tile.wgmma and is_modelled(tile):
                 predicted.setdefault(tile, 1e3 * estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
+
+
+def _by_shape(tiles: Collection[Tile]) -> dict[tuple[int, ...], list[Tile]]:
+    found: dict[tuple[int, ...], list[Tile]] = {}
+    for tile in tiles:
+        found.setdefault(tile.shape, []).append(tile)
+    return found
 
 
 def near_measured(
@@ -149,23 +157,25 @@ def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[T
 
 def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:
     """The entries of the most similar other problems, the nearest first."""
-    wanted = problem_fields(key)
-    found = [
-        (off, other, entry)
-        for other, entry in known.items()
-        if other != key and (off := _distance(wanted, problem_fields(other))) <= REACH
-    ]
-    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2])[:NEIGHBOURS]]
+    kind = _kind(key)
+    alike = (other for other in known if _kind(other) == kind and other != key)
+    distances = sorted((_distance(key, other), other) for other in alike)
+    return [known[other] for distance, other in distances[:NEIGHBOURS] if distance <= REACH]
 
 
-def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Doublings between the sizes of two problems; infinite between kernels of different kinds."""
-    if one["template"] != other["template"] or _kind(one) != _kind(other):
-        return float("inf")
-    return sum(abs(log2(one[name] / other[name])) for name in SIZES)
+def _distance(one: str, other: str) -> float:
+    """Doublings between the sizes of two problems of a kind, by their keys."""
+    mine: Mapping[str, Any] = problem_fields(one)
+    theirs: Mapping[str, Any] = problem_fields(other)
+    return sum(abs(log2(mine[name] / theirs[name])) for name in SIZES)
 
 
-def _kind(fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The fields that are equal, and whether there are taps, strides, blocks."""
-    strided, many = fields["strides"] != (1, 1, 1), fields["taps"] > 1
-    return (*(fields[name] for name in ALIKE), fields["block"] > 0, strided, many)
+@cache
+def _kind(key: str) -> tuple[Any, ...]:
+    """The fields that are equal, and whether there are taps, strides, blocks.
+
+    Other templates, whose kinds are different, need not have these fields.
+    """
+    fields: Mapping[str, Any] = problem_fields(key)
+    strided, many = fields.get("strides") != (1, 1, 1), fields.get("taps", 1) > 1
+    return (*(fields.get(name) for name in ALIKE), fields.get("block", 0) > 0, strided, many)
