@@ -193,7 +193,7 @@ def _is_kept(op: OperatorOp) -> bool:
 
 
 def _is_normalised(quotient: OperatorOp) -> bool:
-    """Whether a quotient's divisor is at least the norm of a row of its dividend: it is at most 1."""
+    """Whether a quotient is at most 1: its divisor is no less than its rows' norms."""
     dividend, divisor = quotient.inputs
     while isinstance(owner := divisor.owner, OperatorOp) and _is_no_less(owner):
         divisor = owner.inputs[0]

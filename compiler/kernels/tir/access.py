@@ -39,7 +39,7 @@ def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
 
 def axis_values(schedule: s_tir.Schedule, innermost: LoopRV) -> list[Any]:
     """The values of the axes of the block in a loop, or of the first of several."""
-    body = schedule.get(innermost).body
+    body: Any = schedule.get(innermost).body
     return list((body.seq[0] if isinstance(body, SeqStmt) else body).iter_values)
 
 

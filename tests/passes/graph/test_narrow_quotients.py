@@ -19,7 +19,8 @@ def test_rows_divided_by_their_norms_are_stored_narrow(divisor: str, dtype: str)
     """Only where the divisor is surely no less than the norm."""
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
     g (float[4, 32] x, float[4, 1] s) => (float[4, 4] y)
-    <int64[1] axis = {{-1}}, float least = {{1e-12}}, float most = {{1.0}}, float large = {{3.4028235e38}}> {{
+    <int64[1] axis = {{-1}}, float least = {{1e-12}}, float most = {{1.0}},
+     float large = {{3.4028235e38}}> {{
         n = ReduceL2(x, axis) d = {divisor} q = Div(x, d) t = Transpose(x)
         y = MatMul(q, t)
     }}"""
