@@ -40,7 +40,8 @@ def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
 def axis_values(schedule: s_tir.Schedule, innermost: LoopRV) -> list[Any]:
     """The values of the axes of the block in a loop, or of the first of several."""
     body: Any = schedule.get(innermost).body
-    return list((body.seq[0] if isinstance(body, SeqStmt) else body).iter_values)
+    first: Any = body.seq[0] if isinstance(body, SeqStmt) else body
+    return list(first.iter_values)
 
 
 def variables_in(expression: Any) -> list[Any]:
