@@ -189,8 +189,9 @@ def _contracted(graph: Graph) -> set[Value]:
 
 
 def _is_scale(operator: Operator) -> bool:
-    """Whether an operator multiplies numbers, such as scales: layers differ by those alone."""
-    return operator.op_type == "Mul" and prod(operator.output.shape) == 1
+    """Whether an operator multiplies single numbers, as scales: layers differ by those alone."""
+    shape = operator.output.shape
+    return operator.op_type == "Mul" and len(shape) < 2 and prod(shape) == 1
 
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:

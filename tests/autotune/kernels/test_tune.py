@@ -238,7 +238,8 @@ def test_results_of_two_devices_need_a_first_one(
 def test_the_step_may_be_left_out():
     assert with_step(["tune", "a.onnx", "-x"]) == ["tune", "models", "a.onnx", "-x"]
     assert with_step(["--debug", "tune", "a"]) == ["--debug", "tune", "models", "a"]
-    for given in (["tune"], ["tune", "-h"], ["tune", "merge", "r"], ["run", "tune"], []):
+    assert with_step(["tune"]) == ["tune", "models"]
+    for given in (["tune", "-h"], ["tune", "merge", "r"], ["run", "tune"], []):
         assert with_step(given) == given
 
 

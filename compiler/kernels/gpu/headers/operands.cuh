@@ -360,7 +360,6 @@ struct LineCopies {
   // Finds the places of several elements before it copies them: a look-up waits for the copies before it.
   __device__ __forceinline__ void copy_taps(Element* to) {
     constexpr int COUNT = P::BK / PASS, MOST = sizeof(Element) < 4 ? 32 : 8, BATCH = COUNT < MOST ? COUNT : MOST;
-#pragma unroll
     for (int first = 0; first < COUNT; first += BATCH) {
       int offsets[BATCH];
       bool found[BATCH];

@@ -362,8 +362,9 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
     }
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
+      constexpr int DEPTHS_AHEAD = T::HELD ? T::DEPTHS : 2;
       float scores[2][4] = {}, row_squares[2] = {}, key_squares[2] = {};
-#pragma unroll(T::HELD ? T::DEPTHS : 2)
+#pragma unroll DEPTHS_AHEAD
       for (int s = 0; s < T::DEPTHS; s++) {
         Four left[2], right[2];
 #pragma unroll
