@@ -24,7 +24,7 @@ from compiler.tools.checking.module import CheckedModule
 from compiler.tools.checking.tasks import HostMemory, TaskRunner
 from compiler.tools.cli import main
 from compiler.tools.reference import Refusal
-from tests.tools import needs
+from tests.tools import needs, needs_nvrtc
 
 TARGETS = [
     "cpu",
@@ -95,6 +95,14 @@ class DropWaits(SchedulePass):
 @pytest.fixture(params=TARGETS)
 def target(request: pytest.FixtureRequest) -> str:
     """Each target that runs here."""
+    if request.param == "cuda":
+        request.getfixturevalue("cuda_device")
+    return request.param
+
+
+@pytest.fixture(params=TARGETS[1:])
+def gpu_target(request: pytest.FixtureRequest) -> str:
+    """Each GPU that runs here, which may be an emulated one."""
     if request.param == "cuda":
         request.getfixturevalue("cuda_device")
     return request.param
@@ -180,12 +188,20 @@ def test_a_wrong_kernel_is_named_and_reduced_to_its_operator(
     assert story["repro"]["nodes"] == ["Tanh"]
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "cpu",
+        pytest.param("emu", marks=needs("g++")),
+        pytest.param("cuda", marks=needs_nvrtc),
+    ],
+)
 def test_a_missing_wait_is_found_by_the_verifier(
     model: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "own.py").write_text(DROP_WAITS)
     own = ["--pass", f"{tmp_path / 'own.py'}:DropWaits"]
-    options = [*own, "--target", target, *unmeasured(target), "--reduce", "600"]
+    options = [*own, "--target", target, *unmeasured(target)]
     story = bisected(
         capsys, tmp_path, str(model), *options, "--pipeline", f"{PIPELINE}, drop-waits"
     )
@@ -197,20 +213,18 @@ def test_a_missing_wait_is_found_by_the_verifier(
     assert len(story["repro"]["nodes"]) == 3
 
 
-@needs("g++")
 def test_a_missing_wait_that_the_verifier_overlooks_is_found_by_runs(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu_target: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Emulated streams run in random order; a device may run tasks as short as these in theirs."""
 
     def accept(schedule: Schedule) -> None:
         del schedule
 
-    monkeypatch.setattr("compiler.pipeline.check_schedule", accept)
-    monkeypatch.setattr("compiler.tools.bisect.search.check_schedule", accept)
+    for room in ("pipeline", "autotune.schedule.candidates", "tools.bisect.search"):
+        monkeypatch.setattr(f"compiler.{room}.check_schedule", accept)
     (tmp_path / "own.py").write_text(DROP_WAITS)
     arguments = {
-        "target": "emu",
+        "target": gpu_target,
         "pipeline": f"{PIPELINE}, drop-waits",
         "passes": [f"{tmp_path / 'own.py'}:DropWaits"],
         "budget": 0,

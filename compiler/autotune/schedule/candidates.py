@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.errors import ScheduleError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
@@ -73,15 +74,19 @@ def scheduled_specs(module: ModuleOp, pipelines: Mapping[str, str]) -> Iterator[
     """The distinct schedules that pipelines give a module whose kernels are built, all race-free.
 
     The module stays as it is. Raises a FlowloomError for a pipeline that fails or gives no
-    schedule.
+    schedule; a race is one of the first pass after which there is one.
     """
+    return _distinct((name, text, _verified(module, text)) for name, text in pipelines.items())
 
-    def verified(pipeline: str) -> Schedule:
-        schedule = schedule_of(scheduled(module.clone(), pipeline))
+
+def _verified(module: ModuleOp, pipeline: str) -> Schedule:
+    schedule = schedule_of(scheduled(module.clone(), pipeline))
+    try:
         check_schedule(schedule)
-        return schedule
-
-    return _distinct((name, text, verified(text)) for name, text in pipelines.items())
+    except ScheduleError:
+        scheduled(module.clone(), pipeline, Runner())  # verified pass by pass: the error names one
+        raise
+    return schedule
 
 
 def _distinct(found: Iterable[tuple[str, str, Schedule]]) -> Iterator[ScheduleSpec]:
