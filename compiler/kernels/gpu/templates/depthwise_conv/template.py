@@ -30,7 +30,7 @@ PRECISIONS = {"float16": ("fp16", "FP16"), "bfloat16": ("bf16", "BF16")}
 
 START_US, PAIR_US, MMA_US = 2.4, 1.3e-3, 9e-3
 """Microseconds of launching, and of an SM for a pair of pixels that it copies, and a warp's MMA; of
-eight channels each. Fitted on an H100 within 12 %, on the scale of `grouped_conv`."""
+eight channels each. Fitted on an H100, with a spread of 12 %, on the scale of `grouped_conv`."""
 
 PASS_US, REGISTERS = 2.6, 128
 """Microseconds of another wave of blocks, and registers of a thread, about."""

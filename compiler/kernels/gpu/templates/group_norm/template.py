@@ -21,7 +21,7 @@ START_US, CLUSTER_US, LAUNCH_US = 2.2, 1.0, 2.2
 
 ITEM_US, ELEMENTS = 0.28, 2.9e3
 """Microseconds of a vector of each thread, and the elements that an SM has in one: fitted on an
-H100 within 16 %, as the others are."""
+H100, as the others are, with a spread of 16 %."""
 
 
 class GroupNorm(Template[Problem, Config]):

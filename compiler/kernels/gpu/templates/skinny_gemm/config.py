@@ -18,8 +18,8 @@ LANES_OF_ROW = 16
 
 START_US, CLUSTER_US, MEMBER_US = 1.65, 0.75, 0.035
 """Microseconds to launch, to load the first weights and to add sums; to add those of a cluster, and
-for each of its blocks. Fitted, as the rates are, to weights in the memory of an H100: within 9 %
-for dense weights, 20 % for those of four bits."""
+for each of its blocks. Fitted, as the rates are, to weights in the memory of an H100, with a spread
+of 9 % for dense weights, 17 % for those of four bits."""
 
 LATENCY_US = 0.17
 """From a load of weights to its data, beyond what the start has."""
