@@ -195,11 +195,24 @@ def _is_kept(op: OperatorOp) -> bool:
 def _is_normalised(quotient: OperatorOp) -> bool:
     """Whether a quotient is at most 1: its divisor is no less than its rows' norms."""
     dividend, divisor = quotient.inputs
+    viewed: tuple[int, ...] = ()
     while isinstance(owner := divisor.owner, OperatorOp) and _is_no_less(owner):
+        if KINDS[owner.type_name] is Kind.VIEW:
+            viewed = viewed or shape_of(divisor.type)
         divisor = owner.inputs[0]
-    if not isinstance(owner, OperatorOp):
+    if not isinstance(owner, OperatorOp) or owner.type_name != "ReduceL2":
         return False
-    return owner.type_name == "ReduceL2" and owner.inputs[0] == dividend
+    return owner.inputs[0] == dividend and (viewed or shape_of(divisor.type)) == _kept(owner)
+
+
+def _kept(reduction: OperatorOp) -> tuple[int, ...]:
+    """The shape in which each result meets the elements that it is of; () if that is unknown."""
+    axes = _constant(reduction.inputs[1]) if len(reduction.inputs) > 1 else None
+    shape = shape_of(reduction.inputs[0].type)
+    if axes is None:
+        return ()
+    reduced = {int(axis) % len(shape) for axis in axes.reshape(-1)}
+    return tuple(1 if i in reduced else extent for i, extent in enumerate(shape))
 
 
 def _is_no_less(op: OperatorOp) -> bool:
