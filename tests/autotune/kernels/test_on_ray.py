@@ -58,10 +58,16 @@ STEPS = {"prepare", "measure"}
 """The steps that Ray's nodes do."""
 
 
+def dead_nodes() -> int:
+    """The nodes that Ray knows to be dead."""
+    return sum(not node["Alive"] for node in import_module("ray").nodes())
+
+
 class Killer:
     """Kills the second node when the first part of a step has ended, once for each step.
 
-    One that measures is at work then, as its log says. Another takes its place afterwards.
+    One that measures is at work then, as its log says. The step goes on when Ray knows of the
+    death; another node takes its place afterwards.
     """
 
     def __init__(self, cluster: Any, log: Path) -> None:
@@ -75,7 +81,10 @@ class Killer:
             self.killed.append(event.step)
             while event.step == "measure" and not self.works():
                 sleep(0.05)
+            before = dead_nodes()
             self.cluster.remove_node(self.cluster.second, allow_graceful=False)
+            while dead_nodes() == before:
+                sleep(0.05)
             self.cluster.second = None
         elif isinstance(event, StepEnded) and self.cluster.second is None:
             self.cluster.second = self.cluster.add_node(**NODE)
