@@ -2,12 +2,13 @@
 
     python benchmarks/gpu_peers.py --json peers.json [--models resnet50 unet | --field]
         [--batch 1 16] [--precision tf32 fp16]
-        [--contenders eager graph opara compile max-autotune ours-1 ours default]
-        [--prepare 6] [--limit-seconds 540]
+        [--contenders eager graph opara compile max-autotune ours-1 ours untuned default]
+        [--prepare 6 | --together 12] [--limit-seconds 540]
 
 `default` is what `compile` gives without options: it measures kernels that no database has and
-schedules, so give it a new FLOWLOOM_CACHE and FLOWLOOM_TUNING to see what a stranger gets. `ours`
-measures nothing and is the fastest of the streams and modes asked for.
+schedules, so give it a new FLOWLOOM_CACHE and FLOWLOOM_TUNING to see what a stranger gets.
+`untuned` is `compile(budget=0)`, which measures nothing. `ours` is the fastest of the streams and
+modes asked for.
 
 Needs torch, timm, torchvision, transformers and a CUDA device. `--field` measures the networks of
 `examples/field` instead of the zoo; `field:NAME` is one of them. Contenders of one row live in one
@@ -20,8 +21,11 @@ finished; rows that are in the file are skipped, so an interrupted benchmark goe
 A row that crashes its process, or hangs beyond what its contenders may take, is given up and the
 next one is begun; `--retry` measures such rows again. `--prepare N` lets torch.compile compile N
 models at a time first; max-autotune measures as it compiles, so it is never prepared, and takes
-minutes a model: raise `--contender-seconds`. Other batch sizes than 1 need `--exported FOLDER`,
-made by `python -m examples.zoo.export --batch 16 --output FOLDER/16`.
+minutes a model: raise `--contender-seconds`. `--together N` prepares all contenders of N rows at
+a time and then times one row after another; kernels are not looked at one by one then, and
+`default`, which measures as it compiles, cannot take part.
+Other batch sizes than 1 need `--exported FOLDER`, made by
+`python -m examples.zoo.export --batch 16 --output FOLDER/16` (`examples.field.export`).
 `--weights zoo` gives PyTorch's module the weights of the zoo's ONNX file as far as they can be
 matched; `--weights torch` exports the module anew. Ours is checked against onnxruntime, each peer
 against PyTorch in float32; how far the two references differ says whether the weights agree.
@@ -46,13 +50,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.peers import results
+from benchmarks.peers import results, together
 from compiler.errors import DeviceError
 from compiler.schedule import MODES
 from examples import named
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
 OUT_OF_TIME = "out of time"
+UNUSUAL = ("max-autotune", "untuned", "default")
+"""Contenders that must be asked for."""
 
 ROW_SECONDS = 240.0
 """Seconds of a row besides its contenders: loading the model, references, measuring."""
@@ -65,7 +71,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--models", nargs="+")
     parser.add_argument("--field", action="store_true", help="the networks of examples/field")
-    usual = [name for name in results.COLUMNS if name not in ("max-autotune", "default")]
+    usual = [name for name in results.COLUMNS if name not in UNUSUAL]
     parser.add_argument("--contenders", nargs="+", choices=tuple(results.COLUMNS), default=usual)
     parser.add_argument("--precision", nargs="+", choices=("tf32", "fp16"), default=["tf32"])
     parser.add_argument("--batch", nargs="+", type=int, default=[1])
@@ -80,16 +86,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--prepare", type=int, default=0, help="torch.compile N models at a time first"
     )
+    parser.add_argument("--together", type=int, default=0, help="prepare N rows at a time")
     parser.add_argument("--prepare-seconds", type=float, default=300.0)
     parser.add_argument("--limit-seconds", type=float, default=float("inf"))
     parser.add_argument("--contender-seconds", type=float, default=240.0)
     parser.add_argument("--retry", action="store_true", help="measure given up rows again")
     parser.add_argument("--table", action="store_true", help="print the file's table and exit")
     parser.add_argument("--only", choices=("compile", "measure"), help=argparse.SUPPRESS)
+    parser.add_argument("--turn", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.models = options.models or named.usual(options.field)
     if options.samples < 50:
         parser.error("--samples is at least 50")
+    if options.together and {"default", "max-autotune"} & set(options.contenders):
+        parser.error("default and max-autotune measure as they compile: not with --together")
     return options
 
 
@@ -164,6 +174,29 @@ def run_all(options: argparse.Namespace, end: float) -> None:
             still = pending(model, options)
             if still:
                 give_up(still[0], options, ended or "the process ended without it")
+
+
+def run_together(options: argparse.Namespace, end: float) -> None:
+    """Prepare some rows side by side, time them one after another, and go on with the next."""
+    keys = [key for model in options.models for key in pending(model, options)]
+    lock = options.json.with_suffix(".lock")
+    for first in range(0, len(keys), options.together):
+        some = keys[first : first + options.together]
+        left = end - monotonic()
+        if left < 10:
+            print("out of time: run the same command again to go on", flush=True)
+            return
+        processes = [together.start(command_of(key), lock) for key in some]
+        ended = together.wait_for_all(processes, min(left, longest(len(some), options)))
+        for key, reason in zip(some, ended, strict=True):
+            if key in pending(key[0], options):
+                give_up(key, options, reason or "the process ended without it")
+
+
+def command_of(key: results.Key) -> list[str]:
+    """The command that measures one row."""
+    row = ["--models", key[0], "--batch", str(key[1]), "--precision", key[2]]
+    return [sys.executable, __file__, *sys.argv[1:], "--only", "measure", *row]
 
 
 def longest(rows: int, options: argparse.Namespace) -> float:
@@ -243,7 +276,7 @@ def main() -> int:
         end = monotonic() + options.limit_seconds
         if options.prepare and "compile" in options.contenders:
             prepare(options, min(options.prepare_seconds, options.limit_seconds))
-        run_all(options, end)
+        (run_together if options.together else run_all)(options, end)
     show(options)
     rows = results.read(options.json)["rows"]
     return 1 if any(results.wrong(row) or results.lacks_ours(row) for row in rows) else 0

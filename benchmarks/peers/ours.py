@@ -35,9 +35,9 @@ def compile_for(model: onnx.ModelProto, precision: str, streams: int) -> Module:
     return compiler.compile(model, target="cuda", precision=precision, pipeline=pipeline, budget=0)
 
 
-def compile_by_default(model: onnx.ModelProto, precision: str) -> Module:
-    """Compile as a user does who gives no option: kernels and schedules are measured."""
-    return compiler.compile(model, target="cuda", precision=precision)
+def compile_by_default(model: onnx.ModelProto, precision: str, **options: Any) -> Module:
+    """Compile as a user does who gives no option but these, as `budget=0` to measure nothing."""
+    return compiler.compile(model, target="cuda", precision=precision, **options)
 
 
 def contender(

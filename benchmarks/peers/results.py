@@ -18,6 +18,7 @@ COLUMNS = {
     "max-autotune": "autotune",
     "ours-1": "ours 1",
     "ours": "ours",
+    "untuned": "untuned",
     "default": "default",
 }
 """Contenders in the table's order, and their headings."""
@@ -26,7 +27,7 @@ SAME_MODEL = 1e-3
 """Largest difference of PyTorch's and onnxruntime's outputs of one model, in the same norm."""
 
 PEERS = ("eager", "graph", "opara", "compile", "max-autotune")
-OURS = ("default", "ours", "ours-1")
+OURS = ("default", "ours", "untuned", "ours-1")
 """Ours: the first of them that a row has is the one compared with the peers."""
 
 

@@ -16,6 +16,7 @@ from benchmarks.peers import contenders, ours, results
 from benchmarks.peers.case import Case, build, relative_error
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.timing import take_turns
+from benchmarks.peers.together import take_turn
 from compiler.module import Module
 
 BOUNDS = {"tf32": 1e-2, "fp16": 3e-2}
@@ -97,8 +98,9 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
         results.write(options.json, measured[-1][1], gpu_peers.machine())
     # A profiler slows all that runs after it, so it comes when everything has been timed.
     for row, report in measured:
-        _look_inside(row)
-        results.write(options.json, report, {})
+        if options.turn is None:
+            _look_inside(row)
+            results.write(options.json, report, {})
         row.close()
     print(results.table([report for _, report in measured], "device"), flush=True)
 
@@ -127,6 +129,7 @@ def measure(row: Row) -> None:
                 _add(row, name, lambda make=make: make(module, inputs))
             else:
                 _add(row, name, lambda name=name: _own(row, name))
+        take_turn(row.options.turn)
         clocks = {name: contenders.clocks(c.queue, row.stream) for name, c in row.ready.items()}
         for name, times in take_turns(clocks, row.options.samples, row.failed).items():
             row.found[name]["times"] = {m: spread.as_json() for m, spread in times.items()}
@@ -149,8 +152,8 @@ def _own(row: Row, name: str) -> Contender:
             "no ONNX file of this batch: python -m examples.zoo.export --batch BATCH "
             f"--output FOLDER/BATCH {case.name}, then --exported FOLDER"
         )
-    if name == "default":
-        return _by_default(row, case.model)
+    if name in ("default", "untuned"):
+        return _by_default(row, case.model, **({"budget": 0} if name == "untuned" else {}))
     for streams in (1,) if name == "ours-1" else options.streams:
         if streams not in row.modules:
             row.modules[streams] = ours.compile_for(case.model, row.precision, streams)
@@ -167,9 +170,9 @@ def _own(row: Row, name: str) -> Contender:
     return chosen
 
 
-def _by_default(row: Row, model: onnx.ModelProto) -> Contender:
-    """The module that `compile` makes without options, with its account of the tuning."""
-    module = ours.compile_by_default(model, row.precision)
+def _by_default(row: Row, model: onnx.ModelProto, **options: Any) -> Contender:
+    """The module that `compile` makes with the options, with its account of the tuning."""
+    module = ours.compile_by_default(model, row.precision, **options)
     row.compiled.append(module)
     made = ours.contender(module, row.case.named_inputs, row.stream)
     made.facts.update(tuning=str(module.choice.tuning) if module.choice else "")

@@ -123,6 +123,20 @@ def test_a_peer_that_refuses_a_model_is_left_out(
     assert "field:espcn: openvino is left out: no such operator" in capsys.readouterr().out
 
 
+def test_a_peer_that_is_wrong_on_several_threads_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def prepare(peer: str, model: Any, inputs: Any, threads: int) -> runtimes.Run:
+        right = real(peer, model, inputs, 1)()
+        return lambda: {name: array + (threads > 1) for name, array in right.items()}
+
+    real = runtimes.prepare
+    monkeypatch.setattr(runtimes, "prepare", prepare)
+    with pytest.raises(SystemExit, match="field:espcn: there is nothing to compare with"):
+        cpu_zoo.contenders_of("field:espcn", 2, [1], ["onnxruntime"])
+    assert "its outputs differ from onnxruntime's on one thread" in capsys.readouterr().out
+
+
 def test_the_cpu_has_a_name(tmp_path: Path):
     file = tmp_path / "cpuinfo"
     file.write_text("cpu family\t: 25\nmodel\t: 17\nmodel name\t: Some CPU\n\nmodel\t: 3\n")

@@ -1,0 +1,46 @@
+"""Rows that are prepared side by side and timed one after another.
+
+Each row has a process, which holds a shared lock of one file while it compiles; to be timed it
+needs the lock for itself, until it ends. So no row is timed before all are ready, and one at a
+time.
+"""
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+
+def start(command: Sequence[str], file: Path) -> subprocess.Popen[bytes]:
+    """Start the process of a row, which takes `--turn` as the lock that it holds already."""
+    lock = os.open(file, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        arguments = [*command, "--turn", str(lock)]
+        return subprocess.Popen(arguments, pass_fds=(lock,), start_new_session=True)
+    finally:
+        os.close(lock)
+
+
+def take_turn(lock: int | None) -> None:
+    """Wait until all are ready and none is timed; at once without a lock."""
+    if lock is not None:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def wait_for_all(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> list[str]:
+    """What ended each early, or nothing; those that take longer are killed."""
+    end = monotonic() + seconds
+    return [_wait(process, max(0.0, end - monotonic())) for process in processes]
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
+    with suppress(subprocess.TimeoutExpired):
+        status = process.wait(min(seconds, 1e6))
+        return "" if status == 0 else f"the process ended with status {status}"
+    os.killpg(process.pid, 9)
+    process.wait()
+    return "out of time"
