@@ -180,13 +180,14 @@ def run_together(options: argparse.Namespace, end: float) -> None:
     """Prepare some rows side by side, time them one after another, and go on with the next."""
     keys = [key for model in options.models for key in pending(model, options)]
     lock = options.json.with_suffix(".lock")
+    threads = max(1, (os.cpu_count() or 1) // options.together)
     for first in range(0, len(keys), options.together):
         some = keys[first : first + options.together]
         left = end - monotonic()
         if left < 10:
             print("out of time: run the same command again to go on", flush=True)
             return
-        processes = [together.start(command_of(key), lock) for key in some]
+        processes = [together.start(command_of(key), lock, threads) for key in some]
         ended = together.wait_for_all(processes, min(left, longest(len(some), options)))
         for key, reason in zip(some, ended, strict=True):
             if key in pending(key[0], options):

@@ -14,13 +14,17 @@ from pathlib import Path
 from time import monotonic
 
 
-def start(command: Sequence[str], file: Path) -> subprocess.Popen[bytes]:
-    """Start the process of a row, which takes `--turn` as the lock that it holds already."""
+def start(command: Sequence[str], file: Path, threads: int) -> subprocess.Popen[bytes]:
+    """Start the process of a row, which takes `--turn` as the lock that it holds already.
+
+    It has so many threads for PyTorch, as the others compile meanwhile.
+    """
+    few = dict.fromkeys(("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), str(threads))
     lock = os.open(file, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        arguments = [*command, "--turn", str(lock)]
-        return subprocess.Popen(arguments, pass_fds=(lock,), start_new_session=True)
+        arguments, env = [*command, "--turn", str(lock)], {**os.environ, **few}
+        return subprocess.Popen(arguments, env=env, pass_fds=(lock,), start_new_session=True)
     finally:
         os.close(lock)
 

@@ -52,8 +52,11 @@ def _serialized(model: Any, folder: Path) -> str | bytes:
 
 
 def run_onnxruntime(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """onnxruntime's outputs by name, without its optimisations; raises Refusal."""
-    reference = session(model, optimised=False)
+    """onnxruntime's outputs by name, without its optimisations; raises Refusal.
+
+    It gets one thread, as on several its ScatterND loses additions to the same element.
+    """
+    reference = session(model, threads=1, optimised=False)
     names = [output.name for output in reference.get_outputs()]
     try:
         outputs = reference.run(None, dict(inputs))

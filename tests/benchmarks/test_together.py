@@ -28,7 +28,7 @@ def test_all_are_ready_before_one_is_timed_and_one_is_timed_at_a_time(tmp_path: 
     log = tmp_path / "log"
     seconds = {"a": 0.0, "b": 0.2, "c": 0.1}
     processes = [
-        start([sys.executable, "-c", ROW, name, str(wait), str(log)], tmp_path / "lock")
+        start([sys.executable, "-c", ROW, name, str(wait), str(log)], tmp_path / "lock", 1)
         for name, wait in seconds.items()
     ]
     assert wait_for_all(processes, 60) == ["", "the process ended with status 1", ""]
@@ -44,8 +44,8 @@ def test_a_row_that_hangs_is_killed_and_lets_the_others_go_on(tmp_path: Path):
     waits = (
         "import sys; from benchmarks.peers.together import take_turn; take_turn(int(sys.argv[2]))"
     )
-    slow = start([sys.executable, "-c", hangs], tmp_path / "lock")
-    other = start([sys.executable, "-c", waits], tmp_path / "lock")
+    slow = start([sys.executable, "-c", hangs], tmp_path / "lock", 1)
+    other = start([sys.executable, "-c", waits], tmp_path / "lock", 1)
     assert wait_for_all([slow], 0.5) == ["out of time"]
     assert wait_for_all([other], 30) == [""]
 
