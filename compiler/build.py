@@ -37,6 +37,7 @@ from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import Imported, import_model
+from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.context import make_context
@@ -69,11 +70,7 @@ from compiler.pipeline import (
 from compiler.progress import StepClock, StepEnded, notify
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.target.devices import DEFAULT_ARCHITECTURES
-from compiler.target.target import (
-    complete,
-    parse_gpu,
-    parse_target,
-)
+from compiler.target.target import complete, parse_gpu, parse_target
 from compiler.verify.kernel_operands import check_operands
 
 if TYPE_CHECKING:
@@ -171,10 +168,10 @@ def build(
 ) -> Build:
     """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
-    regions = parse_target(settings.target).runs_control_flow
-    return build_imported(
-        partial(import_model, model, input_shapes, settings.check_indices, regions), settings
-    )
+    target = parse_target(settings.target)
+    import_as = partial(import_model, model, input_shapes, settings.check_indices)
+    import_as = partial(import_as, target.runs_control_flow, has_kernel=recurrence_kernels(target))
+    return build_imported(import_as, settings)
 
 
 def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> Build:

@@ -366,6 +366,7 @@ class KernelSpec:
     `compiler.graph.packing`; empty for as it is). `workspaces` are the sizes of scratch
     buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
     text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/gpu`.
+    `serial_ns` are nanoseconds besides its work, of steps that wait for each other.
     `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
     task's views must have these types.
     """
@@ -378,6 +379,7 @@ class KernelSpec:
     workspaces: tuple[int, ...] = ()
     flops: int = 0
     traffic_bytes: int = 0
+    serial_ns: int = 0
     source: str = ""
     reads: tuple[Operand, ...] = ()
     writes: tuple[Operand, ...] = ()

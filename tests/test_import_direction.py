@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "program": {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
-        *("build", "export", "frontend", "kernels", "module", "pipeline", "target"),
+        *("build", "export", "frontend", "graph", "kernels", "module", "pipeline", "target"),
     },
     "session": {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu", "backends/hip"),

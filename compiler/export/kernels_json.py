@@ -58,6 +58,7 @@ def _entry(value: object, place: str) -> KernelEntry:
         workspaces=read.checked_sequence(entry, "workspaces", place, read.natural),
         flops=read.natural(entry.get("flops"), f"{place}.flops"),
         traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{place}.traffic_bytes"),
+        serial_ns=read.natural(entry.get("serial_ns", 0), f"{place}.serial_ns"),
         reads=read.checked_sequence(entry, "reads", place, _operand),
         writes=read.checked_sequence(entry, "writes", place, _operand),
     )

@@ -1,6 +1,6 @@
 """Builder of graphs of the normalised opset; folds operators whose inputs are known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -17,6 +17,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.operators import OPERATORS, infer
 from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.values import numpy_dtype
@@ -59,12 +60,16 @@ LONGEST_VECTOR = 1 << 24
 
 
 class Builder:
-    """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`."""
+    """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
+
+    `has_kernel` says which recurrences stay one operator.
+    """
 
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
         self.expansion = expansion
         self.node = ""
+        self.has_kernel: Callable[[Recurrence], bool] = unroll_all
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
         """A known value; Python integers become int64."""

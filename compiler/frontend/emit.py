@@ -190,8 +190,10 @@ def _contracted(graph: Graph) -> set[Value]:
 
 def _is_scale(operator: Operator) -> bool:
     """Whether an operator multiplies single numbers, as scales: layers differ by those alone."""
+    if operator.op_type != "Mul":
+        return False
     shape = operator.output.shape
-    return operator.op_type == "Mul" and len(shape) < 2 and prod(shape) == 1
+    return len(shape) < 2 and prod(shape) == 1
 
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:

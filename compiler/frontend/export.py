@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from compiler.errors import ModelError
+from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
-from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS
+from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.schedule import ControlForm
@@ -161,7 +162,8 @@ class _Exporter:
         """The nodes of an operation; constants become initializers."""
         match op:
             case dataflow.OperatorOp():
-                return [_node(op, self.names)]
+                recurrent = op.type_name == RECURRENCE
+                return self._recurrence(op) if recurrent else [_node(op, self.names)]
             case dataflow.ConstantOp():
                 self._store(self.names[op.output], attribute_to_array(op.value))
             case dataflow.WeightOp():
@@ -172,6 +174,19 @@ class _Exporter:
             case _:
                 pass
         return []
+
+    def _recurrence(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a Recurrence."""
+        inputs, outputs = (
+            [self.names[value] for value in values] for values in (op.inputs, op.outputs)
+        )
+        shape, attributes = shape_of(op.inputs[1].type), attributes_of(op)
+        dtype = numpy_dtype(dtype_of(op.inputs[0].type))
+
+        def store(stem: str, array: np.ndarray) -> str:
+            return self._store(self.names.fresh(stem), array)
+
+        return recurrence_nodes(inputs, outputs, attributes, shape, dtype, store)
 
     def _store(self, name: str, array: np.ndarray) -> str:
         self.initializers.append(numpy_helper.from_array(array, name))

@@ -1,7 +1,7 @@
 """Import of an ONNX model as a `dataflow.graph` and a weight store."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ from compiler.frontend.quantised.tensor_cores import (
 from compiler.frontend.quantised.widen import widen_bytes
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
+from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -59,6 +60,7 @@ def import_model(
     check_indices: bool = False,
     regions: bool = False,
     byte_contractions: str = "all",
+    has_kernel: Callable[[Recurrence], bool] = unroll_all,
 ) -> Imported:
     """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
 
@@ -66,7 +68,7 @@ def import_model(
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
     `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
     "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, or none, "floats"
-    instead.
+    instead. A recurrence that `has_kernel` stays one operator.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -75,7 +77,7 @@ def import_model(
     check_model(proto)
     by_path = isinstance(model, str | os.PathLike)
     folder = ModelFolder.of(model) if by_path else None
-    graph = specialise(proto, input_shapes or {}, folder, check_indices, regions)
+    graph = specialise(proto, input_shapes or {}, folder, check_indices, regions, has_kernel)
     return imported(graph, byte_contractions)
 
 
@@ -112,6 +114,7 @@ def specialise(
     folder: ModelFolder | None,
     check_indices: bool = False,
     regions: bool = False,
+    has_kernel: Callable[[Recurrence], bool] = unroll_all,
 ) -> Graph:
     """The model's graph for fixed input shapes; `folder` holds its external data."""
     scope = Scope(opsets_of(model.opset_import))
@@ -119,6 +122,7 @@ def specialise(
     specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
     specialiser.watching = check_indices
     specialiser.regions = regions
+    specialiser.builder.has_kernel = has_kernel
     specialiser.initialise(model.graph, scope)
     infos = [info for info in model.graph.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)

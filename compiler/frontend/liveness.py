@@ -7,7 +7,7 @@ import onnx
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
-from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS
+from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
 
 _OPTIONAL = "FormalParameterOption.Optional"
 
@@ -36,14 +36,21 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
                 yield from _names_read(inner)
 
 
+def _optional_outputs(op_type: str) -> list[bool]:
+    """Which outputs of an operator may be left out."""
+    if op_type == RECURRENCE:
+        return [slot.option == "?" for slot in OPERATORS[op_type].outputs]
+    formal = known_schema(op_type, NORMALISED_OPSET).outputs
+    return [str(output.option) == _OPTIONAL for output in formal]
+
+
 def _trim(operator: Operator, used: set[Value]) -> None:
     """Omit optional results without users."""
     if operator.op_type in (*CONTRIB_DOMAINS, *FLOAT8_CONTRACTIONS):
         return
-    formal = known_schema(operator.op_type, NORMALISED_OPSET).outputs
+    optional = _optional_outputs(operator.op_type)
     for i, value in enumerate(operator.outputs):
-        optional = i < len(formal) and str(formal[i].option) == _OPTIONAL
-        if optional and value not in used:
+        if i < len(optional) and optional[i] and value not in used:
             operator.outputs[i] = None
     while operator.outputs[-1] is None:
         operator.outputs.pop()

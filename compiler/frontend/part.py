@@ -1,6 +1,6 @@
 """Specialisation of a part of a model whose inputs have known types, and some known contents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
+from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -27,6 +28,8 @@ class ModelContext:
     check_indices: bool = False
     regions: bool = False
     """Whether the target runs If and Loop whose bodies stay graphs."""
+    has_kernel: Callable[[Recurrence], bool] = unroll_all
+    """Whether a recurrence has one kernel for all its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def specialise_part(
     specialiser.watching = context.check_indices
     specialiser.longest_loop = LONGEST_LOOP
     specialiser.regions = context.regions
+    specialiser.builder.has_kernel = context.has_kernel
     scope = Scope(context.opsets)
     scope.values |= {name: constant(name, array) for name, array in part.constants.items()}
     scope.values |= inputs

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.operators import KINDS, Kind
+from compiler.ir.operators import KINDS, RECURRENCE, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.target.target import Target
 
@@ -103,6 +103,8 @@ def flops_of(op: OperatorOp) -> int:
             window = integers_attribute(op, "kernel_shape")
             reduced = out * prod(window) if window else elements(op.inputs[0])
             return reduced * _flops_an_element(op)
+        case Kind.OPAQUE if op.type_name == RECURRENCE:
+            return 2 * elements(op.inputs[0]) * shape_of(op.inputs[1].type)[-1]
         case Kind.OPAQUE:
             return sum(elements(value) for value in op.inputs)
         case _:

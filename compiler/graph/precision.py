@@ -13,7 +13,7 @@ from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
-from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, Kind
+from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 
@@ -53,7 +53,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     * in float16, every value data-dependent on a finite constant that overflows float16
       (infinities are the same in 16 bits).
 
-    Results of GEMMs and convolutions are assumed to be in range, as in mixed-precision training.
+    Results of GEMMs, convolutions and recurrences are assumed to be in range, as in mixed-precision
+    training.
     """
     reader = _Reader(graph, LARGEST[dtype])
     for op in graph.body.block.ops:
@@ -69,7 +70,8 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
     arguments: list[SSAValue] = list(group.body.block.args)
     weights: list[int] = []
     for op in group.operators:
-        if KINDS[op.type_name] is Kind.CONTRACTION and len(op.inputs) > 1:
+        contracts = KINDS[op.type_name] is Kind.CONTRACTION or op.type_name == RECURRENCE
+        if contracts and len(op.inputs) > 1:
             first, second = (moved_from(_convolved(operand)) for operand in op.inputs[:2])
             for one, other in ((first, second), (second, first)):
                 if one in arguments and other in arguments and one.has_one_use():
@@ -126,7 +128,7 @@ class _Reader:
         )
         self.overflowing.update(arg for arg, value in outer.items() if value in self.overflowing)
         for op in group.operators:
-            if KINDS[op.type_name] is Kind.OPAQUE:
+            if KINDS[op.type_name] is Kind.OPAQUE and op.type_name != RECURRENCE:
                 self.kept += [*group.inputs, *group.outputs]
             if op.type_name == "Cast" and dtype_of(op.results[0].type) in _WIDE_INTEGERS:
                 self.kept += [outer[v] for v in op.inputs if v in outer]

@@ -24,6 +24,7 @@ from compiler.frontend.part import (
     Obstacles,
     specialise_part,
 )
+from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.module import Module, load
 from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
@@ -106,8 +107,10 @@ class SegmentCompiler:
         sharing = backend(self.settings.target).sharing()
         self._shares_arenas = bool(sharing)
         self.options = {**sharing, **self.options}
-        regions = parse_target(self.settings.target).runs_control_flow
-        self.context = replace(self.context, regions=regions)
+        target = parse_target(self.settings.target)
+        self.context = replace(
+            self.context, regions=target.runs_control_flow, has_kernel=recurrence_kernels(target)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""

@@ -34,11 +34,11 @@ OTHER_RATES = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
 
 
 def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
-    """Nanoseconds of a kernel alone, its launches included: its blocks run in waves.
+    """Nanoseconds of a kernel alone, its launches and steps included: its blocks run in waves.
 
     The SMs of another device are faster by the ratio of its peaks to an H200's.
     """
-    launching = len(kernel.launches) * device.latencies.dependency
+    launching = len(kernel.launches) * device.latencies.dependency + kernel.serial_ns
     if not kernel.launches:
         return launching
     rates = rates_of(kernel)

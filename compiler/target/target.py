@@ -216,14 +216,23 @@ class GpuTarget(Target):
         return False
 
     @property
+    def largest_cluster(self) -> int:
+        """The most blocks of a thread block cluster, which share their shared memory."""
+        return 1
+
+    @property
     def has_clusters(self) -> bool:
-        """Whether thread block clusters share their shared memory."""
-        return False
+        """Whether there are thread block clusters."""
+        return self.largest_cluster > 1
 
     @property
     def has_pdl(self) -> bool:
         """Whether kernels can start before their predecessors end (programmatic launches)."""
         return False
+
+
+LARGE_CLUSTERS = ("sm_90", "sm_100", "sm_103")
+"""The architectures whose GPCs run a cluster of 16 blocks that take an SM each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +293,11 @@ class CudaTarget(GpuTarget):
         return True
 
     @property
-    def has_clusters(self) -> bool:
-        """Whether thread block clusters share their shared memory."""
-        return self.capability >= 90
+    def largest_cluster(self) -> int:
+        """Eight on every GPU that has clusters, twice as many on those of data centres."""
+        if self.capability < 90:
+            return 1
+        return 16 if self.architecture in LARGE_CLUSTERS else 8
 
     @property
     def fuses_squeeze_excite(self) -> bool:

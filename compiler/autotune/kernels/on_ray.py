@@ -20,7 +20,9 @@ from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.kernels.tune import TuneOptions
 from compiler.errors import ClusterError
 from compiler.frontend import import_model
+from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.progress import Announcement, notify
+from compiler.target.target import parse_gpu
 
 SHARE_CANDIDATES = 240
 """Candidates of a part that measures: some ten seconds of 16 cores that compile."""
@@ -77,12 +79,15 @@ class RayMachines:
         arch, here, parts = self.header.arch, installed(True), list[tuple[str, PreparePart]]()
         database, device = database_content(arch), self.header.device if untuned else ""
         for path in options.models:
-            graph = str(import_model(path, options.input_shapes).module)
             for precision in options.precisions:
+                target = f"cuda:{arch}:{precision}"
+                has_kernel = recurrence_kernels(parse_gpu(target))
                 part = PreparePart(
                     installation=here,
-                    graph=graph,
-                    target=f"cuda:{arch}:{precision}",
+                    graph=str(
+                        import_model(path, options.input_shapes, has_kernel=has_kernel).module
+                    ),
+                    target=target,
                     arch=arch,
                     count=options.candidates,
                     database=database,

@@ -18,6 +18,7 @@ from compiler.autotune.kernels.bundle import (
 from compiler.autotune.substitution import CostContext, SimulatedTimes
 from compiler.autotune.substitution.compared import compared_graphs
 from compiler.frontend import import_model
+from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import at_boundary, distinct_groups
@@ -65,7 +66,8 @@ def prepare_bundle(
     with step_progress("prepare"):
         for name, model in in_parts("prepare", [*models], lambda model: model[0]):
             for target in targets:
-                module = import_model(model, input_shapes).module
+                has_kernel = recurrence_kernels(parse_gpu(target))
+                module = import_model(model, input_shapes, has_kernel=has_kernel).module
                 parts.append(prepare_part(module, target, count, wanted))
             report(f"{name}: {progress_of(merge_bundles(parts))}")
     return merge_bundles(parts)
@@ -115,7 +117,8 @@ def groups_of(
 
     Those are a model's graph after the default graph passes, and what it may be substituted by.
     """
-    return _used_groups(import_model(model, input_shapes).module, target)
+    imported = import_model(model, input_shapes, has_kernel=recurrence_kernels(target))
+    return _used_groups(imported.module, target)
 
 
 def _used_groups(module: ModuleOp, target: GpuTarget) -> Iterator[tuple[Group, int]]:

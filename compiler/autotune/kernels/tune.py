@@ -32,6 +32,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.build import Settings, build
 from compiler.errors import ArtifactError
 from compiler.frontend import import_model
+from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
@@ -153,7 +154,7 @@ def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -
     machine = parse_gpu(target)
     settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
     built = build(path, options.input_shapes, settings)
-    module = import_model(path, options.input_shapes).module
+    module = import_model(path, options.input_shapes, has_kernel=recurrence_kernels(machine)).module
     assert built.choice is not None
     groups = built_groups(module, machine, built.choice.pipeline)
     found = choose_in_context(driver, built, groups, machine, options.in_context)

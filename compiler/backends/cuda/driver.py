@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Literal, NoReturn, cast
 
+from compiler.backends.cuda.clusters import allow_cluster
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
@@ -225,7 +226,7 @@ class CudaDriver:
         status, function = self._cu.cuModuleGetFunction(module, symbol.encode())
         if status == self._cu.CUresult.CUDA_ERROR_NOT_FOUND:
             raise DeviceError(f"the image has no kernel {symbol!r}: compile the model again")
-        return check_status((status, function))
+        return allow_cluster(self._cu, check_status, check_status((status, function)))
 
     def function_info(self, function: Handle) -> FunctionInfo:
         """The resources that a kernel uses, as its compiler wrote them down."""

@@ -77,7 +77,8 @@ def padding_of(bucket: Graph, smaller: Graph) -> Padding:
                 continue
             if large != small:
                 masks.append(PlacedMask(number, need, extents.number(large, small)))
-        zeros[pair.output.large] = _zero_axes(pair, zeros)
+        if pair.outputs[0] is not None:
+            zeros[pair.output.large] = _zero_axes(pair, zeros)
     pairs = zip(bucket.outputs, smaller.outputs, strict=True)
     if any(a[0] != b[0] or a[1].rank != b[1].rank for a, b in pairs):
         raise CannotPad("its graph has other outputs")

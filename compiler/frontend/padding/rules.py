@@ -12,7 +12,7 @@ import numpy as np
 from compiler.frontend.graph import Value, axis_of
 from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pair
 from compiler.frontend.padding.views import keeps_box
-from compiler.ir.operators import KINDS, Kind
+from compiler.ir.operators import KINDS, RECURRENCE, Kind
 from compiler.ir.values import numpy_dtype
 
 
@@ -170,6 +170,16 @@ def _cumulative(pair: OperatorPair) -> list[MaskNeed]:
     return []
 
 
+def _recurrence(pair: OperatorPair) -> list[MaskNeed]:
+    """Steps in order whose last states nobody reads; with lengths those are the sequences' own."""
+    lengths = pair.inputs[3] if len(pair.inputs) > 3 else None
+    forward = pair.operator.attributes.get("direction", "forward") == "forward"
+    last = any(output is not None for output in pair.outputs[1:])
+    if 0 in pair.operand(0).padded and lengths is None and (last or not forward):
+        raise CannotPad(f"{pair.label} needs all of its steps")
+    return []
+
+
 def _batched(pair: OperatorPair) -> Sequence[int]:
     return range(1, pair.operand(0).large.rank)
 
@@ -188,6 +198,7 @@ _RULES: Mapping[str, PaddingRule] = {
     "Split": _untouched(_split),
     "Slice": _slice,
     "Gather": _gather,
+    RECURRENCE: _recurrence,
     "Trilu": _anything,
     "CumSum": _cumulative,
 }

@@ -1,20 +1,22 @@
-"""RNN, GRU and LSTM, unrolled over their static sequence into GEMMs and elementwise operators.
+"""RNN, GRU and LSTM: one operator where the target has a kernel for all steps, else unrolled.
 
-One GEMM projects the inputs of all steps; each step adds a GEMM of the state.
+Unrolled over its static sequence, one is GEMMs and elementwise operators. One GEMM projects the
+inputs of all steps; each step adds a GEMM of the state.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.whole_recurrences import whole_recurrence
 
 State = list[Value]
 Activation = Callable[[Value], Value]
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
-_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _PARAMETERS: dict[str, dict[str, float]] = {
     "Affine": {"alpha": 1.0, "beta": 0.0},
     "Elu": {"alpha": 1.0},
@@ -31,36 +33,54 @@ _PARAMETERS: dict[str, dict[str, float]] = {
 _BY_LOWER_NAME = {name.lower(): name for name in _PARAMETERS}
 
 
-def _activation(call: Call, name: str, given: dict[str, Iterator[float]]) -> Activation:
-    """An activation function, its input clipped if the node says so."""
+@dataclass(frozen=True)
+class ActivationFunction:
+    """An activation function and its parameters."""
+
+    name: str
+    values: Mapping[str, float]
+
+    @property
+    def plain(self) -> tuple[str, float, float]:
+        """The name, alpha and beta; 0 where it has none."""
+        return self.name, self.values.get("alpha", 0.0), self.values.get("beta", 0.0)
+
+    def apply(self, call: Call, x: Value) -> Value:
+        """The function of a value, which is clipped if the node says so."""
+        bound, values = call.attributes.get("clip"), self.values
+        if bound is not None:
+            x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
+        if self.name == "Affine":
+            scaled = call.one("Mul", x, call.scalar(values["alpha"]))
+            return call.one("Add", scaled, call.scalar(values["beta"]))
+        if self.name == "ScaledTanh":
+            inner = call.one("Tanh", call.one("Mul", x, call.scalar(values["beta"])))
+            return call.one("Mul", inner, call.scalar(values["alpha"]))
+        return call.one(self.name, x, **values)
+
+
+def _function(name: str, given: Mapping[str, Iterator[float]]) -> ActivationFunction:
     known = _BY_LOWER_NAME.get(name.lower())
     if known is None:
         raise Unsupported(f"its activation {name!r} is not known", "use a standard activation")
-    values = {key: next(given[key], value) for key, value in _PARAMETERS[known].items()}
-    bound = call.attributes.get("clip")
-
-    def apply(x: Value) -> Value:
-        if bound is not None:
-            x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
-        if known == "Affine":
-            scaled = call.one("Mul", x, call.scalar(values["alpha"]))
-            return call.one("Add", scaled, call.scalar(values["beta"]))
-        if known == "ScaledTanh":
-            inner = call.one("Tanh", call.one("Mul", x, call.scalar(values["beta"])))
-            return call.one("Mul", inner, call.scalar(values["alpha"]))
-        return call.one(known, x, **values)
-
-    return apply
+    return ActivationFunction(
+        known, {key: next(given[key], value) for key, value in _PARAMETERS[known].items()}
+    )
 
 
-def _activations(call: Call, directions: int) -> list[list[Activation]]:
-    """The activation functions of each direction."""
+def functions_of(call: Call, directions: int) -> list[list[ActivationFunction]]:
+    """The activation functions of each direction; raises Unsupported for unknown ones."""
     default = _DEFAULTS[call.op_type]
     names = call.attributes.get("activations") or default * directions
     given = {key: iter(call.attributes.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
-    functions = [_activation(call, name, given) for name in names]
+    functions = [_function(name, given) for name in names]
     count = len(default)
     return [functions[i * count : (i + 1) * count] for i in range(directions)]
+
+
+def _activations(call: Call, directions: int) -> list[list[Activation]]:
+    """The functions of each direction as operators."""
+    return [[partial(f.apply, call) for f in own] for own in functions_of(call, directions)]
 
 
 @dataclass(slots=True)
@@ -246,10 +266,13 @@ def _steps(call: Call, projected: Value, steps: int, batch: int) -> list[Value]:
     return call.builder.emit("Split", [projected, sizes], {"axis": 0}, steps)
 
 
-def _batch_first(call: Call, results: list[Value]) -> list[Value]:
-    """Outputs in the batch-first layout."""
+def _batch_first(call: Call, results: Sequence[Value]) -> list[Value]:
+    """Outputs in the batch-first layout; those that are not used stay unknown."""
     perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
-    return [call.one("Transpose", r, perm=p) for r, p in zip(results, perms, strict=False)]
+    return [
+        r if r.unknown else call.one("Transpose", r, perm=p)
+        for r, p in zip(results, perms, strict=False)
+    ]
 
 
 _BACKWARDS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
@@ -257,8 +280,13 @@ _BACKWARDS = {"forward": [False], "reverse": [True], "bidirectional": [False, Tr
 
 @rule("RNN", "GRU", "LSTM")
 def rewrite_recurrent(call: Call) -> list[Value]:
-    """All steps of each direction, then the outputs in the node's layout."""
-    return unrolled(call, direction_of)
+    """One operator for all steps where the target has a kernel for it, else all steps."""
+    directions = call.operand(2).shape[0]
+    functions = [[f.plain for f in own] for own in functions_of(call, directions)]
+    whole = whole_recurrence(call, functions)
+    if whole is None:
+        return unrolled(call, direction_of)
+    return _batch_first(call, whole) if call.attributes.get("layout", 0) else whole
 
 
 def unrolled(

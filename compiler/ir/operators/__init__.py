@@ -29,6 +29,7 @@ from compiler.ir.operators.injective import INJECTIVE
 from compiler.ir.operators.normalization import NORMALIZATIONS
 from compiler.ir.operators.opaque import OPAQUE
 from compiler.ir.operators.pooling import POOLING
+from compiler.ir.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.ir.operators.reductions import REDUCTIONS
 from compiler.ir.operators.views import VIEWS
 
@@ -40,6 +41,7 @@ __all__ = [
     "KINDS",
     "LARGEST_TENSOR",
     "OPERATORS",
+    "RECURRENCE",
     "STRUCTURAL_INPUTS",
     "Kind",
     "KnownTensor",
@@ -73,6 +75,7 @@ OPERATORS: dict[str, Operator] = {
     **CONTRACTIONS,
     **VIEWS,
     **OPAQUE,
+    **RECURRENCES,
 }
 """Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
 

@@ -10,6 +10,7 @@ class CudaKernel:
     """CUDA text without its prelude, and its launches.
 
     `args` of launches index the group's reads, writes, then `scratch`, whose bytes are given.
+    `serial_ns` is as a KernelSpec's.
     """
 
     text: str
@@ -17,3 +18,4 @@ class CudaKernel:
     scratch: tuple[int, ...] = ()
     packings: tuple[str, ...] = ()
     flops: int = 0
+    serial_ns: int = 0

@@ -25,5 +25,6 @@ def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
         workspaces=kernel.scratch,
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
+        serial_ns=kernel.serial_ns,
         source=source,
     )

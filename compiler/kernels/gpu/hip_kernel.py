@@ -22,5 +22,6 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
         workspaces=kernel.scratch,
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
+        serial_ns=kernel.serial_ns,
         source=source,
     )

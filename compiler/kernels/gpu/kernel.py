@@ -59,6 +59,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
         workspaces=kernel.scratch,
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
+        serial_ns=kernel.serial_ns,
         source=compiled.source,
     )
 

@@ -27,9 +27,11 @@ struct cudaPointerAttributes {
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
   int ptxVersion;
+  int requiredClusterWidth = 0, requiredClusterHeight = 0, requiredClusterDepth = 0;
 };
 enum { cudaMemcpyDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaDevAttrPageableMemoryAccess,
        cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout,
+       cudaFuncAttributeNonPortableClusterSizeAllowed,
        cudaGraphKernelNodePortProgrammatic,
        cudaGraphDependencyTypeProgrammatic, cudaLaunchAttributePriority, cudaGraphInstantiateFlagUseNodePriority };
 

@@ -12,6 +12,7 @@ from compiler.ir.operators import (
     FLOAT8_CONTRACTIONS,
     KINDS,
     OPERATORS,
+    RECURRENCE,
     STRUCTURAL_INPUTS,
 )
 from compiler.ir.operators.dtypes import FLOAT8
@@ -20,7 +21,7 @@ from compiler.schedule import ELEMENT_BYTES
 OPSET = 23
 RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
 ADDED_BY_REWRITING = {("ConvTranspose", "finite")}
-ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS - {*FLOAT8_CONTRACTIONS})
+ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS - {*FLOAT8_CONTRACTIONS, RECURRENCE})
 CAST_FIRST = {"IsInf", "IsNaN"}
 """Operators on floats of a byte by way of float32."""
 

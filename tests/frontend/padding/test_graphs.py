@@ -26,10 +26,10 @@ def specialised(text: str, size: int, constants: Mapping[str, np.ndarray]) -> Gr
     for info in graph.input:
         dims = info.type.tensor_type.shape.dim
         shape = tuple(size if d.dim_param else d.dim_value for d in dims)
-        dtype = "int64" if info.type.tensor_type.elem_type == 7 else "float32"
+        dtype = {6: "int32", 7: "int64"}.get(info.type.tensor_type.elem_type, "float32")
         inputs[info.name] = Value(info.name, dtype, shape)
     part = ModelPart(list(graph.node), names, constants)
-    found = specialise_part(part, inputs, ModelContext({"": 21}))
+    found = specialise_part(part, inputs, ModelContext({"": 21}, has_kernel=lambda sizes: True))
     assert not found.obstacles, found.obstacles
     return found.graph
 
@@ -66,13 +66,13 @@ def check(text: str, large: int, small: int, constants: Mapping[str, np.ndarray]
 
 
 def _random(generator: np.random.Generator, value: Value) -> np.ndarray:
-    if value.dtype == "int64":
-        return generator.integers(0, WIDTH, value.shape)
+    if value.dtype != "float32":
+        return generator.integers(0, WIDTH, value.shape).astype(value.dtype)
     return generator.standard_normal(value.shape).astype("f4")
 
 
 def _poisoned(array: np.ndarray, value: Value) -> np.ndarray:
-    poison = 10**6 if value.dtype == "int64" else np.nan
+    poison = np.nan if value.dtype == "float32" else 10**6
     large = np.full(value.shape, poison, array.dtype)
     large[tuple(map(slice, array.shape))] = array
     return large
@@ -184,6 +184,31 @@ def test_graphs_that_cannot_be_padded_are_refused(nodes: str, reason: str | None
         check(text, 6, 4, constants)
         return
     with pytest.raises(CannotPad, match=reason):
+        check(text, 6, 4, constants)
+
+
+@pytest.mark.parametrize(
+    ("node", "outputs", "right"),
+    [
+        ("y = LSTM (x, w, r)", "float[n, 1, 1, 4] y", True),
+        ("y, h = LSTM (x, w, r)", "float[n, 1, 1, 4] y, float[1, 1, 4] h", False),
+        ('y = LSTM <direction = "reverse"> (x, w, r)', "float[n, 1, 1, 4] y", False),
+        (
+            'y, h = LSTM <direction = "reverse"> (x, w, r, , lengths)',
+            "float[n, 1, 1, 4] y, float[1, 1, 4] h",
+            True,
+        ),
+        ("unused, h = LSTM (x, w, r, , lengths)", "float[1, 1, 4] h", True),
+    ],
+)
+def test_padded_steps_come_last(node: str, outputs: str, right: bool):
+    generator = np.random.default_rng(6)
+    constants = {name: generator.standard_normal((1, 16, 4)).astype("f4") for name in "wr"}
+    text = f"g (float[n, 1, 4] x, int32[1] lengths) => ({outputs}) {{\n {node}\n}}"
+    if right:
+        check(text, 6, 4, constants)
+        return
+    with pytest.raises(CannotPad, match="needs all of its steps"):
         check(text, 6, 4, constants)
 
 

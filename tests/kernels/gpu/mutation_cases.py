@@ -24,6 +24,7 @@ from tests.kernels.gpu.templates import test_depthwise_conv as large_windows
 from tests.kernels.gpu.templates import test_four_bits as packed
 from tests.kernels.gpu.templates import test_group_norm as channels
 from tests.kernels.gpu.templates import test_grouped as grouped
+from tests.kernels.gpu.templates import test_recurrence as steps
 from tests.kernels.gpu.templates import test_rows as rows
 from tests.kernels.gpu.templates import test_skinny_gemm as few
 from tests.kernels.gpu.templates import test_squeeze_excite as excite
@@ -177,6 +178,16 @@ def excited(name: str) -> Case:
     return Case(group, inputs, kernel, case.expected(inputs))
 
 
+def recurrent(name: str) -> Case:
+    """A recurrence whose blocks exchange states."""
+    case = steps.CASES[name]
+    group, inputs, expected = case.build()
+    target = parse_gpu(f"cuda:sm_90:{case.precision}")
+    kernel = kernel_in("recurrence", group, target, case.config)
+    assert kernel is not None
+    return Case(group, inputs, kernel, expected[-1])
+
+
 def quantised(config: Parts) -> Case:
     """A dynamic quantisation, its integers as numbers again."""
     group, inputs, expected = ranges.followed()
@@ -236,6 +247,11 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "squeeze and excitation": (
         lambda: excited("parts of both"),
         lambda: excited("alone with several threads a row"),
+    ),
+    "recurrence": (
+        lambda: recurrent("alone, k split"),
+        lambda: recurrent("one warp of cells"),
+        lambda: recurrent("both directions"),
     ),
     "range": (lambda: quantised(Parts(512, 1, 1)), lambda: quantised(Parts(64, 2, 3))),
     "grouped": (grouped_sums,),

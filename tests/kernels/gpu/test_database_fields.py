@@ -53,6 +53,7 @@ NEWER = {
     "depthwise_conv",
     "four_bit_gemm",
     "group_norm",
+    "recurrence",
     "skinny_gemm",
     "squeeze_excite",
 }

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emula
 WAITS = re.compile(
     r"__syncthreads\(\);|__syncwarp\(\);|cluster_sync\(\);|cluster_sync_relaxed\(\);"
     r"|cp_async_wait<[^;]*>\(\);|cp_async_fence\(\);|fence_async_proxy\(\);"
-    r"|wgmma_fence\(\);|wgmma_commit\(\);|wgmma_wait<[^;]*>\(\);"
+    r"|await_arrivals\([^;]*\);|wgmma_fence\(\);|wgmma_commit\(\);|wgmma_wait<[^;]*>\(\);"
 )
 FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
-OWN = ("bytes", "half", "instructions", "warpgroups")
+OWN = ("arrivals", "bytes", "half", "instructions", "warpgroups")
 """Headers that the emulator replaces."""
 
 SWITCH = """

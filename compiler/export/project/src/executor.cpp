@@ -24,6 +24,7 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   for (void*& address : call.addresses) call.pointers.push_back(&address);
   if (launch.shared_bytes)
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
+  check(gpuFuncAllowCluster(call.function), "asking for a large cluster");
   if (plan.smem_carveout >= 0)
     check(gpuFuncSetSmemCarveout(call.function, plan.smem_carveout), "setting the shared-memory carveout");
   return call;

@@ -1,13 +1,9 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.ir.operators.definition import Mismatch, Shape, ShapeMismatch
+from compiler.ir.operators.recurrence import ACTIVATIONS, GATES
 from compiler.ir.operators.shapes import has_rank, has_shape, listed
 from compiler.ir.operators.sources.source import Check, Source
-
-GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-"""How many gates an operator has, each with its rows of the weights."""
-
-_ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
 def _directions(source: Source) -> int:
@@ -54,7 +50,7 @@ def _recurrent(source: Source) -> None:
 
 def _check_activations(source: Source, directions: int) -> None:
     names = source.attributes.get("activations")
-    wanted = _ACTIVATIONS[source.op_type] * directions
+    wanted = ACTIVATIONS[source.op_type] * directions
     if names and len(names) != wanted:
         raise Mismatch(f"it has {len(names)} activations {names} instead of {wanted}")
 

@@ -14,6 +14,7 @@ from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.max_pool.template import MaxPool
 from compiler.kernels.gpu.templates.pointwise.template import Pointwise
+from compiler.kernels.gpu.templates.recurrence.template import PersistentRecurrence
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.scatter.template import Scatter
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
@@ -38,6 +39,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     RowNorm(),
     GroupNorm(),
     TensorRange(),
+    PersistentRecurrence(),
     MaxPool(),
     Pointwise(),
     Scatter(),

@@ -19,6 +19,7 @@
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
 //              gpuFuncAllowShared(function, bytes): asks for dynamic shared memory beyond what is granted to all
+//              gpuFuncAllowCluster(function): allows the cluster that it has, if that is a large one; HIP has none
 //              gpuFuncSetSmemCarveout(function, percent): sets the preferred share of an SM's L1 that is shared
 //                  memory; HIP has no such setting
 //              gpuFuncExists(function): whether there is code of it for the device
@@ -187,6 +188,15 @@ inline bool gpuFuncWaits(void* function) {  // `grid_dependency_wait` waits in c
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, function) == cudaSuccess && attributes.ptxVersion >= 90;
 }
+inline gpuError_t gpuFuncAllowCluster(void* function) {
+  constexpr int portable = 8;
+  cudaFuncAttributes attributes{};
+  const gpuError_t error = cudaFuncGetAttributes(&attributes, function);
+  const int blocks =
+      attributes.requiredClusterWidth * attributes.requiredClusterHeight * attributes.requiredClusterDepth;
+  if (error != gpuSuccess || blocks <= portable) return error;
+  return cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+}
 inline gpuError_t gpuFuncSetSmemCarveout(void* function, int percent) {
   return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
 }
@@ -217,6 +227,7 @@ inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* exec, gpuGraph_t graph) {
 }
 #else
 inline bool gpuFuncWaits(void*) { return false; }
+inline gpuError_t gpuFuncAllowCluster(void*) { return gpuSuccess; }
 inline gpuError_t gpuFuncSetSmemCarveout(void*, int) { return gpuSuccess; }
 inline gpuError_t gpuGraphAddEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to) {
   return hipGraphAddDependencies(graph, &from, &to, 1);

@@ -90,6 +90,7 @@ inline gpuError_t gpuFuncAllowShared(void* function, size_t bytes) {
   const std::lock_guard<std::mutex> lock(shared.mutex);
   return shared.allowed[function] = bytes, gpuSuccess;
 }
+inline gpuError_t gpuFuncAllowCluster(void*) { return gpuSuccess; }
 inline gpuError_t gpuFuncSetSmemCarveout(void*, int) { return gpuSuccess; }
 inline gpuError_t gpuEmulatorAllows(void* function, size_t bytes) {
   gpuShared& shared = gpuEmulatorShared();

@@ -1,0 +1,64 @@
+"""Recurrences as ONNX nodes: their inputs are projected, so W is the identity."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+PARAMETERS = {
+    "alpha": ("Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "ThresholdedRelu"),
+    "beta": ("Affine", "HardSigmoid", "ScaledTanh"),
+}
+"""The activation functions that have an alpha, and those that have a beta."""
+
+AddConstant = Callable[[str, np.ndarray], str]
+
+
+def recurrence_nodes(
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    weight: Sequence[int],
+    dtype: np.dtype,
+    store: AddConstant,
+) -> list[onnx.NodeProto]:
+    """The RNN, GRU or LSTM of a Recurrence whose weight R has a shape.
+
+    `store` adds a constant under a name like the given one, and says which.
+    """
+    directions, rows, hidden = weight
+    cell, own = attributes["cell"], [*inputs, *[""] * (6 - len(inputs))]
+    identity = np.eye(directions * rows, dtype=dtype).reshape(directions, rows, -1)
+    nodes, bias = list[onnx.NodeProto](), ""
+    if own[2]:
+        zeros = store("zeros", np.zeros((directions, 5 * hidden), dtype))
+        bias = f"{outputs[0] or outputs[1]}_bias"
+        nodes.append(helper.make_node("Concat", [zeros, own[2]], [bias], axis=1))
+    given = [own[0], store("identity", identity), own[1], bias, own[3], own[4]]
+    given += [own[5]] * (cell == "LSTM")
+    kept = outputs if cell == "LSTM" else outputs[:2]
+    nodes.append(helper.make_node(cell, given, kept, **_attributes(attributes, directions, hidden)))
+    return nodes
+
+
+def _attributes(given: Mapping[str, Any], directions: int, hidden: int) -> dict[str, Any]:
+    names = list(given["activations"]) * directions
+    found: dict[str, Any] = {
+        "hidden_size": hidden,
+        "direction": given["direction"],
+        "activations": names,
+    }
+    for key, having in PARAMETERS.items():
+        values = list(given[f"activation_{key}"]) * directions
+        listed = [v for name, v in zip(names, values, strict=True) if name in having]
+        if listed:
+            found[f"activation_{key}"] = listed
+    if given.get("clip"):
+        found["clip"] = given["clip"]
+    if given.get("input_forget"):
+        found["input_forget"] = 1
+    if given["cell"] == "GRU":
+        found["linear_before_reset"] = 1
+    return found

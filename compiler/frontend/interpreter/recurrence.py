@@ -1,0 +1,87 @@
+"""All steps of an RNN, GRU or LSTM, one cell after another."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.rounding import converted_array, double
+
+Activate = Callable[[Array], Array]
+
+
+def _softplus(x: Array) -> Array:
+    return np.logaddexp(0.0, x)
+
+
+def _function(name: str, alpha: float, beta: float, clip: float) -> Activate:
+    """An activation function; its argument is clipped where that is not 0."""
+    functions: dict[str, Activate] = {
+        "Affine": lambda x: alpha * x + beta,
+        "Elu": lambda x: np.where(x < 0, alpha * np.expm1(x), x),
+        "HardSigmoid": lambda x: np.clip(alpha * x + beta, 0, 1),
+        "LeakyRelu": lambda x: np.where(x < 0, alpha * x, x),
+        "Relu": lambda x: np.maximum(x, 0),
+        "ScaledTanh": lambda x: alpha * np.tanh(beta * x),
+        "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "Softplus": _softplus,
+        "Softsign": lambda x: x / (1 + abs(x)),
+        "Tanh": np.tanh,
+        "ThresholdedRelu": lambda x: np.where(x > alpha, x, 0),
+    }
+    inner = functions[name]
+    return (lambda x: inner(np.clip(x, -clip, clip))) if clip else inner
+
+
+def _cell(node: Node, x: Array, r: Array, bias: Array | float, state: list[Array]) -> list[Array]:
+    """The states after a step, by the gates of the inputs and of the state."""
+    names, alphas, betas = (
+        node.attribute(key) for key in ("activations", "activation_alpha", "activation_beta")
+    )
+    clip = node.attribute("clip", 0.0)
+    rows = zip(names, alphas, betas, strict=True)
+    functions = [_function(name, alpha, beta, clip) for name, alpha, beta in rows]
+    if node.attribute("cell") == "RNN":
+        return [functions[0](x + r)]
+    if node.attribute("cell") == "GRU":
+        (xz, xr, xh), (hz, hr, hh) = np.split(x, 3, 1), np.split(r, 3, 1)
+        update, reset = functions[0](xz + hz), functions[0](xr + hr)
+        fresh = functions[1](xh + reset * (hh + bias))
+        return [(1 - update) * fresh + update * state[0]]
+    i, o, f, c = np.split(x + r, 4, 1)
+    write = functions[0](i)
+    keep = 1 - write if node.attribute("input_forget", 0) else functions[0](f)
+    memory = write * functions[1](c) + keep * state[1]
+    return [functions[0](o) * functions[2](memory), memory]
+
+
+def _direction(node: Node, index: int, backwards: bool) -> tuple[Array, list[Array]]:
+    """The outputs of all steps of a direction, and its last states."""
+    steps, batch, _ = node[0].shape
+    weight = double(node[1][index])
+    rows, hidden = weight.shape
+    x = double(node[0])[:, :, index * rows : (index + 1) * rows]
+    states = 2 if node.attribute("cell") == "LSTM" else 1
+    zero = np.zeros((batch, hidden))
+    state = [double(node[4 + i][index]) if node.has(4 + i) else zero for i in range(states)]
+    bias = double(node[2][index]) if node.has(2) else 0.0
+    lengths = node[3] if node.has(3) else np.full(batch, steps)
+    outputs = np.zeros((steps, batch, hidden))
+    for step in reversed(range(steps)) if backwards else range(steps):
+        running = (step < lengths)[:, None]
+        following = _cell(node, x[step], state[0] @ weight.T, bias, state)
+        outputs[step] = np.where(running, following[0], 0)
+        pairs = zip(following, state, strict=True)
+        state = [np.where(running, new, old) for new, old in pairs]
+    return outputs, state
+
+
+@evaluates("Recurrence")
+def evaluate_recurrence(node: Node) -> list[Array]:
+    """The outputs of all steps (steps, directions, batch, hidden), and the last states."""
+    direction = node.attribute("direction", "forward")
+    backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    found = [_direction(node, index, back) for index, back in enumerate(backwards)]
+    outputs = np.stack([outputs for outputs, _ in found], 1)
+    last = [np.stack(states) for states in zip(*(states for _, states in found), strict=True)]
+    return [converted_array(array, node[0].dtype) for array in (outputs, *last)]

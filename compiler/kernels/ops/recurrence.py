@@ -1,0 +1,12 @@
+"""The lowering of recurrences, of which only templates of GPUs have a kernel."""
+
+from tvm import te
+
+from compiler.ir.operators import RECURRENCE
+from compiler.kernels.ops.lowering import Context, lowering
+
+
+@lowering(RECURRENCE)
+def lower_recurrence(context: Context) -> list[te.Tensor]:
+    """Raises KernelError: one that no template takes is imported unrolled."""
+    raise context.fail("its steps have no kernel together: import the model for the target")
