@@ -23,7 +23,7 @@ FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
-OWN = ("bytes", "half", "instructions", "warpgroups")
+OWN = ("bytes", "half", "instructions", "warpgroups", "wgmma_registers")
 """Headers that the emulator replaces."""
 
 SWITCH = """
