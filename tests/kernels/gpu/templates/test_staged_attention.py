@@ -172,7 +172,6 @@ def test_many_rows_share_keys():
     (found,) = measurable(group, target)
     configs = found.shortlist(CANDIDATES)
     assert next(config for config in configs if not config.wgmma) == first
-    assert len(configs) < CANDIDATES, "none is left out"
 
 
 def block_of(case: Attention) -> Block:

@@ -174,7 +174,7 @@ def test_few_rows_are_not():
 def test_powers_are_computed_while_tiles_are_multiplied(
     case: Attention, precision: str, block: Block
 ):
-    """Nothing spills, and the assembler neither serialises MMAs nor moves powers behind them."""
+    """Nothing spills, and the assembler neither serialises MMAs nor moves powers after them."""
     target = parse_gpu(f"cuda:sm_90:{precision}")
     problem = problem_in("attention", group := short_group(case, precision), target)
     kernel = kernel_in("attention", group, target, block)

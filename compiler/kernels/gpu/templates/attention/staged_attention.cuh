@@ -145,8 +145,7 @@ struct Band {
 #pragma unroll
     for (int m = 0; m < P::TILES; m++)
       apply_score(scores[m], z, row + m * 16, first, score, [](int column) { return COUNT % 16 == 0 || column < COUNT; });
-    float scales[P::TILES][2];
-    if (PASS != WEIGHTS && raise_maxima(scores, scales)) rescale_values(scales);
+    if (PASS != WEIGHTS) raise_maxima(scores, [&](const float(&scales)[P::TILES][2]) { rescale_values(scales); });
     exponentiate<PASS>(scores);
     if constexpr (PASS == SUMS) return;
     v += lane % 16 * S::V_LINE + lane / 16;
@@ -207,10 +206,10 @@ struct Band {
   }
 
   // Makes the row maximum the reference again and scales the sums, if that is far below it in any row of
-  // the warp: weights and sums have room for a little more. Then the values are to be scaled, too.
-  template <int PIECES>
-  __device__ __forceinline__ bool raise_maxima(const float (&scores)[P::TILES][PIECES][4], float (&scales)[P::TILES][2]) {
-    float most[P::TILES][2];
+  // the warp: weights and sums have room for a little more. `raised` gets the scales of the values.
+  template <int PIECES, class Raised>
+  __device__ __forceinline__ void raise_maxima(const float (&scores)[P::TILES][PIECES][4], const Raised& raised) {
+    float most[P::TILES][2], scales[P::TILES][2];
     bool far = false;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
@@ -220,7 +219,7 @@ struct Band {
       for (int j = 0; j < PIECES; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
       most[m / 2][i] = quad_max(own), far |= (most[m / 2][i] - row_max[m / 2][i]) * P::LOG2_SCALE > 8;
     }
-    if (!__any_sync(~0u, far)) return false;
+    if (!__any_sync(~0u, far)) return;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
@@ -228,7 +227,7 @@ struct Band {
       const float scale = power_of_two(before * log2_scale<P>(before) - shift_of(after, log2_scale<P>(after)));
       row_max[m / 2][i] = after, row_sum[m / 2][i] *= scale, scales[m / 2][i] = scale;
     }
-    return true;
+    raised(scales);
   }
 
   __device__ __forceinline__ void rescale_values(const float (&scales)[P::TILES][2]) {

@@ -28,8 +28,8 @@ are copied meanwhile."""
 PANEL_BYTES = 128
 """Bytes of a key in a panel of 64 columns."""
 
-OTHERS, MASKS = 16, 24
-"""Registers of a thread besides operands and accumulators, and for masks."""
+OTHERS, MASKS = 32, 8
+"""Registers of a thread besides operands and accumulators, and for more than a scale of scores."""
 
 CLOCK, MMA_RATE, EXP_RATE = 1755.0, 2048, 16
 """Cycles of a microsecond, multiply-adds and powers of two of an SM in one."""
@@ -77,7 +77,7 @@ def _registers(problem: Problem, config: Config) -> int:
     """About how many registers a thread needs: of two tiles scores and weights, Q and values."""
     depth, width = (ceil_div(n, MMA_SIZE) for n in (problem.depth, problem.width))
     scores = config.staged + config.staged // 2
-    masks = MASKS if problem.attention.scores else 0
+    masks = MASKS if len(problem.attention.scores) > 1 else 0
     return OTHERS + masks + scores + 4 * depth + 8 * width
 
 

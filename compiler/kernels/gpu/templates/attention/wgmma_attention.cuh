@@ -46,15 +46,13 @@ __device__ __forceinline__ void copy_panels(int4* to, const uint16_t* from, int 
 }
 
 template <class P, bool ALIGNED>
-__device__ __forceinline__ void copy_k(int4* to, const void* k, int tile) {
+__device__ __forceinline__ void copy_tile(int4* to, const void* k, const void* v, int tile, const bool* keep) {
   using S = SharedTiles<P>;
-  copy_panels<P, S::DEPTHS * 2, P::DEPTH, P::K_COLUMN, P::K_ROW, ALIGNED && P::K_VECTOR8, false>(to, (const uint16_t*)k, tile * P::KEYS, nullptr);
-}
-template <class P, bool ALIGNED>
-__device__ __forceinline__ void copy_v(int4* to, const void* v, int tile, const bool* keep) {
-  using S = SharedTiles<P>;
+  const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
+  const int first = tile * P::KEYS;
+  copy_panels<P, S::DEPTHS * 2, P::DEPTH, P::K_COLUMN, P::K_ROW, ALIGNED && P::K_VECTOR8, false>(to, from_k, first, keep);
   to += KeyTiles<P>::K_PANELS * KeyTiles<P>::PANEL;
-  copy_panels<P, S::WIDTHS * 2, P::WIDTH, P::V_ROW, P::V_COLUMN, ALIGNED && P::V_VECTOR8, P::MASKED>(to, (const uint16_t*)v, tile * P::KEYS, keep);
+  copy_panels<P, S::WIDTHS * 2, P::WIDTH, P::V_ROW, P::V_COLUMN, ALIGNED && P::V_VECTOR8, P::MASKED>(to, from_v, first, keep);
 }
 
 // The part of a warp in the GEMMs of its warpgroup.
@@ -149,16 +147,12 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   using Scores = typename WgmmaBand<P, E>::Scores;
   const int begin = T::COUNT * (int)blockIdx.z / P::SPLITS, count = T::COUNT * ((int)blockIdx.z + 1) / P::SPLITS - begin;
   const auto place = [&](int i) { return ring + i % P::STAGES * T::TILE; };
-  const auto copy_keys = [&](int i) {
-    if (i < count) copy_k<P, ALIGNED>(place(i), k, begin + i);
-    cp_async_fence();
-  };
-  const auto copy_values = [&](int i) {
-    if (i < count) copy_v<P, ALIGNED>(place(i), v, begin + i, keep);
+  const auto copy = [&](int i) {
+    if (i < count) copy_tile<P, ALIGNED>(place(i), k, v, begin + i, keep);
     cp_async_fence();
   };
 #pragma unroll 1
-  for (int i = 0; i < T::AHEAD; i++) copy_keys(i), copy_values(i);
+  for (int i = 0; i < T::AHEAD; i++) copy(i);
   band.load((const uint16_t*)q, first, ALIGNED);
   const auto finish_scores = [&](Scores& scores, int i) {
     hold(scores[0]);
@@ -171,7 +165,7 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   const auto step = [&](Scores& now, Scores& next, int i, auto begins, auto goes_on) {
     constexpr bool FIRST = decltype(begins)::KEYS, MORE = decltype(goes_on)::KEYS;
     if (MORE) {
-      cp_async_wait<2 * T::AHEAD - 3>();
+      cp_async_wait<T::AHEAD - 2>();
       fence_async_proxy();
       __syncthreads();
     }
@@ -179,12 +173,12 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
     if (MORE) band.multiply_keys(next, place(i + 1));
     if (!FIRST) band.multiply_values(place(i - 1));
     wgmma_commit();
-    if (MORE) copy_keys(i + T::AHEAD);
+    if (MORE) copy(i + T::AHEAD);
     float scales[1][2];
-    const bool raised = band.raise_maxima(now, scales);
+    bool raised = false;
+    band.raise_maxima(now, [&](const float(&own)[1][2]) { raised = true, scales[0][0] = own[0][0], scales[0][1] = own[0][1]; });
     band.template exponentiate<ONLINE>(now);
     compute_now(band.row_sum[0][0] + band.row_sum[0][1]);
-    if (MORE) copy_values(i + T::AHEAD);
     wgmma_wait<0>();
     hold(band.values[0]), hold(band.weights);
     if (raised) band.rescale_values(scales);
@@ -194,7 +188,7 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   const Count<0> no;
   const Count<1> yes;
   Scores even, odd;
-  cp_async_wait<2 * T::AHEAD - 1>();
+  cp_async_wait<T::AHEAD - 1>();
   fence_async_proxy();
   __syncthreads();
   wgmma_fence();
@@ -214,9 +208,6 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
     else
       step(odd, even, i, no, no);
   }
-  cp_async_wait<0>();
-  fence_async_proxy();
-  __syncthreads();
   wgmma_fence();
   band.multiply_values(place(count - 1));
   wgmma_commit();

@@ -53,7 +53,7 @@ FLOWLOOM_WGMMAS(16, 128, "{%64, %65, %66, %67}, %68, %69, 1, 1, %70")
 #undef FLOWLOOM_WGMMA
 #undef FLOWLOOM_SUM
 
-// Keeps the assembler from moving the computation of a sum, which is never negative, behind a wait that
+// Keeps the assembler from moving the computation of a sum, which is never negative, after a wait that
 // follows: it would wait first, as what depends on the wait takes longest.
 __device__ __forceinline__ void compute_now(float sum) {
   asm volatile("bar.warp.sync %0;" ::"r"(sum < 0 ? 1u : ~0u) : "memory");
