@@ -84,6 +84,8 @@ extern __attribute__((tls_model("initial-exec"))) __thread emulator::Thread* emu
 
 // Waits for `threads` threads of the block at barrier `id`; 0 stands for all that have not ended.
 void emulator_barrier(unsigned id, unsigned threads);
+// Counts this thread at barrier `id` without waiting.
+void emulator_arrive(unsigned id);
 // Waits for all threads of the cluster.
 void emulator_cluster_barrier();
 // Waits for the lanes of `mask` among the `width` lanes around this one, whose work is done at once.

@@ -89,6 +89,7 @@ struct Block {
   Pages pages{MOST_SHARED};
   char* shared = nullptr;
   std::vector<Written> written;  // for each two bytes of the dynamic shared memory
+  unsigned arrived[BARRIERS] = {};  // threads that do not wait at each barrier
   bool ended = false;
 };
 

@@ -59,6 +59,8 @@ static inline void wgmma(float (&c)[PIECES][4], const uint32_t (&left)[4], uint6
   emulator_collect(emulator::gather, &rows, 32, 0xffffffffu);
   emulator_wgmma(emulator::multiply_rows<PRECISION, TRANSPOSED, ADDED>, c[0], PIECES * 4, 0, b, left, rows.words);
 }
+static inline void barrier_wait(int id, int threads) { emulator_barrier((unsigned)id, (unsigned)threads); }
+static inline void barrier_arrive(int id, int) { emulator_arrive((unsigned)id); }
 static inline void compute_now(float) {}
 template <int COUNT>
 static inline void hold(float (&)[COUNT][4]) {}

@@ -18,6 +18,7 @@ WAITS = re.compile(
     r"__syncthreads\(\);|__syncwarp\(\);|cluster_sync\(\);|cluster_sync_relaxed\(\);"
     r"|cp_async_wait<[^;]*>\(\);|cp_async_fence\(\);|fence_async_proxy\(\);"
     r"|wgmma_fence\(\);|wgmma_commit\(\);|wgmma_wait<[^;]*>\(\);"
+    r"|barrier_wait\([^;]*\);|barrier_arrive\([^;]*\);"
 )
 FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('

@@ -21,7 +21,7 @@ WARPS = 4
 WARPGROUPS, KEYS = (2, 3, 1, 4), (64, 96, 48, 32)
 """Warpgroups of a block, and keys of a tile."""
 
-STAGES = 4
+STAGES = 6
 """Tiles of keys in shared memory: those whose values and whose scores are multiplied, and two that
 are copied meanwhile."""
 

@@ -14,9 +14,9 @@ struct KeyTiles {
   using S = SharedTiles<P>;
   static constexpr int PANEL = P::KEYS * 8, K_PANELS = (P::DEPTH + 63) / 64, V_PANELS = (P::WIDTH + 63) / 64;  // chunks
   static constexpr int TILE = (K_PANELS + V_PANELS) * PANEL, COUNT = (P::COLUMNS + P::KEYS - 1) / P::KEYS;
-  static constexpr int AHEAD = P::STAGES - 2, STEPS = P::KEYS / 16, ROWS = 16 * P::BANDS;
+  static constexpr int AHEAD = P::STAGES - 3, STEPS = P::KEYS / 16, ROWS = 16 * P::BANDS;
   static constexpr int LINE = S::WIDTHS * 16 + 4;  // floats of a row of partial values
-  static_assert(P::TILES == 1 && P::WARPS == 1 && P::BANDS % 4 == 0 && P::KEYS % 16 == 0 && P::STAGES >= 4 && P::SPLITS <= COUNT);
+  static_assert(P::TILES == 1 && P::WARPS == 1 && P::BANDS % 4 == 0 && P::KEYS % 16 == 0 && P::STAGES >= 6 && P::SPLITS <= COUNT);
   static_assert(!P::ROUNDED && !P::Q_NORM && !P::K_NORM, "scores are not divided, keys are read once");
 };
 
@@ -54,6 +54,22 @@ __device__ __forceinline__ void copy_tile(int4* to, const void* k, const void* v
   to += KeyTiles<P>::K_PANELS * KeyTiles<P>::PANEL;
   copy_panels<P, S::WIDTHS * 2, P::WIDTH, P::V_ROW, P::V_COLUMN, ALIGNED && P::V_VECTOR8, P::MASKED>(to, from_v, first, keep);
 }
+
+// The warpgroups of a block, of which one may be a tile ahead of others: each announces a tile when it has
+// copied its part of it, and by that also that it has read those before the one that it multiplies.
+template <class P>
+struct Warpgroups {
+  static constexpr int THREADS = SharedTiles<P>::THREADS, COUNT = THREADS / 128;
+  static __device__ __forceinline__ int barrier(int group, int tile) { return 1 + group * 2 + tile % 2; }
+
+  // Waits until all others have announced a tile.
+  __device__ __forceinline__ void await(int tile) const { barrier_wait(barrier(threadIdx.x / 128, tile), THREADS); }
+
+  __device__ __forceinline__ void announce(int tile) const {
+#pragma unroll
+    for (int other = 1; other < COUNT; other++) barrier_arrive(barrier((threadIdx.x / 128 + other) % COUNT, tile), THREADS);
+  }
+};
 
 // The part of a warp in the GEMMs of its warpgroup.
 template <class P, class E>
@@ -160,19 +176,21 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
     const auto exists = [&](int column) { return P::COLUMNS % P::KEYS == 0 || key + column < P::COLUMNS; };
     if (!P::SCALED || (P::COLUMNS % P::KEYS != 0 && begin + i == T::COUNT - 1)) band.apply_score(scores[0], blockIdx.y, first, key, score, exists);
   };
+  const Warpgroups<P> groups;
   // Turns `now`, the scores of tile i, into weights, while the scores of the next tile are multiplied if
   // there is MORE, and the weights of the tile before unless it is the FIRST.
   const auto step = [&](Scores& now, Scores& next, int i, auto begins, auto goes_on) {
     constexpr bool FIRST = decltype(begins)::KEYS, MORE = decltype(goes_on)::KEYS;
-    if (MORE) {
-      cp_async_wait<T::AHEAD - 2>();
-      fence_async_proxy();
-      __syncthreads();
-    }
+    if (MORE && !FIRST) groups.await(i + 1);
     wgmma_fence();
     if (MORE) band.multiply_keys(next, place(i + 1));
     if (!FIRST) band.multiply_values(place(i - 1));
     wgmma_commit();
+    if (i + 2 < count) {
+      cp_async_wait<T::AHEAD - 3>();
+      fence_async_proxy();
+      groups.announce(i + 2);
+    }
     if (MORE) copy(i + T::AHEAD);
     float scales[1][2];
     bool raised = false;
@@ -188,7 +206,7 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   const Count<0> no;
   const Count<1> yes;
   Scores even, odd;
-  cp_async_wait<T::AHEAD - 1>();
+  cp_async_wait<T::AHEAD - 2>();
   fence_async_proxy();
   __syncthreads();
   wgmma_fence();

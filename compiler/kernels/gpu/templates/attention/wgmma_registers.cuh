@@ -53,6 +53,10 @@ FLOWLOOM_WGMMAS(16, 128, "{%64, %65, %66, %67}, %68, %69, 1, 1, %70")
 #undef FLOWLOOM_WGMMA
 #undef FLOWLOOM_SUM
 
+// Waits at barrier `id` of the block until `threads` threads are there, or is there without waiting.
+__device__ __forceinline__ void barrier_wait(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+__device__ __forceinline__ void barrier_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
 // Keeps the assembler from moving the computation of a sum, which is never negative, after a wait that
 // follows: it would wait first, as what depends on the wait takes longest.
 __device__ __forceinline__ void compute_now(float sum) {
