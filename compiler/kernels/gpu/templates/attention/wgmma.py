@@ -7,12 +7,7 @@ from itertools import product
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.attention.config import MMA_SIZE, MOST_REGISTERS, Config
 from compiler.kernels.gpu.templates.attention.problem import Problem
-from compiler.kernels.gpu.templates.gemm.config import (
-    CLUSTER_LIMIT,
-    CLUSTERS,
-    REGISTERS,
-    WGMMA_ALIGNMENT,
-)
+from compiler.kernels.gpu.templates.gemm.config import CLUSTERS, REGISTERS, WGMMA_ALIGNMENT
 from compiler.target.target import GpuTarget
 
 WARPS = 4
@@ -22,8 +17,11 @@ WARPGROUPS, KEYS = (2, 3, 1, 4), (64, 96, 48, 32)
 """Warpgroups of a block, and keys of a tile."""
 
 STAGES = 6
-"""Tiles of keys in shared memory: those whose values and whose scores are multiplied, and two that
-are copied meanwhile."""
+"""Tiles of keys in shared memory: those whose values and whose scores are multiplied, one that is
+announced and one that is copied, and two for warpgroups that are a tile apart."""
+
+MOST_SPLITS = 4
+"""Most blocks of a cluster: merging takes longer for more of them."""
 
 PANEL_BYTES = 128
 """Bytes of a key in a panel of 64 columns."""
@@ -31,13 +29,17 @@ PANEL_BYTES = 128
 OTHERS, MASKS = 32, 8
 """Registers of a thread besides operands and accumulators, and for more than a scale of scores."""
 
-CLOCK, MMA_RATE, EXP_RATE = 1755.0, 2048, 16
+CLOCK, MMA_RATE, POWER_RATE = 1755.0, 2048, 16
 """Cycles of a microsecond, multiply-adds and powers of two of an SM in one."""
 
-SERIAL, SHARED = 250, 1.12
-"""Cycles for which a warpgroup waits in a tile, and the time of several over the busiest unit's."""
+KEY_CYCLES, TILE_CYCLES = 4.1, 55
+"""Cycles in which a warp issues the instructions for each key of a tile, and for the tile."""
 
-START_US, WAVE_US, CLUSTER_US, CACHE_BYTES = 2.2, 0.6, 0.9, 8e6
+LATENCY, CONTENTION = 180, 1.1
+"""Cycles for which a warpgroup alone waits in a tile, and the time of several over the busiest
+unit's."""
+
+START_US, WAVE_US, CLUSTER_US, CACHE_BYTES = 2.5, 0.8, 0.9, 8e6
 """Beginning and ending a kernel and each further wave, merging splits, and bytes per microsecond
 that all SMs copy from the L2 cache."""
 
@@ -54,10 +56,11 @@ def wgmma_configs(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def _splits(problem: Problem, config: Config, target: GpuTarget) -> range:
-    """The numbers of splits, of which one more is of use while SMs have no block."""
+    """The numbers of splits: more than one while SMs have no block, of two tiles each at least."""
     blocks = problem.batch * ceil_div(problem.rows, config.rows)
-    of_use = ceil_div(target.device.sms, blocks)
-    return range(1, min(of_use, ceil_div(problem.columns, config.staged), CLUSTER_LIMIT) + 1)
+    useful = ceil_div(target.device.sms, blocks)
+    pairs = ceil_div(problem.columns, config.staged) // 2
+    return range(1, max(1, min(useful, pairs, MOST_SPLITS)) + 1)
 
 
 def can_use_wgmma(problem: Problem, target: GpuTarget) -> bool:
@@ -98,7 +101,7 @@ def wgmma_resident(problem: Problem, config: Config, target: GpuTarget) -> int:
 
 
 def wgmma_estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
-    """Warpgroups share an SM's tensor cores and its units for powers; all share the L2 cache."""
+    """Warpgroups share an SM's issue slots, tensor cores and units for powers; all the L2 cache."""
     tiles = ceil_div(ceil_div(problem.columns, config.staged), config.splits)
     row_blocks = problem.batch * ceil_div(problem.rows, config.rows)
     resident = wgmma_resident(problem, config, target)
@@ -114,9 +117,8 @@ def wgmma_estimate_us(problem: Problem, config: Config, target: GpuTarget) -> fl
 
 def _tile_cycles(problem: Problem, config: Config, held: int) -> float:
     """The cycles in which each warpgroup of the resident blocks processes one tile."""
-    rows, groups = MMA_SIZE * WARPS, held * config.bands // WARPS
-    scores = rows * config.staged
+    groups, scores = held * config.bands // WARPS, MMA_SIZE * WARPS * config.staged
     padded = sum(ceil_div(n, MMA_SIZE) * MMA_SIZE for n in (problem.depth, problem.width))
-    multiplying, powers = scores * padded / MMA_RATE, scores / EXP_RATE
-    alone = max(multiplying, powers) + min(multiplying, powers) / 2 + SERIAL
-    return max(alone, SHARED * groups * max(multiplying, powers))
+    issued = KEY_CYCLES * config.staged + TILE_CYCLES
+    busiest = max(issued, scores * padded / MMA_RATE, scores / POWER_RATE)
+    return max(busiest + LATENCY, CONTENTION * groups * busiest)
