@@ -109,10 +109,14 @@ static bool release_barriers(Block& block) {
     alive += fiber.state != DONE;
     if (fiber.state == BARRIER) waiting[fiber.barrier]++;
   }
-  bool released = false;
-  for (Fiber& fiber : block.fibers)
-    if (fiber.state == BARRIER && waiting[fiber.barrier] >= (fiber.expected ? fiber.expected : alive))
-      fiber.state = READY, released = true;
+  bool released = false, passed[BARRIERS] = {};
+  for (Fiber& fiber : block.fibers) {
+    if (fiber.state != BARRIER) continue;
+    const unsigned id = fiber.barrier, here = waiting[id] + block.arrived[id];
+    if (here >= (fiber.expected ? fiber.expected : alive)) fiber.state = READY, released = passed[id] = true;
+  }
+  for (unsigned id = 0; id < BARRIERS; id++)
+    if (passed[id]) block.arrived[id] = 0;
   return released;
 }
 
@@ -161,6 +165,7 @@ static void prepare_block(Worker& worker, unsigned rank, Dim index) {
   if (worker.blocks.size() <= rank) worker.blocks.emplace_back(new Block);
   Block& block = *worker.blocks[rank];
   block.worker = &worker, block.ended = false;
+  std::fill_n(block.arrived, BARRIERS, 0u);
   block.place = {index, launch.block, launch.grid, rank, launch.warp};
   block.shared = block.pages.end() - rounded(launch.shared_bytes, 128);
   std::memset(block.shared, POISON, block.pages.end() - block.shared);

@@ -37,8 +37,9 @@ struct Thread {
 // take part; the answer is null, or what is wrong.
 typedef const char* Collective(void* const* operands, unsigned lanes);
 
-// Adds the product of two matrices in shared memory, given by descriptors, to `count` floats of a thread.
-typedef void Multiplication(float* sums, unsigned count, uint64_t a, uint64_t b);
+// Adds the product of two matrices in shared memory, given by descriptors, to `count` floats of a thread;
+// or of the rows `left`, 16 words, and the second of them.
+typedef void Multiplication(float* sums, unsigned count, uint64_t a, uint64_t b, const uint32_t* left);
 
 // A kernel as hosts launch it. `invoke` calls it with parameters that `parameters` points to;
 // `anchor` gives an address among the thread-local statics of the kernel's library.
@@ -83,6 +84,8 @@ extern __attribute__((tls_model("initial-exec"))) __thread emulator::Thread* emu
 
 // Waits for `threads` threads of the block at barrier `id`; 0 stands for all that have not ended.
 void emulator_barrier(unsigned id, unsigned threads);
+// Counts this thread at barrier `id` without waiting.
+void emulator_arrive(unsigned id);
 // Waits for all threads of the cluster.
 void emulator_cluster_barrier();
 // Waits for the lanes of `mask` among the `width` lanes around this one, whose work is done at once.
@@ -110,8 +113,9 @@ void emulator_written(const void* to, unsigned bytes);
 void emulator_show_written();
 // Reads `bytes` of dynamic shared memory as tensor cores do, from an address of 18 bits.
 void emulator_read_matrix(void* to, uint32_t address, unsigned bytes);
-// Starts a WGMMA. It happens at some time before it is waited for; until then `sums` are poison.
-void emulator_wgmma(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b);
+// Starts a WGMMA. It happens at some time before it is waited for; until then `sums` are poison. If its
+// left operand is in registers, these are the thread's four words `own`, of which `left` was made.
+void emulator_wgmma(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b, const uint32_t* own = nullptr, const uint32_t* left = nullptr);
 // Lets WGMMAs add to what this thread wrote to its sums.
 void emulator_wgmma_fence();
 // Commits a group of WGMMAs; waits for all groups of this thread but the last `pending`.

@@ -39,12 +39,15 @@ struct Sums {
   std::vector<float> values;
 };
 
-// One WGMMA; `work` is null once it is done.
+// One WGMMA; `work` is null once it is done. `own` are the registers of its left operand, `kept` what they
+// held, and `left` the rows made of them.
 struct Wgmma {
   Multiplication* work;
   float* sums;
   unsigned count, group;
   uint64_t a, b;
+  const uint32_t* own;
+  uint32_t kept[4], left[16];
 };
 
 // The thread that last wrote two bytes of shared memory (its number plus 1; 0 for none), and the
@@ -86,6 +89,7 @@ struct Block {
   Pages pages{MOST_SHARED};
   char* shared = nullptr;
   std::vector<Written> written;  // for each two bytes of the dynamic shared memory
+  unsigned arrived[BARRIERS] = {};  // threads that do not wait at each barrier
   bool ended = false;
 };
 

@@ -20,6 +20,11 @@ void emulator_barrier(unsigned id, unsigned threads) {
   pause(BARRIER);
 }
 
+void emulator_arrive(unsigned id) {
+  if (id >= BARRIERS) emulator_fail("a block has barriers 0 to 15");
+  current().block->arrived[id]++;
+}
+
 void emulator_cluster_barrier() { pause(CLUSTER); }
 
 // Performs the copies of a thread's groups before a given one, in random order.

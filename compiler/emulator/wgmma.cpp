@@ -38,11 +38,11 @@ static Sums* sums_at(Fiber& fiber, const float* place) {
 }
 
 static void multiply(Fiber& fiber, Wgmma& wgmma) {
-  if (wgmma.work) wgmma.work(sums_at(fiber, wgmma.sums)->values.data(), wgmma.count, wgmma.a, wgmma.b);
+  if (wgmma.work) wgmma.work(sums_at(fiber, wgmma.sums)->values.data(), wgmma.count, wgmma.a, wgmma.b, wgmma.left);
   wgmma.work = nullptr;
 }
 
-void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b) {
+void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b, const uint32_t* own, const uint32_t* left) {
   Fiber& fiber = current();
   if (!sums_at(fiber, sums)) {
     if (!fiber.fenced) emulator_fail("a WGMMA adds to sums without a fence (wgmma_fence)");
@@ -51,7 +51,11 @@ void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t 
   }
   bool first = true;
   for (const Wgmma& other : fiber.wgmmas) first &= !other.work;
-  fiber.wgmmas.push_back({work, sums, count, fiber.wgmma_groups, a, b});
+  fiber.wgmmas.push_back({work, sums, count, fiber.wgmma_groups, a, b, own, {}, {}});
+  if (own) {
+    std::copy_n(own, 4, fiber.wgmmas.back().kept);
+    std::copy_n(left, 16, fiber.wgmmas.back().left);
+  }
   fiber.trace = (fiber.trace ^ a) * 0x9e3779b97f4a7c15ull + b;
   if (first && random(fiber.block->worker->chance) % 2) multiply(fiber, fiber.wgmmas.back());
 }
@@ -73,7 +77,12 @@ void emulator_wgmma_wait(unsigned pending) {
   Fiber& fiber = current();
   std::vector<Wgmma>& wgmmas = fiber.wgmmas;
   size_t due = 0;
-  while (due < wgmmas.size() && wgmmas[due].group + pending < fiber.wgmma_groups) multiply(fiber, wgmmas[due++]);
+  for (; due < wgmmas.size() && wgmmas[due].group + pending < fiber.wgmma_groups; due++) {
+    const Wgmma& own = wgmmas[due];
+    if (own.own && !std::equal(own.own, own.own + 4, own.kept))
+      emulator_fail("a thread writes to the left operand of a WGMMA before it waits for it");
+    multiply(fiber, wgmmas[due]);
+  }
   wgmmas.erase(wgmmas.begin(), wgmmas.begin() + (ptrdiff_t)due);
   auto kept = std::partition(fiber.sums.begin(), fiber.sums.end(), [&](const Sums& sums) {
     return std::any_of(wgmmas.begin(), wgmmas.end(), [&](const Wgmma& each) { return each.sums == sums.place; });

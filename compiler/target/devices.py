@@ -132,7 +132,9 @@ def typical_device(architecture: str) -> DeviceModel:
     return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), unlisted)
 
 
-SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}
+SPECIFIC_HEADERS = dict.fromkeys(
+    ("warpgroups.cuh", "wgmma_gemm.cuh", "wgmma_registers.cuh", "wgmma_attention.cuh"), "sm_90a"
+)
 """Headers of kernels whose instructions one architecture alone has."""
 
 

@@ -7,7 +7,7 @@ from compiler.errors import DeviceError
 from tests.emulator.launching import Array, functions, launch, zeros
 
 TEXT = r"""
-#include "warpgroups.cuh"
+#include "wgmma_registers.cuh"
 #define KERNEL extern "C" __global__ void
 // Rows of 32 words to shared memory, swizzled; the first 64 are those of the left matrix. The right
 // one may have the first 16 bytes of all rows first.
@@ -56,7 +56,40 @@ KERNEL product_fp16_12(float* c, const unsigned* from) { product<FP16, 12>(c, fr
 KERNEL chunked_tf32_8(float* c, const unsigned* from) { product<TF32, 8, true>(c, from); }
 KERNEL chunked_fp16_4(float* c, const unsigned* from) { product<FP16, 4, true>(c, from); }
 
-enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY };
+typedef unsigned short two_bytes;
+// Twice the product of 64 rows of 16 numbers in registers and 16 lines of 64 * PANELS columns.
+template <int PANELS>
+__device__ void of_registers(float* c, const two_bytes* rows, const two_bytes* lines) {
+  char* tile = (char*)swizzled_shared();
+  for (int i = threadIdx.x; i < 16 * PANELS * 8; i += blockDim.x) {
+    const int panel = i / 128, line = i / 8 % 16, chunk = i % 8;
+    char* to = tile + panel * 2048 + line * 128 + (chunk ^ line % 8) * 16;
+    copy_chunk<false>(to, lines + line * PANELS * 64 + panel * 64 + chunk * 8, true);
+  }
+  cp_async_fence();
+  cp_async_wait<0>();
+  fence_async_proxy();
+  __syncthreads();
+  unsigned left[1][4];
+  for (int i = 0; i < 4; i++) {
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i % 2 * 8;
+    const int k = threadIdx.x % 4 * 2 + i / 2 * 8;
+    left[0][i] = rows[row * 16 + k] | rows[row * 16 + k + 1] << 16;
+  }
+  float sums[PANELS * 8][4];
+  wgmma_fence();
+  wgmma<true, false>(sums, left[0], transposed_descriptor(tile, 128), Kind<FP16>());
+  wgmma<true, true>(sums, left[0], transposed_descriptor(tile, 128), Kind<FP16>());
+  wgmma_commit();
+  wgmma_wait<0>();
+  hold(sums), hold(left);
+  for (int j = 0; j < PANELS * 8; j++)
+    for (int i = 0; i < 4; i++) *place<PANELS * 8>(c, j, i) = sums[j][i];
+}
+KERNEL registers_1(float* c, const two_bytes* a, const two_bytes* b) { of_registers<1>(c, a, b); }
+KERNEL registers_2(float* c, const two_bytes* a, const two_bytes* b) { of_registers<2>(c, a, b); }
+
+enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY, LEFT };
 template <int WRONG>
 __device__ void mistake(float* to, const unsigned* from) {
   const char* tile = tiles(from, 96);
@@ -66,9 +99,12 @@ __device__ void mistake(float* to, const unsigned* from) {
   const uint64_t b = swizzled_descriptor(tile + 64 * 128);
   float sums[4][4] = {};
   if (WRONG != FENCE) wgmma_fence();
+  unsigned left[4] = {threadIdx.x, 0, 0, 0};
+  if (WRONG == LEFT) wgmma<false, true>(sums, left, b, Kind<FP16>());
   if (WRONG != LANES || threadIdx.x % 32 < 31) wgmma(sums, a, b, Kind<TF32>());
   wgmma_commit();
   if (WRONG == SUMS && threadIdx.x == 70) sums[1][2] = 1;
+  if (WRONG == LEFT && threadIdx.x == 70) left[1] = 1;
   if (WRONG == EARLY) to[threadIdx.x] = sums[0][0];
   wgmma_wait<0>();
   if (WRONG != EARLY) to[threadIdx.x] = sums[0][0];
@@ -79,6 +115,7 @@ KERNEL not_shown(float* to, const unsigned* from) { mistake<SHOWN>(to, from); }
 KERNEL used_sums(float* to, const unsigned* from) { mistake<SUMS>(to, from); }
 KERNEL two_matrices(float* to, const unsigned* from) { mistake<MATRICES>(to, from); }
 KERNEL few_lanes(float* to, const unsigned* from) { mistake<LANES>(to, from); }
+KERNEL used_left(float* to, const unsigned* from) { mistake<LEFT>(to, from); }
 KERNEL early_sums(float* to, const unsigned* from) { mistake<EARLY>(to, from); }
 """
 PRODUCTS = {
@@ -90,10 +127,14 @@ WRONG = {
     "no_fence": "without a fence",
     "not_shown": "written without a proxy fence",
     "used_sums": r"thread \(70, 0, 0\): a thread writes to sums that tensor cores still add to",
+    "used_left": r"thread \(70, 0, 0\): a thread writes to the left operand of a WGMMA",
     "two_matrices": "warps of this warpgroup take part in different WGMMAs",
     "few_lanes": "or do not all multiply",
 }
-NAMES = (*PRODUCTS, "right", *WRONG, "early_sums")
+OF_REGISTERS = {"registers_1": 1, "registers_2": 2}
+"""Panels of 64 columns by kernel."""
+
+NAMES = (*PRODUCTS, *OF_REGISTERS, "right", *WRONG, "early_sums")
 
 
 def run(name: str, to: Array, rows: Array, seed: int = 0, warp: int = 32, shared: int = 0) -> None:
@@ -119,6 +160,22 @@ def test_sums_are_in_the_order_of_k(name: str):
     for seed, warp in ((0, 32), (1, 32), (2, 64)):
         found = c.copy()
         run(name, found, given, seed, warp)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", OF_REGISTERS)
+def test_left_operands_in_registers(name: str):
+    chance, columns = np.random.default_rng(3), OF_REGISTERS[name] * 64
+    rows, lines = (chance.standard_normal(s).astype("float16") for s in ((64, 16), (16, columns)))
+    wide = rows.astype(np.float32), lines.astype(np.float32)
+    expected = np.zeros((64, columns), np.float32)
+    for k in (*range(16), *range(16)):
+        expected += wide[0][:, k : k + 1] * wide[1][k]
+    kernel, found = functions(TEXT, NAMES)[name], np.full((64, columns), np.nan, np.float32)
+    for seed, warp in ((0, 32), (1, 64)):
+        shared = 1024 + lines.nbytes
+        given = [found, rows, lines]
+        launch(kernel, given, block=(128, 1, 1), shared=shared, seed=seed, warp=warp)
         np.testing.assert_array_equal(found, expected)
 
 

@@ -36,7 +36,7 @@ inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, u
   for (int k = 0; k < (PRECISION == TF32 ? 8 : 16); k++) to[k] = element<PRECISION>(registers, k);
 }
 template <int PRECISION>
-void multiply_warpgroup(float* sums, unsigned count, uint64_t a, uint64_t b) {
+void multiply_warpgroup(float* sums, unsigned count, uint64_t a, uint64_t b, const uint32_t*) {
   constexpr int K = PRECISION == TF32 ? 8 : 16;
   const unsigned lane = emulator_current->number % 32, warp = emulator_current->number / 32 % 4;
   float left[2][K], right[K];

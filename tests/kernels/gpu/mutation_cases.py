@@ -148,6 +148,17 @@ def staged_attention(ahead: int, warps: int = 1) -> Case:
     return Case(group, [*inputs.values()], kernel, expected)
 
 
+def wgmma_attention(splits: int) -> Case:
+    """An attention by warpgroups, whose blocks may divide the keys."""
+    case = Attention("heads", "added", 1, 1, 70, 110, 16, 16)
+    group = staged.short_group(case)
+    inputs = staged.arrays(case, group)
+    expected = staged.expected(case, inputs).reshape(group.writes[0].shape)
+    kernel = kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 8, 16, splits))
+    assert kernel is not None
+    return Case(group, [*inputs.values()], kernel, expected)
+
+
 def normalization() -> Case:
     """A LayerNormalization of a sum, by several warps a row."""
     shape = (2, 1, 300)
@@ -239,6 +250,7 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: staged_attention(2),
         lambda: staged_attention(2, 2),
     ),
+    "wgmma attention": (lambda: wgmma_attention(1), lambda: wgmma_attention(2)),
     "normalization": (normalization,),
     "group normalization": (
         lambda: groups_of_channels("groups across blocks"),

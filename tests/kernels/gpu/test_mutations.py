@@ -18,12 +18,13 @@ WAITS = re.compile(
     r"__syncthreads\(\);|__syncwarp\(\);|cluster_sync\(\);|cluster_sync_relaxed\(\);"
     r"|cp_async_wait<[^;]*>\(\);|cp_async_fence\(\);|fence_async_proxy\(\);"
     r"|await_arrivals\([^;]*\);|wgmma_fence\(\);|wgmma_commit\(\);|wgmma_wait<[^;]*>\(\);"
+    r"|barrier_wait\([^;]*\);|barrier_arrive\([^;]*\);"
 )
 FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
-OWN = ("arrivals", "bytes", "half", "instructions", "warpgroups")
+OWN = ("arrivals", "bytes", "half", "instructions", "warpgroups", "wgmma_registers")
 """Headers that the emulator replaces."""
 
 SWITCH = """

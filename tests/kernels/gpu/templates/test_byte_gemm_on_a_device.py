@@ -4,18 +4,11 @@ import numpy
 import pytest
 
 from compiler.backends.cuda.driver import CudaDriver
-from compiler.errors import DeviceError
-from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
-from compiler.kernels.group import Group
 from compiler.target.target import parse_gpu
-from tests.kernels.gpu.emulator import Array
+from tests.kernels.gpu.on_a_device import present, run
 from tests.kernels.gpu.templates import test_float8_gemm as float8
 from tests.kernels.gpu.templates.test_byte_gemm import Case, expected, group_of
-from tests.kernels.harness import laid_out, logical, numpy_dtype
 
 CASES = (
     Case((200, 300), (300, 136), zero=117),
@@ -28,43 +21,7 @@ CASES = (
 @pytest.fixture
 def driver() -> CudaDriver:
     """The driver of the first device."""
-    try:
-        found = CudaDriver()
-        found.make_current()
-    except DeviceError as error:
-        pytest.skip(str(error))
-    return found
-
-
-def run(driver: CudaDriver, kernel: CudaKernel, group: Group, inputs: list[Array]) -> Array:
-    """The first result of a kernel with one launch."""
-    (launch,) = kernel.launches
-    target = parse_gpu(f"cuda:{driver.device.architecture}:fp16")
-    image = compile_cubin(complete_text(kernel.text), target)
-    module = driver.load_module(image)
-    function = driver.function(module, launch.symbol)
-    driver.allow_shared(function, launch.shared_bytes)
-    triples = zip(inputs, group.reads, kernel.packings, strict=True)
-    arrays = [
-        numpy.ascontiguousarray(apply_packing(laid_out(a, info), p)) for a, info, p in triples
-    ]
-    result = numpy.zeros(group.writes[0].nbytes, numpy.uint8)
-    arrays.append(result)
-    places = [driver.allocate(array.nbytes) for array in arrays]
-    stream = driver.create_stream()
-    for place, array in zip(places, arrays, strict=True):
-        driver.copy(place, array.ctypes.data, array.nbytes, stream)
-    given = [places[i] for i in launch.args]
-    call = driver.call(function, launch.grid, launch.block, launch.shared_bytes, given)
-    driver.launch(call, stream)
-    driver.copy(result.ctypes.data, places[-1], result.nbytes, stream)
-    driver.synchronize_stream(stream)
-    for place in places:
-        driver.free(place)
-    driver.destroy_stream(stream)
-    driver.unload_module(module)
-    written = group.writes[0]
-    return logical(result.view(numpy_dtype(written.dtype)), written)
+    return present()
 
 
 @pytest.mark.gpu

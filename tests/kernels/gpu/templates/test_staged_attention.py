@@ -171,8 +171,7 @@ def test_many_rows_share_keys():
     assert Block(1, 1, 7, 64) in candidates(problem, target), "rows are shared out"
     (found,) = measurable(group, target)
     configs = found.shortlist(CANDIDATES)
-    assert first == configs[0]
-    assert len(configs) < CANDIDATES, "none is left out"
+    assert next(config for config in configs if not config.wgmma) == first
 
 
 def block_of(case: Attention) -> Block:

@@ -54,18 +54,26 @@ STAGED_BYTES = 72 << 10
 class Config:
     """Tiles of 16 rows of a band, the warps that divide the keys, and the bands of a block.
 
-    The bands of a staged block read keys from shared memory, `staged` keys per warp and round.
+    The bands of a staged block read keys from shared memory, `staged` keys per warp and round. With
+    `splits` they multiply by WGMMA, four bands each a warpgroup, and as many blocks, a cluster,
+    divide the keys.
     """
 
     tiles: int
     warps: int
     bands: int = 1
     staged: int = 0
+    splits: int = 0
 
     @property
     def rows(self) -> int:
         """Rows of a block."""
         return MMA_SIZE * self.tiles * self.bands
+
+    @property
+    def wgmma(self) -> bool:
+        """Whether warpgroups multiply."""
+        return self.splits > 0
 
     @property
     def threads(self) -> int:

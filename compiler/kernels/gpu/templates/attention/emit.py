@@ -33,6 +33,11 @@ from compiler.kernels.gpu.templates.attention.rounding import (
     of_type,
     rounding_of,
 )
+from compiler.kernels.gpu.templates.attention.wgmma import (
+    STAGES,
+    wgmma_resident,
+    wgmma_shared_bytes,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.ops.shapes import reshaped_index, unit_free
@@ -60,7 +65,7 @@ class Emitter:
             [
                 header("instructions"),
                 header("attention"),
-                *([header("staged_attention")] if self.config.staged else []),
+                *map(header, self._own_headers()),
                 score.text,
                 rounding.text,
                 self._constants(scale, rounding),
@@ -71,10 +76,18 @@ class Emitter:
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
         arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
-        grid = (ceil_div(self.problem.rows, self.config.rows), self.problem.batch, 1)
-        shared = shared_bytes(self.problem, self.config)
+        blocks = ceil_div(self.problem.rows, self.config.rows)
+        grid = (blocks, self.problem.batch, max(1, self.config.splits))
+        needed = wgmma_shared_bytes if self.config.wgmma else shared_bytes
+        shared = needed(self.problem, self.config)
         launch = Launch(name, arguments, grid, (self.config.threads, 1, 1), shared)
         return CudaKernel(text, (launch,), flops=2 * self.problem.attention.sizes.multiplications)
+
+    def _own_headers(self) -> tuple[str, ...]:
+        """The headers besides those of all attentions."""
+        if self.config.wgmma:
+            return ("staged_attention", "warpgroups", "wgmma_registers", "wgmma_attention")
+        return ("staged_attention",) if self.config.staged else ()
 
     def _score(self) -> tuple[StoreFunction, float]:
         """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
@@ -117,10 +130,14 @@ class Emitter:
         own = ", keep" if masked else ""
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
-            resident = resident_blocks(self.problem, self.config, self.target)
+            held = wgmma_resident if self.config.wgmma else resident_blocks
+            resident = held(self.problem, self.config, self.target)
             form, bounds = "attend_staged", f"{bounds}, {resident}"
+        form = "attend_by_wgmma" if self.config.wgmma else form
+        splits = self.config.splits
+        cluster = f" __cluster_dims__(1, 1, {splits})" if splits > 1 else ""
         return (
-            f'extern "C" __global__ void __launch_bounds__({bounds})'
+            f'extern "C" __global__ void{cluster} __launch_bounds__({bounds})'
             f" {name}({', '.join(declared)}) {{\n"
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
         )
@@ -178,7 +195,9 @@ class Emitter:
 
     def _stages(self, scale: float) -> dict[str, Any]:
         rounds = ahead(self.problem, self.config)
-        return {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
+        found = {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
+        more = {"STAGES": STAGES, "SPLITS": self.config.splits} if self.config.wgmma else {}
+        return found | more
 
     def _strides(self) -> Iterator[tuple[str, int]]:
         for letter, operand in zip("QKVO", self.problem.operands, strict=True):

@@ -87,7 +87,8 @@ struct Band {
   float values[P::TILES][S::WIDTHS * 2][4], row_max[P::TILES][2], row_sum[P::TILES][2];
   float row_factor[P::TILES][2];
 
-  __device__ __forceinline__ Band(const uint16_t* q, int first, bool aligned) {
+  // Loads rows of Q, and begins.
+  __device__ __forceinline__ void load(const uint16_t* q, int first, bool aligned) {
     const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
@@ -142,8 +143,10 @@ struct Band {
     for (int m = 0; m < P::TILES; m++)
       if (P::Q_NORM || P::K_NORM) divide_by_norms<P>(scores[m], row_factor[m], key_squares);
 #pragma unroll
-    for (int m = 0; m < P::TILES; m++) apply_score<COUNT>(scores[m], z, row + m * 16, first, score);
-    exponentiate<STEPS, PASS>(scores);
+    for (int m = 0; m < P::TILES; m++)
+      apply_score(scores[m], z, row + m * 16, first, score, [](int column) { return COUNT % 16 == 0 || column < COUNT; });
+    if (PASS != WEIGHTS) raise_maxima(scores, [&](const float(&scales)[P::TILES][2]) { rescale_values(scales); });
+    exponentiate<PASS>(scores);
     if constexpr (PASS == SUMS) return;
     v += lane % 16 * S::V_LINE + lane / 16;
 #pragma unroll
@@ -168,14 +171,14 @@ struct Band {
   }
 
   // Turns dot products into the arguments of the softmax; keys that do not exist are masked.
-  template <int COUNT, int PIECES, class Score>
-  __device__ __forceinline__ void apply_score(float (&scores)[PIECES][4], int z, int row, int first, const Score& score) {
+  template <int PIECES, class Score, class Exists>
+  __device__ __forceinline__ void apply_score(float (&scores)[PIECES][4], int z, int row, int first, const Score& score, const Exists& exists) {
     const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < PIECES * 4; i++) {
       const int own = row + i / 2 % 2 * 8 + line, column = i / 4 * 8 + quad * 2 + i % 2;
       float& x = scores[i / 4][i % 4];
-      if (COUNT % 16 != 0 && column >= COUNT)
+      if (!exists(column))
         x = -CUDART_INF_F;
       else if constexpr (!P::SCALED)
         x = score(z, own < P::ROWS ? own : P::ROWS - 1, first + column, x * P::FACTOR);
@@ -184,15 +187,14 @@ struct Band {
 
   // Turns scores into weights: powers of two of their distance from the row's reference maximum. Where
   // those are rounded, `row_sum` is the inverse of the sum.
-  template <int STEPS, int PASS>
-  __device__ __forceinline__ void exponentiate(float (&scores)[P::TILES][STEPS * 2][4]) {
-    if constexpr (PASS != WEIGHTS) rescale<STEPS>(scores);
+  template <int PASS, int PIECES>
+  __device__ __forceinline__ void exponentiate(float (&scores)[P::TILES][PIECES][4]) {
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
       const float factor = log2_scale<P>(row_max[m / 2][i]), shift = shift_of(row_max[m / 2][i], factor);
 #pragma unroll
-      for (int j = 0; j < STEPS * 4; j++) {
+      for (int j = 0; j < PIECES * 2; j++) {
         float& x = scores[m / 2][j / 2][i * 2 + j % 2];
         x = power_of_two(x * factor - shift);
         if constexpr (PASS == WEIGHTS)
@@ -203,18 +205,18 @@ struct Band {
     }
   }
 
-  // Makes the row maximum the reference again and rescales the state, if that is far below it in any row:
-  // weights and sums have room for a little more.
-  template <int STEPS>
-  __device__ __forceinline__ void rescale(const float (&scores)[P::TILES][STEPS * 2][4]) {
-    float most[P::TILES][2];
+  // Makes the row maximum the reference again and scales the sums, if that is far below it in any row of
+  // the warp: weights and sums have room for a little more. `raised` gets the scales of the values.
+  template <int PIECES, class Raised>
+  __device__ __forceinline__ void raise_maxima(const float (&scores)[P::TILES][PIECES][4], const Raised& raised) {
+    float most[P::TILES][2], scales[P::TILES][2];
     bool far = false;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
       float own = row_max[m / 2][i];
 #pragma unroll
-      for (int j = 0; j < STEPS * 2; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
+      for (int j = 0; j < PIECES; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
       most[m / 2][i] = quad_max(own), far |= (most[m / 2][i] - row_max[m / 2][i]) * P::LOG2_SCALE > 8;
     }
     if (!__any_sync(~0u, far)) return;
@@ -223,10 +225,16 @@ struct Band {
       const int i = m % 2;
       const float before = row_max[m / 2][i], after = most[m / 2][i];
       const float scale = power_of_two(before * log2_scale<P>(before) - shift_of(after, log2_scale<P>(after)));
-      row_max[m / 2][i] = after, row_sum[m / 2][i] *= scale;
-#pragma unroll
-      for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][i * 2 + t % 2] *= scale;
+      row_max[m / 2][i] = after, row_sum[m / 2][i] *= scale, scales[m / 2][i] = scale;
     }
+    raised(scales);
+  }
+
+  __device__ __forceinline__ void rescale_values(const float (&scales)[P::TILES][2]) {
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++)
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][m % 2 * 2 + t % 2] *= scales[m / 2][m % 2];
   }
 
   // Makes the sums of rows the inverses of them.
@@ -312,7 +320,8 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
   };
 #pragma unroll 1
   for (int round = 0; round < P::AHEAD; round++) copy(round);
-  Band<P, T> band((const uint16_t*)q, first, aligned);
+  Band<P, T> band;
+  band.load((const uint16_t*)q, first, aligned);
   const auto wait = [&](int round) {
     cp_async_wait<P::AHEAD - 1>();
     __syncthreads();

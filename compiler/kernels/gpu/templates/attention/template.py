@@ -1,6 +1,7 @@
 """Fused attention as one kernel."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Value
@@ -9,6 +10,11 @@ from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.attention.config import Config, candidates
 from compiler.kernels.gpu.templates.attention.emit import Emitter
 from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
+from compiler.kernels.gpu.templates.attention.wgmma import (
+    can_use_wgmma,
+    wgmma_configs,
+    wgmma_estimate_us,
+)
 from compiler.kernels.gpu.templates.gemm.estimate import RATES
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
@@ -31,7 +37,10 @@ class FusedAttention(Template[Problem, Config]):
     """
 
     name = "attention"
-    headers = ("attention", "instructions", "staged_attention")
+    headers = (
+        *("attention", "instructions", "staged_attention"),
+        *("warpgroups", "wgmma_registers", "wgmma_attention"),
+    )
     config_type = Config
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
@@ -41,10 +50,12 @@ class FusedAttention(Template[Problem, Config]):
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs that fit shared memory and registers, the likeliest first."""
-        return candidates(problem, target)
+        return chain(candidates(problem, target), wgmma_configs(problem, target))
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The same for all configs: blocks take keys in order, SMs share the multiply-adds."""
+        """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work."""
+        if config.wgmma:
+            return wgmma_estimate_us(problem, config, target)
         rate = target.device.sms * RATES[problem.precision] * RATE_SHARE
         work = problem.attention.sizes.multiplications / rate
         once = max(KEY_US[problem.precision] * problem.columns, work)
@@ -67,5 +78,10 @@ class FusedAttention(Template[Problem, Config]):
         if config.staged and not problem.pairs:
             raise KernelError(
                 f"{group.describe()} has operands that {config} cannot copy to shared memory"
+            )
+        if config.wgmma and not can_use_wgmma(problem, target):
+            raise KernelError(
+                f"{group.describe()} has an attention that {config} cannot compute for {target}:"
+                " take a config without splits"
             )
         return Emitter(group, problem, target, config).kernel()

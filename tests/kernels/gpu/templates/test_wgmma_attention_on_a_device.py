@@ -1,0 +1,48 @@
+"""Attention by warpgroups on a CUDA device, against float64."""
+
+from dataclasses import replace
+
+import pytest
+
+from compiler.kernels.gpu.templates.attention.wgmma import wgmma_configs
+from compiler.target.target import parse_gpu
+from tests.kernels.attention_models import Attention
+from tests.kernels.gpu.of_template import kernel_in, problem_in
+from tests.kernels.gpu.on_a_device import present, run
+from tests.kernels.gpu.templates.test_attention import BOUNDS
+from tests.kernels.gpu.templates.test_staged_attention import (
+    arrays,
+    difference,
+    expected,
+    short_group,
+)
+
+PLAIN = Attention("heads", "none", 2, 3, 300, 333, 64, 64)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("case", "precision"),
+    [
+        (PLAIN, "fp16"),
+        (replace(PLAIN, mask="each"), "bf16"),
+        (replace(PLAIN, mask="keys", depth=40, width=40), "fp16"),
+        (replace(PLAIN, mask="where", depth=80, width=80), "fp16"),
+        (replace(PLAIN, depth=32, width=128), "fp16"),
+        (replace(PLAIN, form="packed", mask="added"), "bf16"),
+    ],
+)
+def test_every_config(case: Attention, precision: str):
+    """Chunks of partial panels, masks, and splits of the keys."""
+    driver = present()
+    target = parse_gpu(f"cuda:{driver.device.architecture}:{precision}")
+    if not target.has_wgmma:
+        pytest.skip(f"{driver.device.architecture} has no WGMMA")
+    problem = problem_in("attention", group := short_group(case, precision), target)
+    inputs = arrays(case, group)
+    wanted = expected(case, inputs)
+    for config in wgmma_configs(problem, target):
+        kernel = kernel_in("attention", group, target, config)
+        assert kernel is not None
+        found = run(driver, kernel, group, [*inputs.values()]).astype("float64")
+        assert difference(found, wanted) < BOUNDS[precision], str(config)
