@@ -11,6 +11,7 @@ from compiler.kernels.gpu.templates.attention.emit import Emitter
 from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
 from compiler.kernels.gpu.templates.gemm.estimate import RATES
 from compiler.kernels.group import Group
+from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
 BLOCK_US, RATE_SHARE = 2.2, 0.55
@@ -69,3 +70,9 @@ class FusedAttention(Template[Problem, Config]):
                 f"{group.describe()} has operands that {config} cannot copy to shared memory"
             )
         return Emitter(group, problem, target, config).kernel()
+
+    def launches(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> Sequence[Launch]:
+        """The only launch, which the operators on the scores do not change."""
+        return (Emitter(group, problem, target, config).launch(),)
