@@ -389,3 +389,6 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
     name = "dataflow.yield"
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp, GroupOp)))
+
+    def __init__(self, *operands: SSAValue | Operation):
+        Operation.__init__(self, operands=[SSAValue.get(value) for value in operands])
