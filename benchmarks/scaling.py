@@ -24,10 +24,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
+from compiler.collector import collector_paused
 from compiler.dag import DAG
 from compiler.ir import dataflow
 from compiler.ir.types import tensor_type
-from compiler.pipeline import Runner, collector_paused, parse
+from compiler.pipeline import Runner, parse
 from compiler.schedule import Allocation, Schedule, Task, View
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS

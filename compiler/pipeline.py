@@ -1,6 +1,5 @@
 """The default pipeline, and the runner that times, dumps and verifies passes."""
 
-import gc
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
 
+from compiler.collector import collector_paused
 from compiler.errors import FlowloomError, PipelineError, ScheduleError
 from compiler.graph.signature import signature
 from compiler.ir import taskflow
@@ -177,21 +177,6 @@ def check_used(own: Iterable[str], pipeline: str | None) -> None:
             f"the pipeline does not name your pass '{unused[0]}': write a pipeline that has it"
             " where it must run (`flowloom passes` prints the default one)"
         )
-
-
-@contextmanager
-def collector_paused() -> Generator[None, None, None]:
-    """Disable Python's garbage collector, which takes as long as the passes on a growing IR.
-
-    It collects their garbage afterwards.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)

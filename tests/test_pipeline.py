@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
+from compiler.collector import collector_paused
 from compiler.errors import PipelineError, ScheduleError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import parse_module
@@ -19,7 +20,6 @@ from compiler.passes.base import GraphPass, SchedulePass
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     Runner,
-    collector_paused,
     parse,
     split_phases,
     verify,

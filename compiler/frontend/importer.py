@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.collector import collector_paused
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
@@ -77,8 +78,9 @@ def import_model(
     check_model(proto)
     by_path = isinstance(model, str | os.PathLike)
     folder = ModelFolder.of(model) if by_path else None
-    graph = specialise(proto, input_shapes or {}, folder, check_indices, regions, has_kernel)
-    return imported(graph, byte_contractions)
+    with collector_paused():
+        graph = specialise(proto, input_shapes or {}, folder, check_indices, regions, has_kernel)
+        return imported(graph, byte_contractions)
 
 
 def imported(graph: Graph, byte_contractions: str = "all") -> Imported:

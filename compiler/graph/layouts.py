@@ -117,7 +117,8 @@ class _Reader:
         if op.type_name in _MOVING or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
                 self.sets.merge(values[0], value)
-            self.plain += values[:1] if _divides_blocks(op, self.block_bytes) else []
+            divided = _divides_blocks(op, self.block_bytes) or _divides_batch(values)
+            self.plain += values[:1] if divided else []
         elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
             self.plain += values
 
@@ -196,6 +197,13 @@ def _divides_blocks(op: OperatorOp, block_bytes: int) -> bool:
     starts = slice_starts(op) if op.type_name == "Slice" else None
     block = block_for(op.inputs[0], block_bytes)
     return starts is not None and block > 0 and starts[1] % block != 0
+
+
+def _divides_batch(values: Sequence[SSAValue]) -> bool:
+    """Whether tensors that share memory are of more and fewer images: channel blocks are outside of
+    these, so that those of one image are apart."""
+    images = {shape_of(value.type)[:1] for value in values}
+    return len(images) > 1 and any(_pixels(value) > 1 for value in values)
 
 
 def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:

@@ -81,6 +81,11 @@ class GraphNetwork:
     weights: frozenset[int]
 
 
+def operator_types(graph: GraphOp) -> set[str]:
+    """The types of a graph's operators outside groups: whether it is worth reading it."""
+    return {op.type_name for op in graph.body.block.ops if isinstance(op, OperatorOp)}
+
+
 def read_network(graph: GraphOp) -> GraphNetwork:
     """The plain form of a graph."""
     numbers: dict[SSAValue, int] = {}

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.kept import kept
 from compiler.ir.layouts import block_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_text
@@ -47,6 +48,7 @@ def _head(op: object) -> str:
     return f"constant {op.value.data.data.hex()}" if isinstance(op, ConstantOp) else ""
 
 
+@kept
 def _type(type: Attribute) -> str:
     if isinstance(type, NoneType):
         return "none"

@@ -1,6 +1,7 @@
 """The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 
 from xdsl.dialects.builtin import (
@@ -48,6 +49,14 @@ from compiler.ir.verify_cache import verified_once
 from compiler.schedule import ControlForm
 
 Operand = Tensor | NoneType
+
+_NONE = NoneType()
+
+
+@lru_cache(1 << 14)
+def _text(content: str) -> StringAttr:
+    """The attribute of a text; cached, as operators are made again and again."""
+    return StringAttr(content)
 
 
 def verify_order(block: Block) -> None:
@@ -164,14 +173,13 @@ class OperatorOp(IRDLOperation):
         attributes: Mapping[str, Attribute] | None = None,
         node: str = "",
     ):
-        super().__init__(
-            properties={
-                "op_type": StringAttr(op_type),
-                "node": StringAttr(node) if node else None,
-            },
-            operands=[inputs],
-            result_types=[outputs],
-            attributes=dict(attributes or {}),
+        named = {"node": _text(node)} if node else {}
+        Operation.__init__(  # irdl's checks, which the verifier repeats, take most of the time
+            self,
+            operands=[SSAValue.get(value) for value in inputs],
+            result_types=outputs,
+            properties={"op_type": _text(op_type), **named},
+            attributes=attributes or {},
         )
 
     @property
@@ -207,7 +215,7 @@ class WeightOp(IRDLOperation):
     assembly_format = "$key attr-dict `:` type($output)"
 
     def __init__(self, key: str, type: Attribute):
-        super().__init__(properties={"key": StringAttr(key)}, result_types=[type])
+        Operation.__init__(self, properties={"key": _text(key)}, result_types=[type])
 
 
 @verified_once
@@ -221,7 +229,7 @@ class ConstantOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, value: DenseIntOrFPElementsAttr):
-        super().__init__(properties={"value": value}, result_types=[value.get_type()])
+        Operation.__init__(self, properties={"value": value}, result_types=[value.get_type()])
 
     @classmethod
     def parse(cls, parser: Parser) -> "ConstantOp":
@@ -262,7 +270,7 @@ class NoneOp(IRDLOperation):
     assembly_format = "attr-dict"
 
     def __init__(self) -> None:
-        super().__init__(result_types=[NoneType()])
+        Operation.__init__(self, result_types=[_NONE])
 
 
 @irdl_op_definition
@@ -304,11 +312,12 @@ class GroupOp(IRDLOperation):
         body: Region,
         kernel: str | None = None,
     ):
-        super().__init__(
-            operands=[inputs],
-            result_types=[outputs],
+        Operation.__init__(
+            self,
+            operands=inputs,
+            result_types=outputs,
             regions=[body],
-            properties={"kernel": StringAttr(kernel) if kernel is not None else None},
+            properties={} if kernel is None else {"kernel": _text(kernel)},
         )
 
     @property
@@ -380,3 +389,6 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
     name = "dataflow.yield"
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp, GroupOp)))
+
+    def __init__(self, *operands: SSAValue | Operation):
+        Operation.__init__(self, operands=[SSAValue.get(value) for value in operands])

@@ -11,6 +11,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from compiler.ir.kept import kept
+
 Tensor = TensorType[Attribute]
 
 BLOCK_BYTES = 16
@@ -43,6 +45,7 @@ class ChannelsAttr(ParametrizedAttribute):
             printer.print_string(str(self.block.data))
 
 
+@kept
 def block_of(type: Attribute) -> int:
     """Channels in a block of a tensor of this type; 0 for a row-major one."""
     encoding = cast(Tensor, type).encoding if isinstance(type, TensorType) else None
@@ -67,6 +70,7 @@ def _tensor(type: Attribute) -> Tensor:
     return cast(Tensor, type)
 
 
+@kept
 def stored_block(type: Attribute) -> int:
     """Like `block_of`, but 0 as well for images of one pixel, for which blocks change nothing."""
     return block_of(type) if blocks_first(_tensor(type).get_shape()) else 0

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from compiler.ir.kept import kept
 from compiler.schedule import ELEMENT_BYTES
 
 Element = AnyFloat | IntegerType
@@ -65,18 +66,21 @@ def int64(value: int) -> IntegerAttr[I64]:
     return IntegerAttr(value, i64)
 
 
+@kept
 def dtype_of(type: Attribute) -> str:
     """The dtype name of a tensor or buffer type's elements."""
     assert isinstance(type, TensorType | MemRefType)
     return _DTYPES[type.get_element_type()]
 
 
+@kept
 def shape_of(type: Attribute) -> tuple[int, ...]:
     """The static shape of a tensor or buffer type."""
     assert isinstance(type, TensorType | MemRefType)
     return type.get_shape()
 
 
+@kept
 def nbytes_of(type: Attribute) -> int:
     """The size in bytes of a tensor or buffer of this type."""
     return prod(shape_of(type)) * ELEMENT_BYTES[dtype_of(type)]

@@ -1,6 +1,6 @@
 """Conversion between IR attributes and Python or numpy values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from compiler.errors import ModelError
-from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.kept import kept
+from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 
 Array = NDArray[np.generic]
 Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[str]
@@ -68,7 +69,7 @@ def value_to_attribute(value: Value) -> Attribute:
     if isinstance(value, str):
         return StringAttr(value)
     if isinstance(value, int):
-        return IntegerAttr(value, i64)
+        return int64(int(value))
     if isinstance(value, float):
         return FloatAttr(value, f32)
     return ArrayAttr([value_to_attribute(item) for item in value])
@@ -76,21 +77,23 @@ def value_to_attribute(value: Value) -> Attribute:
 
 def attribute_to_value(attribute: Attribute) -> Value:
     """The Python value of an operator's attribute; raises TypeError for any other attribute."""
-    match attribute:
-        case DenseIntOrFPElementsAttr():
-            return attribute_to_array(attribute)
-        case StringAttr():
-            return attribute.data
-        case IntegerAttr():
-            return attribute.value.data
-        case FloatAttr():
-            return attribute.value.data
-        case ArrayAttr():
-            return [attribute_to_value(item) for item in attribute.data]  # pyright: ignore
-        case _:
-            raise TypeError(f"{attribute} is not an ONNX attribute's IR form")
+    read = _READERS.get(type(attribute))
+    if read is None:
+        raise TypeError(f"{attribute} is not an ONNX attribute's IR form")
+    return read(attribute)
 
 
+_READERS: Mapping[type[Attribute], Callable[[Any], Any]] = {
+    DenseIntOrFPElementsAttr: attribute_to_array,
+    StringAttr: lambda attribute: attribute.data,
+    IntegerAttr: lambda attribute: attribute.value.data,
+    FloatAttr: lambda attribute: attribute.value.data,
+    ArrayAttr: lambda attribute: [attribute_to_value(item) for item in attribute.data],
+}
+"""The Python value of each kind of attribute; asked by type, as a match of classes is slow."""
+
+
+@kept
 def attribute_text(attribute: Attribute) -> str:
     """The text of an attribute, `str` of it; integers are printed much faster."""
     if isinstance(attribute, ArrayAttr):

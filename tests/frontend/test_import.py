@@ -1,12 +1,16 @@
 """The imported graph: names, constants, shapes, functions and control flow."""
 
+import gc
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend import Imported, import_model
+from compiler.frontend import Imported, import_model, importer
+from compiler.frontend.emit import emit
+from compiler.frontend.graph import Graph
 from compiler.frontend.interpreter import interpret
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
@@ -230,6 +234,19 @@ def test_the_import_does_not_change_the_model():
     before = model.SerializeToString(deterministic=True)
     import_model(model)
     assert model.SerializeToString(deterministic=True) == before
+
+
+def test_the_collector_pauses_while_a_model_is_imported(monkeypatch: pytest.MonkeyPatch):
+    running: list[bool] = []
+
+    def watched(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:
+        running.append(gc.isenabled())
+        return emit(graph)
+
+    monkeypatch.setattr(importer, "emit", watched)
+    import_model(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"))
+    assert running == [False]
+    assert gc.isenabled()
 
 
 def test_import_time_grows_linearly():

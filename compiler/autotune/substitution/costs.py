@@ -35,6 +35,7 @@ class TermCosts:
         self.like, self.kernels = like, kernels
         self._known: dict[Hashable, TaskDemand] = {}
         self._by_term: dict[Term, TaskDemand] = {}
+        self._by_members: dict[tuple[Term, ...], TaskDemand] = {}
         self._terms = Terms()
 
     def cost(self, policy: CostPolicy, alpha: float) -> Callable[[Graph], float]:
@@ -89,7 +90,12 @@ class TermCosts:
 
     def attention(self, kernel: TermKernel) -> TaskDemand:
         """The demand of the kernel of an attention, or of the kernels that it becomes."""
-        alone = self._alone(kernel.members)
+        if kernel.members not in self._by_members:
+            self._by_members[kernel.members] = self._of_attention(self._alone(kernel.members))
+        return self._by_members[kernel.members]
+
+    def _of_attention(self, alone: Term) -> TaskDemand:
+        """The demand of an attention by its last operator, estimated once for those of a kind."""
         if alone not in self._known:
             made = [term for term in reachable((alone,)) if term.kind in MAKERS and not term.node]
             around = [_contraction(self._terms, value) for value in (*made, alone)]

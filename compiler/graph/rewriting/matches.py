@@ -64,7 +64,7 @@ NOTHING = Match()
 """The match of no pattern."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Replayed(Generic[Item]):
     """The items of an iterator for several readers, fetched when the first one asks for them."""
 
@@ -99,6 +99,7 @@ class Matches:
     def __init__(self, terms: Terms, *, all_constant: bool = False):
         self.terms, self.all_constant = terms, all_constant
         self._matches: dict[tuple[Pattern, Term, Match], Replayed[Match]] = {}
+        self._single: dict[tuple[Rule, Term], Iterable[Site]] = {}
         self._pairs: dict[tuple[Rule, Term], Replayed[tuple[int, Match]]] = {}
         self._sites: dict[tuple[Rule, tuple[Term, ...], Match, int | None], Replayed[Site]] = {}
         self._changes: dict[Site, Mapping[Term, Term]] = {}
@@ -110,6 +111,22 @@ class Matches:
         if key not in self._matches:
             self._matches[key] = Replayed(self._match(pattern, term, match))
         return self._matches[key]
+
+    def single(self, rule: Rule, term: Term) -> Iterable[Site]:
+        """The sites of a rule of one source at a term."""
+        key = (rule, term)
+        found = self._single.get(key)
+        if found is None:
+            found = self._single[key] = self._first_sites(rule, term)
+        return found
+
+    def _first_sites(self, rule: Rule, term: Term) -> Iterable[Site]:
+        pattern = rule.source[0]
+        if isinstance(pattern, Apply) and not _has_inputs(pattern, term):
+            return ()
+        matches = self._match(pattern, term, NOTHING)
+        chosen = (one for match in matches for one in _chosen(rule, match))
+        return Replayed(Site(rule, (term,), one) for one in chosen)
 
     def pairs(self, rule: Rule, concat: Term) -> Iterable[tuple[int, Match]]:
         """Where a rule for a Concat of two matches neighbours of a longer one: from which part."""
@@ -212,14 +229,32 @@ class Matches:
         return self._halves[key]
 
 
+def _has_inputs(pattern: Apply, term: Term) -> bool:
+    """Whether a term has an input for each operator that a pattern reads: a Concat may have halves
+    that are none of its inputs, and a convolution gets a bias when it is matched."""
+    if term.kind == "Concat" or len(term.operands) < len(pattern.inputs):
+        return True
+    kinds = [operand.kind for operand in term.operands]
+    return all(any(kind in asked for kind in kinds) for asked in _asked(pattern))
+
+
+@cache
+def _asked(pattern: Apply) -> Sequence[frozenset[str]]:
+    """The kinds of each operator that a pattern reads."""
+    return [_kinds(item) for item in pattern.inputs if isinstance(item, Apply)]
+
+
+def _kinds(pattern: Apply) -> frozenset[str]:
+    return frozenset({pattern.kind}) if isinstance(pattern.kind, str) else pattern.kind.kinds
+
+
 def _may_be(pattern: Pattern, parts: Sequence[Term], axis: Any) -> bool:
     """Whether a pattern may match one of a Concat's parts, or several along its axis."""
     if not isinstance(pattern, Apply):
         return True
     if len(parts) > 1:
         return pattern.kind == "Concat" and pattern.attributes["axis"] == axis
-    kinds = {pattern.kind} if isinstance(pattern.kind, str) else pattern.kind.kinds
-    return parts[0].kind in kinds
+    return parts[0].kind in _kinds(pattern)
 
 
 def _chosen(rule: Rule, match: Match) -> Iterator[Match]:

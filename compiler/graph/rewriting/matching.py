@@ -26,9 +26,13 @@ class Matcher:
 
     def sites(self, rule: Rule) -> Iterator[Site]:
         """Every place where a rule applies."""
-        for roots, match in self._roots(rule, (), NOTHING):
-            yield from self.matches.sites(rule, roots, match)
-        if len(rule.source) == 1 and _is_concat(rule.source[0]):
+        if len(rule.source) > 1:
+            for roots, match in self._roots(rule, (), NOTHING):
+                yield from self.matches.sites(rule, roots, match)
+            return
+        for term in self._candidates(rule.source[0], NOTHING):
+            yield from self.matches.single(rule, term)
+        if _is_concat(rule.source[0]):
             for term in self._by_kind.get("Concat", ()):
                 for first, match in self.matches.pairs(rule, term):
                     yield from self.matches.sites(rule, (term,), match, first)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
+from compiler.graph.rewriting.simplify import simplified
 from compiler.graph.weights import FOLDED
 from compiler.ir.operators import KnownTensor, infer
 
@@ -96,8 +97,6 @@ class Terms:
 
         Raises Mismatch for inputs that do not fit.
         """
-        from compiler.graph.rewriting.simplify import simplified
-
         full = with_defaults(kind, attributes, [t and t.shape for t in inputs])
         found = simplified(self, kind, inputs, full)
         if found is not None:
@@ -132,8 +131,6 @@ class Terms:
         """A term with other inputs of the same types."""
         if tuple(inputs) == term.inputs:
             return term
-        from compiler.graph.rewriting.simplify import simplified
-
         single = term.kind != RESULT and len(term.types) == 1
         found = simplified(self, term.kind, inputs, term.attributes) if single else None
         if found is not None:

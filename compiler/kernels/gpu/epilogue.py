@@ -1,12 +1,14 @@
 """The epilogue of a contraction as a CUDA function that stores the results for one sum."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tvm.ir import PointerType, PrimType, TensorLoad, Var
 from tvm.sym import Analyzer
@@ -21,6 +23,7 @@ from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_t
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.same import Same
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
@@ -35,7 +38,8 @@ _PASSES = [
 FEW = 16
 """Cached epilogues: those of one group, which are needed several times."""
 
-Value = TypeVar("Value")
+_WRITTEN: ContextVar[bool] = ContextVar("written", default=True)
+"""Whether device functions have their text, see `without_text`."""
 
 _QUALIFIERS = 'extern "C" __global__ void'
 
@@ -82,20 +86,18 @@ def store_function(
     With a block, NCHWc tensors of that block are passed as elements; with vectors, row-major ones
     are. Raises KernelError where results need other elements.
     """
-    return _store_function(Same(group), Same(anchor), target, block, vectors)
+    return _store_function(Same(group), Same(anchor), target, block, vectors, _WRITTEN.get())
 
 
-@dataclass(frozen=True, eq=False)
-class Same(Generic[Value]):
-    """A key of caches that equals only a key of the same object."""
-
-    value: Value
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and hash(other) == hash(self)
-
-    def __hash__(self) -> int:
-        return id(self.value)
+@contextmanager
+def without_text() -> Generator[None]:
+    """Leave device functions without text in the block, where only launches are asked for: TVM
+    takes as long to write it as all else takes."""
+    token = _WRITTEN.set(False)
+    try:
+        yield
+    finally:
+        _WRITTEN.reset(token)
 
 
 @lru_cache(FEW)
@@ -105,8 +107,14 @@ def _fusion(group: Same[Group], anchor: Same[Operator]) -> FusionContext:
 
 @lru_cache(FEW)
 def _store_function(
-    same: Same[Group], operator: Same[Operator], target: GpuTarget, block: int, vectors: bool
+    same: Same[Group],
+    operator: Same[Operator],
+    target: GpuTarget,
+    block: int,
+    vectors: bool,
+    written: bool,
 ) -> StoreFunction:
+    """The store function of a group; `written` is whether it has a text."""
     group, anchor, context = same.value, operator.value, _fusion(same, operator)
     if not context.elementwise:
         raise KernelError(f"{group.describe()}: results need several elements of {anchor.type}")
@@ -280,6 +288,8 @@ def device_function(
 
 def device_text(name: str, function: PrimFunc, target: GpuTarget, exact: bool = False) -> str:
     """A function of pointers and scalars as the text of a device function."""
+    if not _WRITTEN.get():
+        return ""
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import ceil
 
+from compiler.kernels.gpu.epilogue import without_text
 from compiler.kernels.gpu.generic import element_threads, items_of
 from compiler.kernels.gpu.select import Selection, best
 from compiler.kernels.group import Group
@@ -26,10 +27,10 @@ def estimated(group: Group, target: GpuTarget) -> KernelEstimate:
     found = best(group, target)
     if found is None:
         return KernelEstimate(_kernel(group, (_generic_launch(group),)))
-    emitted = found.emit()
+    with without_text():
+        emitted = found.launches()
     launches = tuple(
-        replace(launch, registers=launch.registers or TYPICAL_REGISTERS)
-        for launch in emitted.launches
+        replace(launch, registers=launch.registers or TYPICAL_REGISTERS) for launch in emitted
     )
     return KernelEstimate(_kernel(group, launches), _time(found))
 

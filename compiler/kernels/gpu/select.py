@@ -7,7 +7,7 @@ it is the one with the least estimate.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from compiler.kernels import database
@@ -18,8 +18,13 @@ from compiler.kernels.gpu.headers import code_hash
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group
+from compiler.kernels.same import Same
 from compiler.nvrtc import nvrtc_version
+from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
+
+REMEMBERED = 256
+"""Groups whose kernel is remembered: the cache asks for its config before it is built."""
 
 
 class Provenance(Enum):
@@ -105,6 +110,10 @@ class Candidate:
         """The group's kernel with a config."""
         return self.template.emit(self.group, self.problem, config, self.target)
 
+    def launches(self, config: Any) -> Sequence[Launch]:
+        """The launches of the group's kernel with a config, for estimates."""
+        return self.template.launches(self.group, self.problem, config, self.target)
+
     def _measured(self, entry: Entry | None, configs: set[Any]) -> Any:
         """The best measured config that can be built; None without any."""
         template, problem, target = self.template, self.problem, self.target
@@ -143,12 +152,25 @@ class Selection:
         """The group's kernel."""
         return self.candidate.emit(self.config)
 
+    def launches(self) -> Sequence[Launch]:
+        """The launches of the group's kernel, for estimates."""
+        return self.candidate.launches(self.config)
+
 
 def best(group: Group, target: GpuTarget) -> Selection | None:
     """The fastest kernel of a group; None where only the generic schedule can compute it.
 
     Templates are asked in order; of equally fast ones the first is selected.
     """
+    return _best(Same(group), target, Same(entries(target)))
+
+
+@lru_cache(REMEMBERED)
+def _best(
+    same: Same[Group], target: GpuTarget, known: Same[Mapping[str, Entry]]
+) -> Selection | None:
+    """The fastest kernel of a group by the entries that are `known`."""
+    group = same.value
     found: Candidate | None = None
     for template in TEMPLATES:
         candidate = fastest(candidates_of(template, group, target))

@@ -9,6 +9,7 @@ from compiler.kernels.database.fields import Config as Fields
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group
+from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
 Problem = TypeVar("Problem")
@@ -46,6 +47,12 @@ class Template(Protocol[Problem, Config]):
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group; raises KernelError for a config that the problem cannot have."""
         ...
+
+    def launches(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> Sequence[Launch]:
+        """The launches of a group's kernel, for estimates: perhaps without arguments."""
+        return self.emit(group, problem, config, target).launches
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The fields that decide the speed of a problem's configs; empty if none are measured."""

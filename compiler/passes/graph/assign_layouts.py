@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
@@ -62,11 +63,13 @@ def _lay_out(graph: GraphOp, block_bytes: int) -> None:
 def apply_layouts(
     graph: GraphOp, aliases: AliasClasses, blocked: Sequence[bool], block_bytes: int
 ) -> None:
-    """Set the types of the values of blocked alias classes, and rename the kernels."""
+    """Set the types of the values of blocked alias classes, and rename the kernels on them."""
+    changed = set[Operation | Block]()
     for value, number in aliases.numbers.items():
         block = block_for(value, block_bytes) if blocked[number] else 0
         if block != block_of(value.type):
-            Rewriter.replace_value_with_new_type(value, with_block(value.type, block))
+            new = Rewriter.replace_value_with_new_type(value, with_block(value.type, block))
+            changed |= {new.owner, *(use.operation for use in new.uses)}
     for group in graph.groups:
-        if group.kernel is not None:
+        if group.kernel is not None and group in changed:
             group.kernel = StringAttr(signature(group))

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from compiler.errors import PipelineError
-from compiler.graph.network import read_network
-from compiler.graph.shared_weights import find_stacks
+from compiler.graph.network import operator_types, read_network
+from compiler.graph.shared_weights import GEMMS, find_stacks
 from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.edit import graphs_of, insert_before, replace, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
@@ -43,6 +43,8 @@ class BatchGemv(GraphPass):
         if self.max_rows < 0:
             raise PipelineError(f"max-rows must not be negative, not {self.max_rows}")
         for graph in graphs_of(op):
+            if operator_types(graph).isdisjoint(GEMMS):
+                continue
             network = read_network(graph)
             stacks = find_stacks(network, self.max_rows)
             for stack in stacks:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.attention import find_attentions
-from compiler.graph.network import read_network
+from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import clone_before, graphs_of
@@ -38,7 +38,7 @@ class FuseAttention(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_of(graph).fuses_attention:
+            if target_of(graph).fuses_attention and "Softmax" in operator_types(graph):
                 _fuse(graph)
 
 

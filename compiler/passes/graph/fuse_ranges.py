@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.graph.fusion.ranges import find_ranges
-from compiler.graph.network import read_network
+from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import graphs_of
@@ -35,7 +35,7 @@ class FuseRanges(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group those of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_of(graph).is_gpu:
+            if target_of(graph).is_gpu and "ReduceMin" in operator_types(graph):
                 _fuse(graph)
 
 

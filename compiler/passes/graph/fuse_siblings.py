@@ -47,7 +47,7 @@ class FuseSiblings(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse the siblings of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_of(graph).fuses_siblings:
+            if (self.matmuls or self.convolutions) and target_of(graph).fuses_siblings:
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:

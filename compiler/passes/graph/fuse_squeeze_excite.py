@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.graph.fusion.squeeze_excite import find_squeeze_excites, fits_one_kernel
-from compiler.graph.network import read_network
+from compiler.graph.fusion.squeeze_excite import (
+    MEANS,
+    find_squeeze_excites,
+    fits_one_kernel,
+)
+from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
@@ -38,7 +42,8 @@ class FuseSqueezeExcite(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group those of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_of(graph).fuses_squeeze_excite:
+            types = operator_types(graph)
+            if target_of(graph).fuses_squeeze_excite and not types.isdisjoint(MEANS):
                 _fuse(graph)
 
 

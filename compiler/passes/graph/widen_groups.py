@@ -1,6 +1,6 @@
 """Let kernels of models in 16 bits compute in float32, as those of other models do."""
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -9,7 +9,7 @@ from compiler.graph.signature import signature
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
 from compiler.ir.edit import insert_before, replace
 from compiler.ir.operators import KINDS, Kind
-from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
@@ -30,7 +30,7 @@ def widen_groups(graph: GraphOp) -> None:
 
 def cast_of(value: SSAValue, dtype: str) -> OperatorOp:
     """A Cast of a value."""
-    to = {"to": IntegerAttr(ONNX_TYPES[dtype], i64)}
+    to = {"to": int64(ONNX_TYPES[dtype])}
     return OperatorOp("Cast", [value], [tensor_type(dtype, shape_of(value.type))], to)
 
 
@@ -111,7 +111,7 @@ def _widen_results(op: OperatorOp) -> None:
         if dtype_of(op.inputs[0].type) == "float32":
             replace(op, [op.inputs[0]])
             return
-        op.attributes["to"] = IntegerAttr(ONNX_TYPES["float32"], i64)
+        op.attributes["to"] = int64(ONNX_TYPES["float32"])
     for result in short:
         _as_float32(result)
 

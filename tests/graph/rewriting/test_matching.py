@@ -1,17 +1,23 @@
 """Where rules match in graphs, and which terms they replace."""
 
 from collections.abc import Callable, Iterator, Sequence
+from unittest.mock import Mock
 
 import numpy as np
+import pytest
 from xdsl.ir import SSAValue
 
+from compiler.frontend import import_model
+from compiler.graph.rewriting import matches
 from compiler.graph.rewriting.dataflow import read_terms
-from compiler.graph.rewriting.matches import Matches, Replayed
+from compiler.graph.rewriting.matches import Matches, Replayed, Site
 from compiler.graph.rewriting.matching import Matcher
 from compiler.graph.rewriting.terms import Terms
+from compiler.graph.substitutions import SEARCHED
 from compiler.graph.substitutions.concats import ASSOCIATE
 from compiler.graph.substitutions.elementwise import ASSOCIATE_ADD, CONCAT_OF_UNARY, MERGE_UNARY
 from compiler.graph.substitutions.gemms import MERGE_ROWS, MERGE_SIBLINGS
+from examples import named
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
 from tests.support import graph_of
@@ -42,6 +48,26 @@ def test_siblings_share_a_tensor_and_are_matched_once():
     pairs = {site.roots for site in matcher.sites(MERGE_SIBLINGS)}
     assert pairs == {(first, second), (first, third), (second, third)}
     assert [site.roots for site in matcher.sites(MERGE_ROWS)] == [(first, other)]
+
+
+@pytest.mark.parametrize(("network", "rules"), [("maxvit_nano", 8), ("yolov8n", 5)])
+def test_looking_at_inputs_first_misses_no_site(
+    network: str, rules: int, monkeypatch: pytest.MonkeyPatch
+):
+
+    def sites() -> list[tuple[str, list[list[int]]]]:
+        imported, terms = import_model(named.load(f"field:{network}")), Terms()
+        graph = read_terms(graph_of(Model(imported.module, imported.weights, {})), terms).graph
+        matcher = Matcher(Matches(terms), graph)
+        return [(rule.name, [numbers(site) for site in matcher.sites(rule)]) for rule in SEARCHED]
+
+    def numbers(site: Site) -> list[int]:
+        return [term.number for term in (*site.roots, *site.match.tensors.values())]
+
+    found = sites()
+    monkeypatch.setattr(matches, "_has_inputs", Mock(return_value=True))
+    assert found == sites()
+    assert sum(len(places) > 0 for _, places in found) >= rules
 
 
 def test_inputs_are_weights_only_in_derivations():
@@ -109,6 +135,16 @@ def test_nested_concats_are_one_after_any_rule():
     results = {matcher.apply(site) for site in matcher.sites(ASSOCIATE)}
     (flat,) = (result[0] for result in results if result is not None)
     assert [term.kind for term in flat.operands] == ["input"] * 3
+
+
+def test_a_concat_of_three_is_one_of_a_concat_of_two():
+    """Though none of its inputs is a Concat."""
+
+    def make(build: GraphBuilder) -> list[SSAValue]:
+        parts = [build.input(name, (2, 3)) for name in "xyz"]
+        return [build.op("Concat", *parts, shape=(6, 3), axis=0)]
+
+    assert len(list(matcher_of(make).sites(ASSOCIATE))) == 1
 
 
 def test_what_was_found_at_a_term_holds_in_every_graph_with_it():

@@ -58,7 +58,7 @@ class Emitter:
 
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
-        (score, scale), name = self._score(), f"{self.group.name}_0"
+        (score, scale), launch = self._score(), self.launch()
         rounding = rounding_of(self.group, self.problem.attention, self.target)
         sources = tuple(operand.source for operand in self.problem.operands[:3])
         text = "\n".join(
@@ -70,18 +70,22 @@ class Emitter:
                 rounding.text,
                 self._constants(scale, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
-                self._function(name, score),
+                self._function(launch.symbol, score),
             ]
         )
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
         arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
+        launches = (replace(launch, args=arguments),)
+        return CudaKernel(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
+
+    def launch(self) -> Launch:
+        """The launch without its arguments."""
         blocks = ceil_div(self.problem.rows, self.config.rows)
         grid = (blocks, self.problem.batch, max(1, self.config.splits))
         needed = wgmma_shared_bytes if self.config.wgmma else shared_bytes
         shared = needed(self.problem, self.config)
-        launch = Launch(name, arguments, grid, (self.config.threads, 1, 1), shared)
-        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.sizes.multiplications)
+        return Launch(f"{self.group.name}_0", (), grid, (self.config.threads, 1, 1), shared)
 
     def _own_headers(self) -> tuple[str, ...]:
         """The headers besides those of all attentions."""

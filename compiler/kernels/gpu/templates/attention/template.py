@@ -17,6 +17,7 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
 )
 from compiler.kernels.gpu.templates.gemm.estimate import RATES
 from compiler.kernels.group import Group
+from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
 BLOCK_US, RATE_SHARE = 2.2, 0.55
@@ -85,3 +86,9 @@ class FusedAttention(Template[Problem, Config]):
                 " take a config without splits"
             )
         return Emitter(group, problem, target, config).kernel()
+
+    def launches(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> Sequence[Launch]:
+        """The only launch, which the operators on the scores do not change."""
+        return (Emitter(group, problem, target, config).launch(),)

@@ -1,6 +1,7 @@
 """Convolutions and matmuls as tiled GEMMs, on tensor cores or AMD's matrix cores."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_key
@@ -20,7 +21,28 @@ from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
+from compiler.kernels.same import Same
 from compiler.target.target import GpuTarget
+
+LISTED = 512
+"""Problems whose tiles are kept: a search asks again for those of GEMMs with other epilogues."""
+
+
+@lru_cache(LISTED)
+def _tiles(problem: Problem, target: GpuTarget) -> tuple[Tile, ...]:
+    found = mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
+    return tuple(found)
+
+
+@lru_cache(LISTED)
+def _nearest(
+    problem: Problem,
+    key: str,
+    target: GpuTarget,
+    known: Same[Mapping[str, Entry]],
+    tiles: tuple[Tile, ...],
+) -> Tile | None:
+    return neighbours.nearest(problem, key, target, known.value, tiles)
 
 
 class Gemm(Template[Problem, Tile]):
@@ -44,7 +66,7 @@ class Gemm(Template[Problem, Tile]):
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Tile]:
         """The tiles that fit the device and leave each split-K slice at least one step."""
-        return mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
+        return _tiles(problem, target)
 
     def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
         """The estimated microseconds of a kernel."""
@@ -77,7 +99,8 @@ class Gemm(Template[Problem, Tile]):
         configs: Collection[Tile],
     ) -> Tile | None:
         """The fastest tile predicted from measured times of similar problems; None without any."""
-        return neighbours.nearest(problem, self._text(problem, target), target, known, configs)
+        key = self._text(problem, target)
+        return _nearest(problem, key, target, Same(known), tuple(configs))
 
     def shortlist(
         self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
