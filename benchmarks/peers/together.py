@@ -36,7 +36,7 @@ def take_turn(lock: int | None) -> None:
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> list[str]:
-    """What ended each early, or nothing; those that take longer are killed."""
+    """The reason why each ended early, or nothing; those that take longer are killed."""
     end = monotonic() + seconds
     return [_wait(process, max(0.0, end - monotonic())) for process in processes]
 
