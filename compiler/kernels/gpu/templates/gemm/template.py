@@ -22,6 +22,7 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
+from compiler.target.devices import DeviceModel
 from compiler.target.target import GpuTarget
 
 LISTED = 512
@@ -29,7 +30,8 @@ LISTED = 512
 
 
 @lru_cache(LISTED)
-def _tiles(problem: Problem, target: GpuTarget) -> tuple[Tile, ...]:
+def _tiles(problem: Problem, target: GpuTarget, device: DeviceModel) -> tuple[Tile, ...]:
+    """The tiles of a problem; the device is a key, as an architecture's model may be replaced."""
     found = mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
     return tuple(found)
 
@@ -66,7 +68,7 @@ class Gemm(Template[Problem, Tile]):
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Tile]:
         """The tiles that fit the device and leave each split-K slice at least one step."""
-        return _tiles(problem, target)
+        return _tiles(problem, target, target.device)
 
     def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
         """The estimated microseconds of a kernel."""
