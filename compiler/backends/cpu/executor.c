@@ -30,7 +30,10 @@ extern void *pthread_self(void);
 extern void cpu_pause(void); /* the host's spin-wait hint, defined when this is loaded */
 extern int64_t cpu_clock(void); /* ns of the host's monotonic clock, likewise */
 
-enum { PAUSES = 1000 }; /* idle rounds before a thread yields its core */
+enum {
+    PAUSES = 1000, /* rounds of waiting for others' blocks before a thread yields its core */
+    IDLE = 20000,  /* idle rounds before a thread sleeps: half a millisecond or so; waking takes 50 us */
+};
 
 typedef void kernel(void **buffers, int64_t begin, int64_t end);
 
@@ -60,9 +63,9 @@ typedef struct {
     _Alignas(64) kernel *function;
     void **buffers;
     int64_t blocks;
-    _Atomic int64_t next;     /* first unclaimed block; `blocks` or more while closed */
-    _Atomic int64_t finished; /* executed blocks since it was opened */
-    control *control;         /* none if it has a function */
+    _Atomic int64_t unclaimed; /* the blocks that are left, see range(); none while closed */
+    _Atomic int64_t finished;  /* executed blocks since it was opened */
+    control *control;          /* none if it has a function */
 } launch;
 
 typedef struct {
@@ -141,25 +144,32 @@ static void note(engine *e, int64_t task, int64_t launch, int64_t start) {
     e->spans[place] = (span){task, launch, (int64_t)pthread_self(), start, end};
 }
 
+/* Blocks from `begin` to `end` in one word. */
+static int64_t range(int64_t begin, int64_t end) { return end << 32 | begin; }
+
 /* Executes some of the launch's unclaimed blocks: a share of what is left that shrinks towards the
- * end (guided self-scheduling, Polychronopoulos and Kuck 1987). */
+ * end (guided self-scheduling, Polychronopoulos and Kuck 1987). Who opened the launch takes the first
+ * ones and helpers the last, so that a core meets what it had in its cache in the launch before. */
 static int claim(engine *e, launch *l, int helps) {
-    int64_t begin = GET(l->next), end;
+    int64_t seen = GET(l->unclaimed), begin, end, count, rest;
     do {
-        if (begin >= l->blocks) return 0;
-        end = begin + 1 + (l->blocks - begin - 1) / (2 * e->threads);
-    } while (!atomic_compare_exchange_weak_explicit(&l->next, &begin, end, memory_order_acq_rel,
+        begin = seen & UINT32_MAX, end = seen >> 32;
+        if (begin >= end) return 0;
+        count = 1 + (end - begin - 1) / (2 * e->threads);
+        rest = helps ? range(begin, end - count) : range(begin + count, end);
+    } while (!atomic_compare_exchange_weak_explicit(&l->unclaimed, &seen, rest, memory_order_acq_rel,
                                                     memory_order_acquire));
+    if (helps) begin = end - count;
     int64_t start = helps && e->spans ? cpu_clock() : 0;
-    l->function(l->buffers, begin, end);
+    l->function(l->buffers, begin, begin + count);
     if (start) note(e, -1, l - e->launches, start);
-    atomic_fetch_add_explicit(&l->finished, end - begin, memory_order_release);
+    atomic_fetch_add_explicit(&l->finished, count, memory_order_release);
     return 1;
 }
 
 static void share(engine *e, stream *s, launch *l) {
     SET(l->finished, 0);
-    PUT(l->next, 0);
+    PUT(l->unclaimed, range(0, l->blocks));
     PUT(s->open, l);
     announce(e);
     while (claim(e, l, 0)) {}
@@ -172,7 +182,8 @@ static void control_flow(engine *e, stream *s, launch *l);
 static void execute(engine *e, stream *s, int64_t first, int64_t last) {
     for (launch *l = e->launches + first; l < e->launches + last; l++)
         if (l->control) control_flow(e, s, l);
-        else if (l->blocks == 1 || e->threads == 1) l->function(l->buffers, 0, l->blocks);
+        else if (l->blocks == 1 || l->blocks > INT32_MAX || e->threads == 1)
+            l->function(l->buffers, 0, l->blocks);
         else share(e, s, l);
 }
 
@@ -280,7 +291,7 @@ static void work_until(engine *e, int64_t home, _Atomic int64_t *flag, int64_t v
     for (int64_t rounds = 0; GET(*flag) != value; rounds++) {
         int64_t seen = atomic_load(&e->events);
         if (work(e, home)) rounds = 0;
-        else if (rounds < PAUSES) cpu_pause();
+        else if (rounds < IDLE) cpu_pause();
         else if (GET(*flag) != value) sleep_unless_news(e, seen);
     }
 }

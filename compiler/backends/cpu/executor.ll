@@ -1,4 +1,4 @@
-; executor.c sha256 01832f2b0c83e1fa59ff918cbe12675dd7aa017d56275324ca3523642895501a
+; executor.c sha256 88d6b92729651f050490b68a4d2637f2ea6c8b50a1acb40817800142c199f433
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, [16 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }
@@ -141,7 +141,7 @@ define internal void @announce(ptr noundef %0) {
   %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 22
   store i64 1, ptr %3, align 8
   %14 = load i64, ptr %3, align 8
-  %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 8
+  %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 64
   store i64 %15, ptr %4, align 8
   %16 = load i64, ptr %4, align 8
   %17 = load ptr, ptr %2, align 8
@@ -216,7 +216,7 @@ define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2,
 
 30:                                               ; preds = %20
   %31 = load i64, ptr %9, align 8
-  %32 = icmp slt i64 %31, 1000
+  %32 = icmp slt i64 %31, 20000
   br i1 %32, label %33, label %34
 
 33:                                               ; preds = %30
@@ -573,7 +573,7 @@ define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
   %15 = getelementptr inbounds %struct.stream, ptr %14, i32 0, i32 2
   store i64 1, ptr %7, align 8
   %16 = load i64, ptr %7, align 8
-  %17 = atomicrmw xchg ptr %15, i64 %16 acquire, align 8
+  %17 = atomicrmw xchg ptr %15, i64 %16 acquire, align 16
   store i64 %17, ptr %8, align 8
   %18 = load i64, ptr %8, align 8
   %19 = icmp ne i64 %18, 0
@@ -855,7 +855,7 @@ define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i6
   store ptr %14, ptr %9, align 8
   br label %15
 
-15:                                               ; preds = %58, %4
+15:                                               ; preds = %63, %4
   %16 = load ptr, ptr %9, align 8
   %17 = load ptr, ptr %5, align 8
   %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 5
@@ -863,7 +863,7 @@ define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i6
   %20 = load i64, ptr %8, align 8
   %21 = getelementptr inbounds %struct.launch, ptr %19, i64 %20
   %22 = icmp ult ptr %16, %21
-  br i1 %22, label %23, label %61
+  br i1 %22, label %23, label %66
 
 23:                                               ; preds = %15
   %24 = load ptr, ptr %9, align 8
@@ -877,55 +877,62 @@ define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i6
   %30 = load ptr, ptr %6, align 8
   %31 = load ptr, ptr %9, align 8
   call void @control_flow(ptr noundef %29, ptr noundef %30, ptr noundef %31)
-  br label %57
+  br label %62
 
 32:                                               ; preds = %23
   %33 = load ptr, ptr %9, align 8
   %34 = getelementptr inbounds %struct.launch, ptr %33, i32 0, i32 2
   %35 = load i64, ptr %34, align 16
   %36 = icmp eq i64 %35, 1
-  br i1 %36, label %42, label %37
+  br i1 %36, label %47, label %37
 
 37:                                               ; preds = %32
-  %38 = load ptr, ptr %5, align 8
-  %39 = getelementptr inbounds %struct.engine, ptr %38, i32 0, i32 0
-  %40 = load i64, ptr %39, align 64
-  %41 = icmp eq i64 %40, 1
-  br i1 %41, label %42, label %52
+  %38 = load ptr, ptr %9, align 8
+  %39 = getelementptr inbounds %struct.launch, ptr %38, i32 0, i32 2
+  %40 = load i64, ptr %39, align 16
+  %41 = icmp sgt i64 %40, 2147483647
+  br i1 %41, label %47, label %42
 
-42:                                               ; preds = %37, %32
-  %43 = load ptr, ptr %9, align 8
-  %44 = getelementptr inbounds %struct.launch, ptr %43, i32 0, i32 0
-  %45 = load ptr, ptr %44, align 64
-  %46 = load ptr, ptr %9, align 8
-  %47 = getelementptr inbounds %struct.launch, ptr %46, i32 0, i32 1
-  %48 = load ptr, ptr %47, align 8
-  %49 = load ptr, ptr %9, align 8
-  %50 = getelementptr inbounds %struct.launch, ptr %49, i32 0, i32 2
-  %51 = load i64, ptr %50, align 16
-  call void %45(ptr noundef %48, i64 noundef 0, i64 noundef %51)
-  br label %56
+42:                                               ; preds = %37
+  %43 = load ptr, ptr %5, align 8
+  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 0
+  %45 = load i64, ptr %44, align 64
+  %46 = icmp eq i64 %45, 1
+  br i1 %46, label %47, label %57
 
-52:                                               ; preds = %37
-  %53 = load ptr, ptr %5, align 8
-  %54 = load ptr, ptr %6, align 8
-  %55 = load ptr, ptr %9, align 8
-  call void @share(ptr noundef %53, ptr noundef %54, ptr noundef %55)
-  br label %56
+47:                                               ; preds = %42, %37, %32
+  %48 = load ptr, ptr %9, align 8
+  %49 = getelementptr inbounds %struct.launch, ptr %48, i32 0, i32 0
+  %50 = load ptr, ptr %49, align 64
+  %51 = load ptr, ptr %9, align 8
+  %52 = getelementptr inbounds %struct.launch, ptr %51, i32 0, i32 1
+  %53 = load ptr, ptr %52, align 8
+  %54 = load ptr, ptr %9, align 8
+  %55 = getelementptr inbounds %struct.launch, ptr %54, i32 0, i32 2
+  %56 = load i64, ptr %55, align 16
+  call void %50(ptr noundef %53, i64 noundef 0, i64 noundef %56)
+  br label %61
 
-56:                                               ; preds = %52, %42
-  br label %57
+57:                                               ; preds = %42
+  %58 = load ptr, ptr %5, align 8
+  %59 = load ptr, ptr %6, align 8
+  %60 = load ptr, ptr %9, align 8
+  call void @share(ptr noundef %58, ptr noundef %59, ptr noundef %60)
+  br label %61
 
-57:                                               ; preds = %56, %28
-  br label %58
+61:                                               ; preds = %57, %47
+  br label %62
 
-58:                                               ; preds = %57
-  %59 = load ptr, ptr %9, align 8
-  %60 = getelementptr inbounds %struct.launch, ptr %59, i32 1
-  store ptr %60, ptr %9, align 8
+62:                                               ; preds = %61, %28
+  br label %63
+
+63:                                               ; preds = %62
+  %64 = load ptr, ptr %9, align 8
+  %65 = getelementptr inbounds %struct.launch, ptr %64, i32 1
+  store ptr %65, ptr %9, align 8
   br label %15
 
-61:                                               ; preds = %15
+66:                                               ; preds = %15
   ret void
 }
 
@@ -1048,7 +1055,7 @@ define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
   %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 20
   store i64 1, ptr %14, align 8
   %45 = load i64, ptr %14, align 8
-  %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 8
+  %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 64
   store i64 %46, ptr %15, align 8
   %47 = load i64, ptr %15, align 8
   %48 = icmp eq i64 %47, 1
@@ -1167,62 +1174,66 @@ define internal void @share(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
   store atomic i64 %15, ptr %14 monotonic, align 32
   %16 = load ptr, ptr %6, align 8
   %17 = getelementptr inbounds %struct.launch, ptr %16, i32 0, i32 3
-  store i64 0, ptr %8, align 8
-  %18 = load i64, ptr %8, align 8
-  store atomic i64 %18, ptr %17 release, align 8
-  %19 = load ptr, ptr %5, align 8
-  %20 = getelementptr inbounds %struct.stream, ptr %19, i32 0, i32 5
-  %21 = load ptr, ptr %6, align 8
-  store ptr %21, ptr %9, align 8
-  %22 = load i64, ptr %9, align 8
-  store atomic i64 %22, ptr %20 release, align 8
-  %23 = load ptr, ptr %4, align 8
-  call void @announce(ptr noundef %23)
-  br label %24
+  %18 = load ptr, ptr %6, align 8
+  %19 = getelementptr inbounds %struct.launch, ptr %18, i32 0, i32 2
+  %20 = load i64, ptr %19, align 16
+  %21 = call i64 @range(i64 noundef 0, i64 noundef %20)
+  store i64 %21, ptr %8, align 8
+  %22 = load i64, ptr %8, align 8
+  store atomic i64 %22, ptr %17 release, align 8
+  %23 = load ptr, ptr %5, align 8
+  %24 = getelementptr inbounds %struct.stream, ptr %23, i32 0, i32 5
+  %25 = load ptr, ptr %6, align 8
+  store ptr %25, ptr %9, align 8
+  %26 = load i64, ptr %9, align 8
+  store atomic i64 %26, ptr %24 release, align 8
+  %27 = load ptr, ptr %4, align 8
+  call void @announce(ptr noundef %27)
+  br label %28
 
-24:                                               ; preds = %29, %3
-  %25 = load ptr, ptr %4, align 8
-  %26 = load ptr, ptr %6, align 8
-  %27 = call i32 @claim(ptr noundef %25, ptr noundef %26, i32 noundef 0)
-  %28 = icmp ne i32 %27, 0
-  br i1 %28, label %29, label %30
+28:                                               ; preds = %33, %3
+  %29 = load ptr, ptr %4, align 8
+  %30 = load ptr, ptr %6, align 8
+  %31 = call i32 @claim(ptr noundef %29, ptr noundef %30, i32 noundef 0)
+  %32 = icmp ne i32 %31, 0
+  br i1 %32, label %33, label %34
 
-29:                                               ; preds = %24
-  br label %24
+33:                                               ; preds = %28
+  br label %28
 
-30:                                               ; preds = %24
-  %31 = load ptr, ptr %5, align 8
-  %32 = getelementptr inbounds %struct.stream, ptr %31, i32 0, i32 5
+34:                                               ; preds = %28
+  %35 = load ptr, ptr %5, align 8
+  %36 = getelementptr inbounds %struct.stream, ptr %35, i32 0, i32 5
   store ptr null, ptr %10, align 8
-  %33 = load i64, ptr %10, align 8
-  store atomic i64 %33, ptr %32 release, align 8
+  %37 = load i64, ptr %10, align 8
+  store atomic i64 %37, ptr %36 release, align 8
   store i64 0, ptr %11, align 8
-  br label %34
+  br label %38
 
-34:                                               ; preds = %45, %30
-  %35 = load ptr, ptr %6, align 8
-  %36 = getelementptr inbounds %struct.launch, ptr %35, i32 0, i32 4
-  %37 = load atomic i64, ptr %36 acquire, align 32
-  store i64 %37, ptr %12, align 8
-  %38 = load i64, ptr %12, align 8
+38:                                               ; preds = %49, %34
   %39 = load ptr, ptr %6, align 8
-  %40 = getelementptr inbounds %struct.launch, ptr %39, i32 0, i32 2
-  %41 = load i64, ptr %40, align 16
-  %42 = icmp slt i64 %38, %41
-  br i1 %42, label %43, label %48
+  %40 = getelementptr inbounds %struct.launch, ptr %39, i32 0, i32 4
+  %41 = load atomic i64, ptr %40 acquire, align 32
+  store i64 %41, ptr %12, align 8
+  %42 = load i64, ptr %12, align 8
+  %43 = load ptr, ptr %6, align 8
+  %44 = getelementptr inbounds %struct.launch, ptr %43, i32 0, i32 2
+  %45 = load i64, ptr %44, align 16
+  %46 = icmp slt i64 %42, %45
+  br i1 %46, label %47, label %52
 
-43:                                               ; preds = %34
-  %44 = load i64, ptr %11, align 8
-  call void @spin(i64 noundef %44)
-  br label %45
+47:                                               ; preds = %38
+  %48 = load i64, ptr %11, align 8
+  call void @spin(i64 noundef %48)
+  br label %49
 
-45:                                               ; preds = %43
-  %46 = load i64, ptr %11, align 8
-  %47 = add nsw i64 %46, 1
-  store i64 %47, ptr %11, align 8
-  br label %34
+49:                                               ; preds = %47
+  %50 = load i64, ptr %11, align 8
+  %51 = add nsw i64 %50, 1
+  store i64 %51, ptr %11, align 8
+  br label %38
 
-48:                                               ; preds = %34
+52:                                               ; preds = %38
   ret void
 }
 
@@ -1551,6 +1562,18 @@ define internal void @settle(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
 
 declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg)
 
+define internal i64 @range(i64 noundef %0, i64 noundef %1) {
+  %3 = alloca i64, align 8
+  %4 = alloca i64, align 8
+  store i64 %0, ptr %3, align 8
+  store i64 %1, ptr %4, align 8
+  %5 = load i64, ptr %4, align 8
+  %6 = shl i64 %5, 32
+  %7 = load i64, ptr %3, align 8
+  %8 = or i64 %6, %7
+  ret i64 %8
+}
+
 define internal i32 @claim(ptr noundef %0, ptr noundef %1, i32 noundef %2) {
   %4 = alloca i32, align 4
   %5 = alloca ptr, align 8
@@ -1560,141 +1583,179 @@ define internal i32 @claim(ptr noundef %0, ptr noundef %1, i32 noundef %2) {
   %9 = alloca i64, align 8
   %10 = alloca i64, align 8
   %11 = alloca i64, align 8
-  %12 = alloca i8, align 1
+  %12 = alloca i64, align 8
   %13 = alloca i64, align 8
   %14 = alloca i64, align 8
-  %15 = alloca i64, align 8
+  %15 = alloca i8, align 1
+  %16 = alloca i64, align 8
+  %17 = alloca i64, align 8
+  %18 = alloca i64, align 8
   store ptr %0, ptr %5, align 8
   store ptr %1, ptr %6, align 8
   store i32 %2, ptr %7, align 4
-  %16 = load ptr, ptr %6, align 8
-  %17 = getelementptr inbounds %struct.launch, ptr %16, i32 0, i32 3
-  %18 = load atomic i64, ptr %17 acquire, align 8
-  store i64 %18, ptr %9, align 8
-  %19 = load i64, ptr %9, align 8
-  store i64 %19, ptr %8, align 8
-  br label %20
+  %19 = load ptr, ptr %6, align 8
+  %20 = getelementptr inbounds %struct.launch, ptr %19, i32 0, i32 3
+  %21 = load atomic i64, ptr %20 acquire, align 8
+  store i64 %21, ptr %9, align 8
+  %22 = load i64, ptr %9, align 8
+  store i64 %22, ptr %8, align 8
+  br label %23
 
-20:                                               ; preds = %52, %3
-  %21 = load i64, ptr %8, align 8
-  %22 = load ptr, ptr %6, align 8
-  %23 = getelementptr inbounds %struct.launch, ptr %22, i32 0, i32 2
-  %24 = load i64, ptr %23, align 16
-  %25 = icmp sge i64 %21, %24
-  br i1 %25, label %26, label %27
+23:                                               ; preds = %69, %3
+  %24 = load i64, ptr %8, align 8
+  %25 = and i64 %24, 4294967295
+  store i64 %25, ptr %10, align 8
+  %26 = load i64, ptr %8, align 8
+  %27 = ashr i64 %26, 32
+  store i64 %27, ptr %11, align 8
+  %28 = load i64, ptr %10, align 8
+  %29 = load i64, ptr %11, align 8
+  %30 = icmp sge i64 %28, %29
+  br i1 %30, label %31, label %32
 
-26:                                               ; preds = %20
+31:                                               ; preds = %23
   store i32 0, ptr %4, align 4
-  br label %100
+  br label %124
 
-27:                                               ; preds = %20
-  %28 = load i64, ptr %8, align 8
-  %29 = add nsw i64 %28, 1
-  %30 = load ptr, ptr %6, align 8
-  %31 = getelementptr inbounds %struct.launch, ptr %30, i32 0, i32 2
-  %32 = load i64, ptr %31, align 16
-  %33 = load i64, ptr %8, align 8
-  %34 = sub nsw i64 %32, %33
-  %35 = sub nsw i64 %34, 1
-  %36 = load ptr, ptr %5, align 8
-  %37 = getelementptr inbounds %struct.engine, ptr %36, i32 0, i32 0
-  %38 = load i64, ptr %37, align 64
-  %39 = mul nsw i64 2, %38
-  %40 = sdiv i64 %35, %39
-  %41 = add nsw i64 %29, %40
-  store i64 %41, ptr %10, align 8
-  br label %42
+32:                                               ; preds = %23
+  %33 = load i64, ptr %11, align 8
+  %34 = load i64, ptr %10, align 8
+  %35 = sub nsw i64 %33, %34
+  %36 = sub nsw i64 %35, 1
+  %37 = load ptr, ptr %5, align 8
+  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 0
+  %39 = load i64, ptr %38, align 64
+  %40 = mul nsw i64 2, %39
+  %41 = sdiv i64 %36, %40
+  %42 = add nsw i64 1, %41
+  store i64 %42, ptr %12, align 8
+  %43 = load i32, ptr %7, align 4
+  %44 = icmp ne i32 %43, 0
+  br i1 %44, label %45, label %51
 
-42:                                               ; preds = %27
-  %43 = load ptr, ptr %6, align 8
-  %44 = getelementptr inbounds %struct.launch, ptr %43, i32 0, i32 3
-  %45 = load i64, ptr %10, align 8
-  store i64 %45, ptr %11, align 8
-  %46 = load i64, ptr %8, align 8
+45:                                               ; preds = %32
+  %46 = load i64, ptr %10, align 8
   %47 = load i64, ptr %11, align 8
-  %48 = cmpxchg weak ptr %44, i64 %46, i64 %47 acq_rel acquire, align 8
-  %49 = extractvalue { i64, i1 } %48, 0
-  %50 = extractvalue { i64, i1 } %48, 1
-  br i1 %50, label %52, label %51
+  %48 = load i64, ptr %12, align 8
+  %49 = sub nsw i64 %47, %48
+  %50 = call i64 @range(i64 noundef %46, i64 noundef %49)
+  br label %57
 
-51:                                               ; preds = %42
-  store i64 %49, ptr %8, align 8
-  br label %52
+51:                                               ; preds = %32
+  %52 = load i64, ptr %10, align 8
+  %53 = load i64, ptr %12, align 8
+  %54 = add nsw i64 %52, %53
+  %55 = load i64, ptr %11, align 8
+  %56 = call i64 @range(i64 noundef %54, i64 noundef %55)
+  br label %57
 
-52:                                               ; preds = %51, %42
-  %53 = zext i1 %50 to i8
-  store i8 %53, ptr %12, align 1
-  %54 = load i8, ptr %12, align 1
-  %55 = trunc i8 %54 to i1
-  %56 = xor i1 %55, true
-  br i1 %56, label %20, label %57
+57:                                               ; preds = %51, %45
+  %58 = phi i64 [ %50, %45 ], [ %56, %51 ]
+  store i64 %58, ptr %13, align 8
+  br label %59
 
-57:                                               ; preds = %52
-  %58 = load i32, ptr %7, align 4
-  %59 = icmp ne i32 %58, 0
-  br i1 %59, label %60, label %67
+59:                                               ; preds = %57
+  %60 = load ptr, ptr %6, align 8
+  %61 = getelementptr inbounds %struct.launch, ptr %60, i32 0, i32 3
+  %62 = load i64, ptr %13, align 8
+  store i64 %62, ptr %14, align 8
+  %63 = load i64, ptr %8, align 8
+  %64 = load i64, ptr %14, align 8
+  %65 = cmpxchg weak ptr %61, i64 %63, i64 %64 acq_rel acquire, align 8
+  %66 = extractvalue { i64, i1 } %65, 0
+  %67 = extractvalue { i64, i1 } %65, 1
+  br i1 %67, label %69, label %68
 
-60:                                               ; preds = %57
-  %61 = load ptr, ptr %5, align 8
-  %62 = getelementptr inbounds %struct.engine, ptr %61, i32 0, i32 11
-  %63 = load ptr, ptr %62, align 8
-  %64 = icmp ne ptr %63, null
-  br i1 %64, label %65, label %67
+68:                                               ; preds = %59
+  store i64 %66, ptr %8, align 8
+  br label %69
 
-65:                                               ; preds = %60
-  %66 = call i64 @cpu_clock()
-  br label %68
+69:                                               ; preds = %68, %59
+  %70 = zext i1 %67 to i8
+  store i8 %70, ptr %15, align 1
+  %71 = load i8, ptr %15, align 1
+  %72 = trunc i8 %71 to i1
+  %73 = xor i1 %72, true
+  br i1 %73, label %23, label %74
 
-67:                                               ; preds = %60, %57
-  br label %68
+74:                                               ; preds = %69
+  %75 = load i32, ptr %7, align 4
+  %76 = icmp ne i32 %75, 0
+  br i1 %76, label %77, label %81
 
-68:                                               ; preds = %67, %65
-  %69 = phi i64 [ %66, %65 ], [ 0, %67 ]
-  store i64 %69, ptr %13, align 8
-  %70 = load ptr, ptr %6, align 8
-  %71 = getelementptr inbounds %struct.launch, ptr %70, i32 0, i32 0
-  %72 = load ptr, ptr %71, align 64
-  %73 = load ptr, ptr %6, align 8
-  %74 = getelementptr inbounds %struct.launch, ptr %73, i32 0, i32 1
-  %75 = load ptr, ptr %74, align 8
-  %76 = load i64, ptr %8, align 8
-  %77 = load i64, ptr %10, align 8
-  call void %72(ptr noundef %75, i64 noundef %76, i64 noundef %77)
-  %78 = load i64, ptr %13, align 8
-  %79 = icmp ne i64 %78, 0
-  br i1 %79, label %80, label %91
+77:                                               ; preds = %74
+  %78 = load i64, ptr %11, align 8
+  %79 = load i64, ptr %12, align 8
+  %80 = sub nsw i64 %78, %79
+  store i64 %80, ptr %10, align 8
+  br label %81
 
-80:                                               ; preds = %68
-  %81 = load ptr, ptr %5, align 8
-  %82 = load ptr, ptr %6, align 8
-  %83 = load ptr, ptr %5, align 8
-  %84 = getelementptr inbounds %struct.engine, ptr %83, i32 0, i32 5
-  %85 = load ptr, ptr %84, align 8
-  %86 = ptrtoint ptr %82 to i64
-  %87 = ptrtoint ptr %85 to i64
-  %88 = sub i64 %86, %87
-  %89 = sdiv exact i64 %88, 64
-  %90 = load i64, ptr %13, align 8
-  call void @note(ptr noundef %81, i64 noundef -1, i64 noundef %89, i64 noundef %90)
-  br label %91
+81:                                               ; preds = %77, %74
+  %82 = load i32, ptr %7, align 4
+  %83 = icmp ne i32 %82, 0
+  br i1 %83, label %84, label %91
 
-91:                                               ; preds = %80, %68
-  %92 = load ptr, ptr %6, align 8
-  %93 = getelementptr inbounds %struct.launch, ptr %92, i32 0, i32 4
-  %94 = load i64, ptr %10, align 8
-  %95 = load i64, ptr %8, align 8
-  %96 = sub nsw i64 %94, %95
-  store i64 %96, ptr %14, align 8
-  %97 = load i64, ptr %14, align 8
-  %98 = atomicrmw add ptr %93, i64 %97 release, align 8
-  store i64 %98, ptr %15, align 8
-  %99 = load i64, ptr %15, align 8
+84:                                               ; preds = %81
+  %85 = load ptr, ptr %5, align 8
+  %86 = getelementptr inbounds %struct.engine, ptr %85, i32 0, i32 11
+  %87 = load ptr, ptr %86, align 8
+  %88 = icmp ne ptr %87, null
+  br i1 %88, label %89, label %91
+
+89:                                               ; preds = %84
+  %90 = call i64 @cpu_clock()
+  br label %92
+
+91:                                               ; preds = %84, %81
+  br label %92
+
+92:                                               ; preds = %91, %89
+  %93 = phi i64 [ %90, %89 ], [ 0, %91 ]
+  store i64 %93, ptr %16, align 8
+  %94 = load ptr, ptr %6, align 8
+  %95 = getelementptr inbounds %struct.launch, ptr %94, i32 0, i32 0
+  %96 = load ptr, ptr %95, align 64
+  %97 = load ptr, ptr %6, align 8
+  %98 = getelementptr inbounds %struct.launch, ptr %97, i32 0, i32 1
+  %99 = load ptr, ptr %98, align 8
+  %100 = load i64, ptr %10, align 8
+  %101 = load i64, ptr %10, align 8
+  %102 = load i64, ptr %12, align 8
+  %103 = add nsw i64 %101, %102
+  call void %96(ptr noundef %99, i64 noundef %100, i64 noundef %103)
+  %104 = load i64, ptr %16, align 8
+  %105 = icmp ne i64 %104, 0
+  br i1 %105, label %106, label %117
+
+106:                                              ; preds = %92
+  %107 = load ptr, ptr %5, align 8
+  %108 = load ptr, ptr %6, align 8
+  %109 = load ptr, ptr %5, align 8
+  %110 = getelementptr inbounds %struct.engine, ptr %109, i32 0, i32 5
+  %111 = load ptr, ptr %110, align 8
+  %112 = ptrtoint ptr %108 to i64
+  %113 = ptrtoint ptr %111 to i64
+  %114 = sub i64 %112, %113
+  %115 = sdiv exact i64 %114, 64
+  %116 = load i64, ptr %16, align 8
+  call void @note(ptr noundef %107, i64 noundef -1, i64 noundef %115, i64 noundef %116)
+  br label %117
+
+117:                                              ; preds = %106, %92
+  %118 = load ptr, ptr %6, align 8
+  %119 = getelementptr inbounds %struct.launch, ptr %118, i32 0, i32 4
+  %120 = load i64, ptr %12, align 8
+  store i64 %120, ptr %17, align 8
+  %121 = load i64, ptr %17, align 8
+  %122 = atomicrmw add ptr %119, i64 %121 release, align 32
+  store i64 %122, ptr %18, align 8
+  %123 = load i64, ptr %18, align 8
   store i32 1, ptr %4, align 4
-  br label %100
+  br label %124
 
-100:                                              ; preds = %91, %26
-  %101 = load i32, ptr %4, align 4
-  ret i32 %101
+124:                                              ; preds = %117, %31
+  %125 = load i32, ptr %4, align 4
+  ret i32 %125
 }
 
 define internal void @spin(i64 noundef %0) {

@@ -98,12 +98,12 @@ class LaunchRows:
         first = len(self.slots)
         if task.control is not None:
             number = self._control(task, task.control)
-            self.launches.append((0, first, 1, 1, 0, number, 0, 0))
+            self.launches.append((0, first, 1, 0, 0, number, 0, 0))
             self._arguments(task.reads + task.writes)
             return
         for launch, views in _launches(task, self.kernels):
             blocks, address = launch.grid[0], self.addresses[launch.symbol]
-            self.launches.append((address, len(self.slots), blocks, blocks, 0, 0, 0, 0))
+            self.launches.append((address, len(self.slots), blocks, 0, 0, 0, 0, 0))
             self._arguments(views)
 
     def _arguments(self, views: Sequence[View]) -> None:
