@@ -45,17 +45,20 @@ __device__ __forceinline__ int sum_before(int count, int* sums, int& total) {
 
 // Sorts updates by their slots, those of one slot by their positions; each thread ranks some.
 template <class P>
-__device__ __forceinline__ void sort_updates(int* slots, uint16_t* found, int total) {
+__device__ __forceinline__ void sort_updates(int* slots, uint16_t* found, uint16_t* ranks, int total) {
+#pragma unroll 1
+  for (int own = threadIdx.x; own < total; own += P::THREADS) {
+    const int slot = slots[own], from = found[own];
+    int rank = 0;
+#pragma unroll 4
+    for (int i = 0; i < total; i++) rank += (slots[i] < slot) | ((slots[i] == slot) & (found[i] < from));
+    ranks[own] = rank;
+  }
   int slot[P::ITEMS], from[P::ITEMS], rank[P::ITEMS];
 #pragma unroll
   for (int i = 0; i < P::ITEMS; i++) {
     const int own = i * P::THREADS + threadIdx.x;
-    if (own >= total) break;
-    slot[i] = slots[own], from[i] = found[own], rank[i] = 0;
-#pragma unroll 4
-    for (int other = 0; other < total; other++) {
-      rank[i] += (slots[other] < slot[i]) | ((slots[other] == slot[i]) & (found[other] < from[i]));
-    }
+    if (own < total) slot[i] = slots[own], from[i] = found[own], rank[i] = ranks[own];
   }
   __syncthreads();
 #pragma unroll
@@ -129,7 +132,7 @@ __device__ __forceinline__ void scatter_slices(
       if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = i * P::THREADS + threadIdx.x;
     }
     __syncthreads();
-    sort_updates<P>(slots, found, total);
+    sort_updates<P>(slots, found, heads, total);
 #pragma unroll 1
     for (int first = 0; first < total; first += P::THREADS) {
       const int at = first + threadIdx.x;
