@@ -7,11 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
-from tests.kernels.gpu.of_template import kernel_in
+from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
 from tests.kernels.harness import numpy_dtype, single
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -93,6 +95,8 @@ CASES = (
     Case("ScatterND", (6, 5, 7), (2500, 3), "mul", "float16"),
     Case("ScatterND", (600,), (5, 500, 1), "min", "int32"),
     Case("ScatterND", (7, 700), (40, 1), "add", "bfloat16"),
+    Case("ScatterND", (4, 130), (5300, 1), "add", "float16"),
+    Case("ScatterND", (2, 2, 33), (1100, 2), "none", "int8"),
     Case("ScatterElements", (5, 40, 9), (4, 90, 7), "add", axis=1, index="int32"),
     Case("ScatterElements", (700,), (2100,), "none", "int8"),
     Case("ScatterElements", (300, 11), (300, 30), "max", "float16", axis=1),
@@ -123,3 +127,27 @@ def test_single_indices_and_updates_may_be_constants():
     (result,) = run_twice(kernel, group, inputs)
     data[2] += 1
     assert numpy.array_equal(result, data)
+
+
+@given(
+    st.integers(1, 400),
+    st.sampled_from([(), (1,), (31,), (65,), (3, 90)]),
+    st.integers(1, 1500),
+    st.sampled_from([*COMBINE]),
+)
+@settings(max_examples=5, deadline=None)
+def test_slices_of_any_width_and_number(
+    slots: int, slice_shape: tuple[int, ...], updates: int, kind: str
+):
+    test_updates_are_combined_in_their_order(
+        Case("ScatterND", (slots, *slice_shape), (updates, 1), kind, "float16")
+    )
+
+
+def test_an_estimate_grows_with_the_updates_of_a_block():
+    few, many = (
+        problem_in("scatter", case.group(case.inputs()), TARGET)
+        for case in (Case("ScatterND", (8, 64), (1000, 1)), Case("ScatterND", (8, 64), (5000, 1)))
+    )
+    template = BY_NAME["scatter"]
+    assert template.estimate_us(many, None, TARGET) > template.estimate_us(few, None, TARGET)

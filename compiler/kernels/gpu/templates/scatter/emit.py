@@ -10,7 +10,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, device_text
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.scatter.problem import Problem
+from compiler.kernels.gpu.templates.scatter.problem import FLIGHT, Problem
 from compiler.kernels.gpu.untyped import PrimFunc, tirx
 from compiler.kernels.group import Group
 from compiler.kernels.ops.common import cast, wide
@@ -18,9 +18,6 @@ from compiler.kernels.ops.opaque import combine
 from compiler.kernels.ops.tables import table_element
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
-
-ITEMS = 4
-"""Indices that a thread reads at a time."""
 
 COPY_THREADS, COPY_ITEMS = 256, 4
 """Threads of a block that copies, and elements of each."""
@@ -68,12 +65,14 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
     kind, index = (c_type(group.values[problem.operator.operand(i)].dtype) for i in range(2))
     constants: Mapping[str, int] = {
         "THREADS": problem.threads,
-        "ITEMS": ITEMS,
+        "ITEMS": problem.items,
+        "WIDTH": problem.width,
+        "FLIGHT": FLIGHT,
         "COUNT": problem.updates,
         "SLOTS": problem.slots,
         "RANGE": slots,
         "INNER": problem.inner,
-        "COLUMNS": _columns(problem),
+        "COLUMNS": problem.sharers if problem.slices else problem.columns,
         "STEP": prod(problem.places[problem.axis + 1 :]),
     }
     lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
@@ -91,13 +90,6 @@ def _constants(group: Group, problem: Problem, slots: int) -> str:
         "  }",
     ]
     return "\n".join(["struct Problem {", *lines, "};", ""])
-
-
-def _columns(problem: Problem) -> int:
-    """The columns; of slices, how many threads share one: a power of two."""
-    if not problem.slices:
-        return problem.columns
-    return min(problem.threads, 1 << (problem.inner - 1).bit_length())
 
 
 def _slot(group: Group, problem: Problem) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.opaque import COMBINATIONS
 from compiler.target.target import GpuTarget
@@ -12,8 +13,12 @@ SCATTERS = ("ScatterND", "ScatterElements")
 MOST_RANGES = 64
 """Most ranges of ScatterElements: the threads of each read all indices."""
 
-BLOCKS, THREADS = 2, 1024
+BLOCKS, THREADS = 1, 1024
 """Blocks of an SM that find their updates, and threads of an SM that have columns."""
+
+MOST_ITEMS, MOST_WIDTH, FLIGHT = 5, 4, 4
+"""Most indices that a thread reads at a time, most elements that it has of a slice, and the updates
+of a slice that it loads at a time. Updates found take 8 bytes of shared memory each."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,24 @@ class Problem:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 512 if self.slices else 128
+        return 1024 if self.slices else 128
+
+    @property
+    def items(self) -> int:
+        """Indices that a thread reads at a time: the same number each time."""
+        chunks = ceil_div(self.updates, self.threads * MOST_ITEMS)
+        return ceil_div(self.updates, self.threads * chunks)
+
+    @property
+    def sharers(self) -> int:
+        """Threads that share a slice: a power of two, whole warps of wide ones."""
+        each = max(min(self.inner, 32), ceil_div(self.inner, MOST_WIDTH))
+        return min(self.threads, 1 << (each - 1).bit_length())
+
+    @property
+    def width(self) -> int:
+        """Elements of a slice that a thread has at a time."""
+        return min(MOST_WIDTH, ceil_div(self.inner, self.sharers))
 
     def slots_of_range(self, target: GpuTarget) -> int:
         """The slots of a block, or of blocks of different columns."""

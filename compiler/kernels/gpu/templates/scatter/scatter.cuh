@@ -17,58 +17,137 @@ __device__ __forceinline__ int inside(Index index, int extent) {
 template <class T>
 __device__ __forceinline__ void copy_slice(const T* data, T* out, int64_t first, int64_t end, int64_t count, int threads) {
   if (first + count < end) end = first + count;
-#pragma unroll 4
+#pragma unroll 8
   for (int64_t i = first + threadIdx.x; i < end; i += threads) out[i] = data[i];
 }
 
+// How many of the block's earlier threads' `count` there are in all, and `total`, those of all threads.
+template <class P>
+__device__ __forceinline__ int sum_before(int count, int* sums, int& total) {
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32;
+  int place = count;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const int before = __shfl_up_sync(~0u, place, by, 32);
+    if (lane >= by) place += before;
+  }
+  if (lane == 31) sums[own] = place;
+  __syncthreads();
+  place -= count, total = 0;
+#pragma unroll
+  for (int warp = 0; warp < P::THREADS / 32; warp++) {
+    if (warp < own) place += sums[warp];
+    total += sums[warp];
+  }
+  __syncthreads();
+  return place;
+}
+
+// Sorts updates by their slots, those of one slot by their positions; each thread ranks some.
+template <class P>
+__device__ __forceinline__ void sort_updates(int* slots, uint16_t* found, uint16_t* ranks, int total) {
+#pragma unroll 1
+  for (int own = threadIdx.x; own < total; own += P::THREADS) {
+    const int slot = slots[own], from = found[own];
+    int rank = 0;
+#pragma unroll 4
+    for (int i = 0; i < total; i++) rank += (slots[i] < slot) | ((slots[i] == slot) & (found[i] < from));
+    ranks[own] = rank;
+  }
+  int slot[P::ITEMS], from[P::ITEMS], rank[P::ITEMS];
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    const int own = i * P::THREADS + threadIdx.x;
+    if (own < total) slot[i] = slots[own], from[i] = found[own], rank[i] = ranks[own];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    if (i * P::THREADS + threadIdx.x < total) slots[rank[i]] = slot[i], found[rank[i]] = from[i];
+  }
+  __syncthreads();
+}
+
+// Combines `count` updates into one slice, in their order: FLIGHT of them are loaded at a time.
+template <class P, class T>
+__device__ __forceinline__ void combine_slice(T* out, const T* updates, const uint16_t* found, int count, int column) {
+  for (int first = column; first < P::INNER; first += P::COLUMNS * P::WIDTH) {
+    T sum[P::WIDTH];
+#pragma unroll
+    for (int w = 0; w < P::WIDTH; w++) {
+      if (first + w * P::COLUMNS < P::INNER) sum[w] = out[first + w * P::COLUMNS];
+    }
+#pragma unroll 1
+    for (int u = 0; u < count; u += P::FLIGHT) {
+      T given[P::FLIGHT][P::WIDTH];
+#pragma unroll
+      for (int k = 0; k < P::FLIGHT; k++) {
+        const T* from = updates + (u + k < count ? static_cast<int64_t>(found[u + k]) * P::INNER : 0);
+#pragma unroll
+        for (int w = 0; w < P::WIDTH; w++) {
+          const int c = first + w * P::COLUMNS;
+          if (updates != nullptr && u + k < count && c < P::INNER) given[k][w] = from[c];
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < P::FLIGHT; k++) {
+#pragma unroll
+        for (int w = 0; w < P::WIDTH; w++) {
+          if (u + k < count && first + w * P::COLUMNS < P::INNER) P::combine(sum, given[k], w, w);
+        }
+      }
+    }
+#pragma unroll
+    for (int w = 0; w < P::WIDTH; w++) {
+      if (first + w * P::COLUMNS < P::INNER) out[first + w * P::COLUMNS] = sum[w];
+    }
+  }
+}
+
 // Slices of INNER elements: a block has RANGE slots and finds their updates among all indices, ITEMS a
-// thread at a time, kept in their order. Then the THREADS / COLUMNS groups of its threads combine them,
-// each group those of some slots.
+// thread at a time, and sorts them. Then the THREADS / COLUMNS groups of its threads combine them, each
+// group those of some slots, so that the updates of a slot meet in registers.
 template <class P, class T, class Index>
 __device__ __forceinline__ void scatter_slices(
     const T* __restrict__ data, const Index* __restrict__ indices, const T* __restrict__ updates, T* __restrict__ out) {
-  constexpr int WARPS = P::THREADS / 32, GROUPS = P::THREADS / P::COLUMNS, CHUNK = P::THREADS * P::ITEMS;
-  __shared__ int slots[CHUNK], counts[WARPS];
-  __shared__ uint16_t found[CHUNK];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / P::COLUMNS, column = threadIdx.x % P::COLUMNS;
+  constexpr int GROUPS = P::THREADS / P::COLUMNS, CHUNK = P::THREADS * P::ITEMS;
+  __shared__ int slots[CHUNK], sums[P::THREADS / 32];
+  __shared__ uint16_t found[CHUNK], heads[CHUNK];
   const int begin = blockIdx.x * P::RANGE, left = P::SLOTS - begin, size = left < P::RANGE ? left : P::RANGE;
   const int64_t start = static_cast<int64_t>(begin) * P::INNER;
   const int64_t elements = static_cast<int64_t>(size) * P::INNER;
   copy_slice(data, out, start, start + elements, elements, P::THREADS);
+#pragma unroll 1
   for (int chunk = 0; chunk < P::COUNT; chunk += CHUNK) {
-    const int first = chunk + threadIdx.x * P::ITEMS;
-    int own[P::ITEMS], count = 0;
+    int own[P::ITEMS], count = 0, total, runs = 0;
 #pragma unroll
     for (int i = 0; i < P::ITEMS; i++) {
-      own[i] = first + i < P::COUNT ? P::slot(indices, first + i) - begin : -1;
+      const int at = chunk + i * P::THREADS + threadIdx.x;
+      own[i] = at < P::COUNT ? P::slot(indices, at) - begin : -1;
       count += own[i] >= 0 && own[i] < size;
     }
-    int place = count;
-#pragma unroll
-    for (int by = 1; by < 32; by *= 2) {
-      const int before = __shfl_up_sync(~0u, place, by, 32);
-      if (lane >= by) place += before;
-    }
-    if (lane == 31) counts[threadIdx.x / 32] = place;
-    __syncthreads();
-    int total = 0;
-    place -= count;
-#pragma unroll
-    for (int warp = 0; warp < WARPS; warp++) {
-      if (warp < threadIdx.x / 32) place += counts[warp];
-      total += counts[warp];
-    }
+    int place = sum_before<P>(count, sums, total);
 #pragma unroll
     for (int i = 0; i < P::ITEMS; i++) {
-      if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = first + i - chunk;
+      if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = i * P::THREADS + threadIdx.x;
     }
     __syncthreads();
-#pragma unroll 4
-    for (int i = 0; i < total; i++) {
-      if (GROUPS > 1 && slots[i] % GROUPS != group) continue;
-      const int64_t to = start + static_cast<int64_t>(slots[i]) * P::INNER;
-      const int64_t from = static_cast<int64_t>(chunk + found[i]) * P::INNER;
-      for (int c = column; c < P::INNER; c += P::COLUMNS) P::combine(out, updates, to + c, from + c);
+    sort_updates<P>(slots, found, heads, total);
+#pragma unroll 1
+    for (int first = 0; first < total; first += P::THREADS) {
+      const int at = first + threadIdx.x;
+      const bool head = at < total && (at == 0 || slots[at] != slots[at - 1]);
+      int others;
+      const int run = runs + sum_before<P>(head, sums, others);
+      if (head) heads[run] = at;
+      runs += others;
+    }
+    __syncthreads();
+    const T* from = updates == nullptr ? updates : updates + static_cast<int64_t>(chunk) * P::INNER;
+    for (int run = threadIdx.x / P::COLUMNS; run < runs; run += GROUPS) {
+      const int head = heads[run], end = run + 1 < runs ? heads[run + 1] : total;
+      T* const to = out + start + static_cast<int64_t>(slots[head]) * P::INNER;
+      combine_slice<P>(to, from, found + head, end - head, threadIdx.x % P::COLUMNS);
     }
     __syncthreads();
   }

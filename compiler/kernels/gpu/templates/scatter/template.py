@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.template import Template
-from compiler.kernels.gpu.templates.scatter.emit import ITEMS, scatter_kernel
-from compiler.kernels.gpu.templates.scatter.problem import Problem, read_scatter
+from compiler.kernels.gpu.templates.scatter.emit import scatter_kernel
+from compiler.kernels.gpu.templates.scatter.problem import FLIGHT, Problem, read_scatter
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
-LAUNCH_US, CHUNK_US, UPDATE_US, BYTES = 2.0, 0.7, 0.25, 2e6
-"""Microseconds of a launch, of one look for updates among the indices, of one update after another,
-and the bytes of a microsecond: not measured."""
+LAUNCH_US, CHUNK_US, ROUND_US, LOOK_US, UPDATE_US, BYTES = 2.0, 1.2, 0.5, 0.7, 0.25, 2e6
+"""Microseconds of a launch; of slices, of a chunk of indices and of one round of loads; of single
+elements, of a look among the indices and of an update; the bytes of a microsecond: not measured."""
 
 
 class Scatter(Template[Problem, None]):
@@ -38,10 +38,11 @@ class Scatter(Template[Problem, None]):
         slots = problem.slots_of_range(target)
         share = problem.updates * slots / problem.slots
         if problem.slices:
-            chunks = ceil_div(problem.updates, problem.threads * ITEMS)
-            share *= ceil_div(problem.inner, problem.threads)
-            return LAUNCH_US + copied + chunks * CHUNK_US + share * UPDATE_US
-        looked = problem.updates / problem.threads * CHUNK_US
+            chunks = ceil_div(problem.updates, problem.threads * problem.items)
+            share *= problem.sharers / problem.threads / FLIGHT
+            rounds = max(chunks, share) * ceil_div(problem.inner, problem.sharers * problem.width)
+            return LAUNCH_US + copied + chunks * CHUNK_US + rounds * ROUND_US
+        looked = problem.updates / problem.threads * LOOK_US
         return 2 * LAUNCH_US + copied + looked + share * UPDATE_US
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
