@@ -269,7 +269,7 @@ class _Finder:
 
     def result(self, value: int) -> StridedOperand:
         """The second MatMul's result as a window of what is computed of each element of it."""
-        last, path, moved = value, list[int](), list[int]()
+        last, path, ends = value, list[int](), list[int]()
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]
             renaming = self.is_renaming(node) and node.inputs[0] == last
@@ -278,12 +278,12 @@ class _Finder:
             path.append(user)
             last = node.outputs[0]
             if KINDS.get(node.type) is not Kind.VIEW:
-                moved = list(path)
-        for length in range(len(moved), 0, -1):
-            window = self.backwards(moved[:length])
-            given = self.network.operators[moved[length - 1]].outputs[0]
+                ends.append(len(path))
+        for end in reversed(ends):
+            window = self.backwards(path[:end])
+            given = self.network.operators[path[end - 1]].outputs[0]
             if window is not None and is_matrix(window) and self.dtype(given) in RESULT_TYPES:
-                return StridedOperand(given, window, 1.0, tuple(moved[:length]))
+                return StridedOperand(given, window, 1.0, tuple(path[:end]))
         return StridedOperand(value, StridedWindow.contiguous(self.shape(value)))
 
     def backwards(self, path: list[int]) -> StridedWindow | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx.parser import parse_model
 
 from compiler.frontend import import_model
 from compiler.graph.attention import find_attentions
@@ -75,3 +76,29 @@ def test_what_others_look_at(kept: str):
     }
     groups = nodes_of(run(Model(module, {}, inputs), PIPELINE))
     assert groups == ([["Transpose", "MatMul", "Softmax", "MatMul"]] if kept == "keys" else [])
+
+
+def test_a_result_ends_before_its_last_view():
+    """Windows of an image are put together again: a transposition beyond the view stays outside."""
+    found = import_model(
+        parse_model(
+            """<ir_version: 10, opset_import: ["": 21]>
+            windows (float[1, 4, 2, 9, 8] q, float[1, 4, 2, 8, 9] k, float[1, 4, 2, 9, 8] v)
+                => (float[1, 2, 3, 2, 3, 16] y) <int64[6] image = {1, 2, 2, 3, 3, 16}> {
+              scores = MatMul(q, k)
+              weights = Softmax<axis = -1>(scores)
+              values = MatMul(weights, v)
+              rows = Transpose<perm = [0, 1, 3, 2, 4]>(values)
+              parts = Reshape(rows, image)
+              y = Transpose<perm = [0, 1, 3, 2, 4, 5]>(parts)
+            }"""
+        )
+    )
+    set_target(found.module, "cuda")
+    shapes = {"q": (1, 4, 2, 9, 8), "k": (1, 4, 2, 8, 9), "v": (1, 4, 2, 9, 8)}
+    generator = np.random.default_rng(0)
+    inputs = {n: generator.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    (group,) = run(Model(found.module, found.weights, inputs), PIPELINE).groups
+    assert [op.type_name for op in group.operators][-1] == "Transpose"
+    (attention,) = find_attentions(extract_group(group))
+    assert len(attention.operators) == len(list(group.operators)) == 4
