@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.parser import parse_model
 
+from compiler.backends.memory import Array
 from compiler.frontend import import_model
 from compiler.graph.attention import find_attentions
 from compiler.graph.targets import set_target
@@ -97,7 +98,9 @@ def test_a_result_ends_before_its_last_view():
     set_target(found.module, "cuda")
     shapes = {"q": (1, 4, 2, 9, 8), "k": (1, 4, 2, 8, 9), "v": (1, 4, 2, 9, 8)}
     generator = np.random.default_rng(0)
-    inputs = {n: generator.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    inputs: dict[str, Array] = {
+        name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
     (group,) = run(Model(found.module, found.weights, inputs), PIPELINE).groups
     assert [op.type_name for op in group.operators][-1] == "Transpose"
     (attention,) = find_attentions(extract_group(group))
