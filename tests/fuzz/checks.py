@@ -18,8 +18,8 @@ from compiler.frontend.export import graph_of
 from compiler.ir.types import dtype_of, shape_of
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
-from tests.fuzz.differences import ends_onnxruntime, limit
 from tests.fuzz.execute import compiled, executed, unlike
+from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
 from tests.guard import GuardError, run_guarded
 
