@@ -37,7 +37,6 @@ import argparse
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import tempfile
@@ -51,12 +50,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.peers import results, together
+from benchmarks.peers.together import OUT_OF_TIME
 from compiler.errors import DeviceError
 from compiler.schedule import MODES
 from examples import named
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
-OUT_OF_TIME = "out of time"
 UNUSUAL = ("max-autotune", "untuned", "default")
 """Contenders that must be asked for."""
 
@@ -136,13 +135,7 @@ def child(model: str, options: argparse.Namespace, task: str, seconds: float) ->
     command = [sys.executable, __file__, *sys.argv[1:], "--only", task, "--models", model]
     threads = {"TORCHINDUCTOR_COMPILE_THREADS": "3"} if task == "compile" else {}
     process = subprocess.Popen(command, env={**os.environ, **threads}, start_new_session=True)
-    try:
-        status = process.wait(min(seconds, 1e6))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return OUT_OF_TIME
-    return "" if status == 0 else f"the process ended with status {status}"
+    return together.wait_for(process, seconds)
 
 
 def prepare(options: argparse.Namespace, seconds: float) -> None:

@@ -7,11 +7,15 @@ time.
 
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+
+OUT_OF_TIME = "out of time"
+"""The reason of a process that was killed."""
 
 
 def start(command: Sequence[str], file: Path, threads: int) -> subprocess.Popen[bytes]:
@@ -38,13 +42,14 @@ def take_turn(lock: int | None) -> None:
 def wait_for_all(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> list[str]:
     """The reason why each ended early, or nothing; those that take longer are killed."""
     end = monotonic() + seconds
-    return [_wait(process, max(0.0, end - monotonic())) for process in processes]
+    return [wait_for(process, max(0.0, end - monotonic())) for process in processes]
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
+def wait_for(process: subprocess.Popen[bytes], seconds: float) -> str:
+    """The reason why a process ended early, or nothing; it is killed with its own if it hangs."""
     with suppress(subprocess.TimeoutExpired):
         status = process.wait(min(seconds, 1e6))
         return "" if status == 0 else f"the process ended with status {status}"
-    os.killpg(process.pid, 9)
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return "out of time"
+    return OUT_OF_TIME
