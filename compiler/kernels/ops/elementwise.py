@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 from tvm import te, tirx
+from tvm.ir import PrimType, Var
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
@@ -108,6 +109,13 @@ def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
 
+def _where(condition: Scalar, one: Scalar, other: Scalar) -> Scalar:
+    """One or the other; both are read first, so that no load waits for the condition."""
+    first, second = (Var("side", PrimType(dtype_of(x))) for x in (one, other))
+    chosen = tirx.Select(condition, first, second)
+    return tirx.Let(first, one, tirx.Let(second, other, chosen))
+
+
 _FUNCTIONS: dict[str, Function] = {
     "Add": wrapping.add,
     "Sub": subtract,
@@ -135,7 +143,7 @@ _FUNCTIONS: dict[str, Function] = {
     "BitwiseOr": lambda a, b: a | b,
     "BitwiseXor": lambda a, b: a ^ b,
     "BitwiseNot": _complement,
-    "Where": lambda c, a, b: tirx.Select(c, a, b),
+    "Where": _where,
 }
 for _type, _function in _FUNCTIONS.items():
     _register(_type, _function)

@@ -80,3 +80,18 @@ def test_other_functions_and_one_are_not():
     text, found = error_function_and_one("Tanh", x)
     assert "erf" not in text
     numpy.testing.assert_allclose(found, 1 + numpy.tanh(x), rtol=0, atol=2e-7)
+
+
+def test_no_load_of_a_choice_waits_for_its_condition():
+    mask, info = TensorInfo("bool", (COUNT,)), TensorInfo("float32", (COUNT,))
+    chain = (Operator("Where", {}, (0, 1, 2), (3,)),)
+    group = Group("choice", (mask, info, info, info), 3, (False,) * 3, {}, chain, (3,))
+    kernel = generate(group, parse_gpu("cuda"))
+    generator = numpy.random.default_rng(0)
+    one, other = generator.standard_normal((2, COUNT)).astype("float32")
+    inputs = [generator.random(COUNT) < 0.5, one, other]
+    (found,) = run(kernel, group, inputs)
+    numpy.testing.assert_array_equal(found, numpy.where(*inputs))
+    chosen = next(line for line in kernel.text.splitlines() if " ? " in line)
+    assert "[" not in chosen.split(" ? ")[1], chosen
+    assert "else" not in kernel.text
