@@ -45,6 +45,8 @@ def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
             raise InputDataError(
                 f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
             )
+    if not checks:
+        return dict(outputs)
     return {name: array for name, array in outputs.items() if name not in checks}
 
 

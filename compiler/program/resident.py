@@ -268,8 +268,9 @@ def open_memory(backend: str, options: Mapping[str, Any]) -> ResidentMemory:
 
 def is_on_device(value: Any) -> bool:
     """Whether a caller's value may be in a device's memory: an array that is not numpy's."""
-    foreign = hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")
-    return foreign and not isinstance(value, np.ndarray)
+    if isinstance(value, np.ndarray):
+        return False
+    return hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")
 
 
 def on_host(value: Any) -> Any:

@@ -44,6 +44,7 @@ class Buffers:
         starts |= {i: self._arena.address + offset for i, offset in arenas.items()}
         self.addresses = [weights[a.name] if a.kind == "weight" else starts[i] for i, a in every]
         self._pinned: Pinned | None = None
+        self._staging: dict[int, Array] = {}
         self._aside = 0
 
     @property
@@ -63,10 +64,12 @@ class Buffers:
 
     def staging(self, allocation: int) -> Array:
         """The page-locked copy of an input or output, as an array of its shape."""
-        tensor = self._schedule.allocations[allocation]
-        start = self._offsets[allocation]
-        data = self.pinned.bytes[start : start + tensor.nbytes]
-        return data.view(numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+        if allocation not in self._staging:
+            tensor = self._schedule.allocations[allocation]
+            start = self._offsets[allocation]
+            data = self.pinned.bytes[start : start + tensor.nbytes]
+            self._staging[allocation] = data.view(numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+        return self._staging[allocation]
 
     def transfers(self, allocations: Iterable[int]) -> list[Transfer]:
         """The copies between device and page-locked memory, small neighbours merged."""
@@ -103,6 +106,7 @@ class Buffers:
 
     def close(self) -> None:
         """Give all memory back, but an arena that others have."""
+        self._staging.clear()
         if self._aside:
             self._driver.free(self._aside)
         if self._pinned is not None:

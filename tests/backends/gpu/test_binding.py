@@ -51,6 +51,27 @@ def test_a_run_on_the_same_device_buffers_is_one_graph_launch():
     assert driver.log == ["make_current", "launch_graph", "record"]
 
 
+def test_host_inputs_are_copied_in_each_run_of_a_known_placement():
+    driver, executor = start()
+    values = FOUND.inputs(0)
+    for run in range(STAYING + 3):
+        values = FOUND.inputs(run)
+        driver.log.clear()
+        for name, expected in executor.run(values).items():
+            np.testing.assert_array_equal(expected, FOUND.expected(values)[name])
+        assert ("instantiate" in driver.log) == (run == 0)
+    name = next(iter(values))
+    wrong = {**values, name: values[name].astype(np.float64)}
+    with pytest.raises(ShapeError, match=f"input '{name}' must be uint32"):
+        executor.run(wrong)
+    device = elsewhere(driver, executor, "input")
+    mixed = {**values, name: device[name]}
+    put(driver, {name: device[name]}, FOUND.inputs(1))
+    expected = FOUND.expected({**values, name: FOUND.inputs(1)[name]})
+    for found in (executor.run(mixed), executor.run(mixed)):
+        np.testing.assert_array_equal(found[next(iter(found))], expected[next(iter(found))])
+
+
 @pytest.mark.parametrize("binding", ["update", "copy", "indirection"])
 def test_moved_buffers_are_followed(binding: str):
     names = [a.name for a in FOUND.schedule.allocations if a.kind in ("input", "output")]
