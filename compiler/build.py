@@ -68,6 +68,7 @@ from compiler.pipeline import (
     without_pass,
 )
 from compiler.progress import StepClock, StepEnded, notify
+from compiler.requirements import cpu_requirements
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import complete, parse_gpu, parse_target
@@ -115,7 +116,7 @@ class Build:
     library: bytes = b""
     """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
-    """The requirements of the library on its host."""
+    """The requirements of the code on its host, where the target alone does not say them."""
 
 
 @dataclass(frozen=True)
@@ -362,7 +363,10 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
         executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
-    if parse_target(settings.target).backend != "hip":
+    backend = parse_target(settings.target).backend
+    if backend == "cpu":
+        return replace(built, requirements=cpu_requirements(settings.target))
+    if backend != "hip":
         return built
     linked = with_library(built, settings.cache)
     clock.lap("library")

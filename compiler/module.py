@@ -138,10 +138,11 @@ class Module:
     def executable(self) -> Executable:
         """The schedule on its device; loaded at its first use, so that saving needs no device.
 
-        Raises DeviceError if the device is missing or too small.
+        Raises DeviceError if the device is missing or too small, or cannot run the code.
         """
         with self._lock:
             if self._loaded is None:
+                self._backend.check(self.requirements)
                 self._loaded = self._backend.load(
                     self.schedule, self.kernels, self._weights, **self._options
                 )

@@ -8,6 +8,7 @@ from functools import cache
 from typing import ClassVar, Literal, get_args
 
 from compiler.errors import ArgumentError, DeviceError, KernelError
+from compiler.target.cpus import instruction_set
 from compiler.target.devices import (
     CORES,
     DEFAULT_ARCHITECTURES,
@@ -124,6 +125,11 @@ class CpuTarget(Target):
     def architecture(self) -> str:
         """LLVM's name of the CPU; '' for the host."""
         return self.mcpu
+
+    @property
+    def instruction_set(self) -> str:
+        """The instruction set by Linux's name: `aarch64`, `x86_64` or the host's."""
+        return instruction_set(self.mcpu)
 
     @property
     def device(self) -> DeviceModel:
@@ -354,9 +360,9 @@ def parse_target(text: str) -> Target:
         return _cpu(rest)
     if backend not in BACKENDS:
         raise KernelError(
-            f"unknown target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
-            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip' such as"
-            " 'hip:gfx90a:fp16', or 'emu' likewise"
+            f"unknown target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3' or"
+            " 'cpu:neoverse-n1', 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip'"
+            " such as 'hip:gfx90a:fp16', or 'emu' likewise"
         )
     return _gpu(backend, rest)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.export.generate import StoredCheck
+from compiler.export.project_parts import StoredCheck
 from tests.export.projects import attempt, export, needs_cmake, run, small_model
 
 PROGRAMS = Path(__file__).parent / "programs"

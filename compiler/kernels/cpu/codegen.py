@@ -10,11 +10,11 @@ from tvm import IRModule, tirx
 from tvm.tirx import Cast, PrimFunc
 
 from compiler.errors import KernelError
-from compiler.kernels.cpu.machine import llvm_machine, named_target
+from compiler.kernels.cpu.byte_sums import link_byte_sums
+from compiler.kernels.cpu.machine import llvm_machine, llvm_options
 from compiler.kernels.cpu.nibbles import link_nibbles
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.vnni import link_vnni
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
@@ -69,17 +69,9 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     Vector accesses are made to expect no more than their elements' alignment, as buffers may be
     views at any element of a tensor.
     """
-    named = named_target(target)
-    options: dict[str, object] = {
-        "kind": "llvm",
-        "mcpu": named.mcpu,
-        "opt-level": 0,
-        "fast-math-contract": True,
-    }
+    options = {**llvm_options(target), "opt-level": 0, "fast-math-contract": True}
     if reassociate:
         options["fast-math-reassoc"] = True
-    if named.features:
-        options["mattr"] = named.features.split(",")
     tvm_target = tvm.target.Target(options)
     passes = [
         tirx.transform.BindTarget(tvm_target),
@@ -147,7 +139,7 @@ def compile_llvm(
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
-    linked = link_nibbles(link_vnni(link_mathematics(link_tables(text))))
+    linked = link_nibbles(link_byte_sums(link_mathematics(link_tables(text))))
     linked = "\n".join([linked, *entries])
     return optimise(linked, target)
 

@@ -1,18 +1,28 @@
 """The CPU that kernels are compiled for, as LLVM knows it."""
 
 import os
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 import llvmlite.binding as llvm
 
 from compiler.errors import KernelError
+from compiler.target.cpus import AARCH64, host_instruction_set
 from compiler.target.target import CpuTarget
+
+LLVM_NAMES = {"aarch64": "generic"}
+"""LLVM's names of the CPUs that have another here."""
+
+NO_SVE = "-sve,-sme"
+"""Kernels have vectors of a length that is known: NEON's on Arm."""
 
 
 @cache
 def host_target() -> CpuTarget:
     """This machine's CPU with exactly the features that it has."""
-    return CpuTarget(mcpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten())
+    features = llvm.get_host_cpu_features().flatten()
+    return _with_known_vectors(CpuTarget(mcpu=llvm.get_host_cpu_name(), features=features))
 
 
 @cache
@@ -20,55 +30,95 @@ def named_target(target: CpuTarget) -> CpuTarget:
     """The target by its CPU's name, also for the host; KernelError for an unknown name."""
     if not target.mcpu:
         return host_target()
-    if target.mcpu != llvm.get_host_cpu_name() and not _is_cpu(target.mcpu):
+    if target.mcpu != llvm.get_host_cpu_name() and not _is_cpu(target):
         raise KernelError(
-            f"LLVM knows no CPU '{target.mcpu}' that runs {llvm.get_default_triple()} code:"
-            f" use a name such as 'x86-64-v3' or, for this host, '{llvm.get_host_cpu_name()}'"
+            f"LLVM knows no CPU '{target.mcpu}' that runs {triple_of(target)} code:"
+            " use a name such as 'x86-64-v3', 'neoverse-n1' or 'aarch64' or, for this host,"
+            f" '{llvm.get_host_cpu_name()}'"
         )
-    return target
+    return _with_known_vectors(target)
+
+
+def _with_known_vectors(target: CpuTarget) -> CpuTarget:
+    if target.instruction_set != AARCH64 or target.features.endswith(NO_SVE):
+        return target
+    return replace(target, features=",".join(part for part in (target.features, NO_SVE) if part))
+
+
+def triple_of(target: CpuTarget) -> str:
+    """LLVM's triple of a target: the host's, or Linux on another instruction set."""
+    if target.instruction_set == host_instruction_set():
+        return llvm.get_default_triple()
+    return f"{target.instruction_set}-unknown-linux-gnu"
 
 
 def llvm_machine(target: CpuTarget) -> llvm.TargetMachine:
     """An LLVM target machine that makes position-independent code."""
     _initialise()
     named = named_target(target)
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=named.mcpu, features=named.features, opt=3, reloc="pic", codemodel="default"
+    return llvm.Target.from_triple(triple_of(named)).create_target_machine(
+        cpu=_llvm_name(named), features=named.features, opt=3, reloc="pic", codemodel="default"
     )
 
 
 @cache
 def _initialise() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
-def _is_cpu(mcpu: str) -> bool:
+def _llvm_name(target: CpuTarget) -> str:
+    return LLVM_NAMES.get(target.mcpu, target.mcpu)
+
+
+def llvm_options(target: CpuTarget) -> dict[str, object]:
+    """TVM's options of code for a target."""
+    named = named_target(target)
+    options: dict[str, object] = {
+        "kind": "llvm",
+        "mtriple": triple_of(named),
+        "mcpu": _llvm_name(named),
+    }
+    if named.features:
+        options["mattr"] = named.features.split(",")
+    return options
+
+
+def _is_cpu(target: CpuTarget) -> bool:
     """Whether LLVM can compile for a CPU; asked beforehand, as LLVM would abort."""
     import tvm
     from tvm.target import codegen
 
-    triple = llvm.get_default_triple()
-    with tvm.target.Target({"kind": "llvm"}):
+    triple, mcpu = triple_of(target), _llvm_name(target)
+    with tvm.target.Target({"kind": "llvm", "mtriple": triple}):
         if not codegen.llvm_is_valid_cpu(mcpu, triple):
             return False
-    with tvm.target.Target({"kind": "llvm", "mcpu": mcpu}):
+    with tvm.target.Target({"kind": "llvm", "mtriple": triple, "mcpu": mcpu}):
         return not triple.startswith("x86_64") or bool(codegen.llvm_cpu_has_features("64bit"))
 
 
 @cache
-def has_vnni(target: CpuTarget) -> bool:
-    """Whether a target has instructions that multiply bytes and add four at a time."""
+def features_of(target: CpuTarget) -> frozenset[str]:
+    """The features that LLVM may use for a target, by its names."""
     import tvm
     from tvm.target import codegen
 
-    named = named_target(target)
-    options: dict[str, object] = {"kind": "llvm", "mcpu": named.mcpu}
-    if named.features:
-        options["mattr"] = named.features.split(",")
-    with tvm.target.Target(options):
-        has = codegen.llvm_cpu_has_features
-        return bool(has("avxvnni") or (has("avx512vnni") and has("avx512vl")))
+    with tvm.target.Target(llvm_options(target)):
+        return frozenset(map(str, codegen.llvm_get_cpu_features()))
+
+
+ByteSums = Literal["vnni", "usdot", "sdot", ""]
+"""The instructions that multiply bytes and add four at a time: x86's of unsigned by signed ones,
+Arm's of these (i8mm) or of signed ones alone (dotprod), or none."""
+
+
+@cache
+def byte_sums_of(target: CpuTarget) -> ByteSums:
+    """The instructions of a target for sums of multiplied bytes."""
+    has = features_of(target)
+    if "avxvnni" in has or {"avx512vnni", "avx512vl"} <= has:
+        return "vnni"
+    return "usdot" if "i8mm" in has else "sdot" if "dotprod" in has else ""
 
 
 TYPICAL_CACHE = 1 << 20
@@ -102,3 +152,19 @@ def vector_bytes(target: CpuTarget) -> int:
     """
     assembly = llvm_machine(target).emit_assembly(llvm.parse_assembly(_PROBE))
     return 64 if "zmm" in assembly else 32 if "ymm" in assembly else 16
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Vector registers of a target: how many, and float32 lanes in each."""
+
+    count: int
+    lanes: int
+
+
+@cache
+def registers_of(target: CpuTarget) -> Registers:
+    """The vector registers of a target."""
+    width = vector_bytes(target)
+    many = width == 64 or target.instruction_set == AARCH64
+    return Registers(32 if many else 16, max(1, width // 4))

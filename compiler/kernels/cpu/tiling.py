@@ -11,6 +11,7 @@ from functools import cache
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.machine import Registers
 
 SCRATCH_BYTES = 12 << 10
 """Most bytes of the stack tile between the sums and the epilogue."""
@@ -51,14 +52,6 @@ SLOTS_PER_NANOSECOND = 3.75
 
 
 @dataclass(frozen=True, slots=True)
-class Registers:
-    """Vector registers of a target: how many, and float32 lanes in each."""
-
-    count: int
-    lanes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stores:
     """Slots that results cost after the reduction: each vector, each row of a register tile, and
     each lane where lanes are channels, whose results are apart."""
@@ -85,11 +78,6 @@ class Tile:
     vectors: int
     steps: int = 1
     span: int = 1
-
-
-def registers_of(vector_bytes: int) -> Registers:
-    """The registers of an x86 or Arm target by the width of its vectors."""
-    return Registers(32 if vector_bytes == 64 else 16, max(1, vector_bytes // 4))
 
 
 @cache

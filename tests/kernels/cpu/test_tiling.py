@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.machine import Registers
 from compiler.kernels.cpu.tiling import (
     MAX_BLOCKS,
     SCRATCH_BYTES,
-    Registers,
     channel_tiles,
     flat_tiles,
     image_tiles,
     matmul_tiles,
     register_tiles,
-    registers_of,
     split_blocks,
 )
 
-TARGETS = [registers_of(width) for width in (64, 32, 16)]
+AVX512, AVX2, SSE, NEON = Registers(32, 16), Registers(16, 8), Registers(16, 4), Registers(32, 4)
+TARGETS = [AVX512, AVX2, SSE, NEON]
 sizes = st.integers(1, 70)
 
 
@@ -76,10 +76,10 @@ def test_sums_of_rows_of_any_length_fit_the_stack(
 
 
 def test_full_vectors_are_preferred() -> None:
-    wide, _ = flat_tiles(convolution(64, 64, (56, 56), 1), registers_of(64))[0]
+    wide, _ = flat_tiles(convolution(64, 64, (56, 56), 1), AVX512)[0]
     assert wide.rows * wide.vectors >= 20
     small = convolution(512, 2048, (7, 7), 1)
-    channels, flat = channel_tiles(small, registers_of(64), 49), flat_tiles(small, registers_of(64))
+    channels, flat = channel_tiles(small, AVX512, 49), flat_tiles(small, AVX512)
     assert channels[0][1] < flat[0][1]
 
 

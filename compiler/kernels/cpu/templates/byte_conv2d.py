@@ -16,7 +16,7 @@ from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
+from compiler.kernels.cpu.machine import registers_of, second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -36,7 +36,7 @@ from compiler.kernels.cpu.templates.words import (
     words_at,
     words_of,
 )
-from compiler.kernels.cpu.tiling import BYTE_STORES, registers_of
+from compiler.kernels.cpu.tiling import BYTE_STORES
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.tir.fusion import FusionContext
@@ -67,7 +67,7 @@ def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget
     """The nest of a convolution whose channels are words."""
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))
-    registers, cache = registers_of(vector_bytes(target)), second_cache_bytes(target)
+    registers, cache = registers_of(target), second_cache_bytes(target)
     nest = ConvChoices(words, around, registers, operands, cache).likeliest
     rows = isinstance(nest, ChannelLanes)  # images are broadcast there
     return replace(nest, operands=replace(operands, arithmetic=word_arithmetic(target, rows)))
@@ -135,5 +135,6 @@ class ByteOperands:
 
     def bias(self, number: Any, weights: Var, head: Any) -> Any:
         """The share of the zero point in the sums of an output channel, negated."""
-        total = wrapping.multiply(unsigned_zero_point(self.around), word_at(weights, head))
+        zero = unsigned_zero_point(self.around, self.arithmetic.less)
+        total = wrapping.multiply(zero, word_at(weights, head))
         return wrapping.subtract(tirx.const(0, "int32"), total)

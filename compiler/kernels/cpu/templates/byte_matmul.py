@@ -16,13 +16,14 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import registers_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.matmul import FILL_ELEMENTS, MatmulNest
 from compiler.kernels.cpu.templates.words import (
     ONES,
     WORD_BYTES,
+    WordArithmetic,
     takes_bytes,
     unsigned,
     unsigned_zero_point,
@@ -32,7 +33,7 @@ from compiler.kernels.cpu.templates.words import (
     words_at,
     words_of,
 )
-from compiler.kernels.cpu.tiling import matmul_tiles, registers_of
+from compiler.kernels.cpu.tiling import matmul_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
@@ -79,7 +80,7 @@ def choose_byte_matmul(
     words = replace(
         bytes, left=(*bytes.left[:-1], depth), right=(*bytes.right[:-2], depth, bytes.right[-1])
     )
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target)
     tile, slots = matmul_tiles(words.rows, words.columns, depth, registers, packed=True)[0]
     return ByteMatmulNest(
         problem=words,
@@ -101,6 +102,7 @@ class ByteMatmulNest(MatmulNest):
     B is laid out beforehand if `constant`.
     """
 
+    arithmetic: WordArithmetic = WordArithmetic("", unsigned_rows=True)
     bytes: Matmul
     constant: bool
 
@@ -194,7 +196,7 @@ class ByteMatmulNest(MatmulNest):
 
     def _sum_columns(self, target: Var, start: Any, panel: Any) -> Stmt:
         """The first row of a panel: a row of ones times its lines."""
-        sums = RegisterTile(1, self.tile.vectors, self.lanes, self.arithmetic)
+        sums = RegisterTile(1, self.tile.vectors, self.lanes, self.arithmetic.exact)
 
         def step(k: Any) -> Stmt:
             line = self._line(start, panel, k)
@@ -220,7 +222,7 @@ class ByteMatmulNest(MatmulNest):
         return vector_at(right, position, self.lanes)
 
     def _shift(self, registers: RegisterTile, right: Var, head: Any) -> list[Stmt]:
-        zero = unsigned_zero_point(self.around)
+        zero = unsigned_zero_point(self.around, self.arithmetic.less)
         if isinstance(zero, tirx.IntImm) and zero.value == 0:
             return []
         factor = tirx.Broadcast(zero, self.lanes) if self.lanes > 1 else zero

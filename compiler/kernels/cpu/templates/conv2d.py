@@ -28,13 +28,12 @@ from tvm.tirx import PrimFunc
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
-from compiler.kernels.cpu.machine import second_cache_bytes, vector_bytes
+from compiler.kernels.cpu.machine import registers_of, second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv_choices import ConvChoices, ConvConfig
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.operands import FloatOperands
-from compiler.kernels.cpu.tiling import registers_of
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
@@ -54,7 +53,7 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | 
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target)
     choices = ConvChoices(
         conv, around, registers, FloatOperands(around), second_cache_bytes(target)
     )

@@ -7,6 +7,7 @@ from itertools import islice
 from math import prod
 
 from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.machine import Registers
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
@@ -14,7 +15,6 @@ from compiler.kernels.cpu.templates.operands import ConvOperands
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.tiling import (
     PricedTile,
-    Registers,
     Tile,
     channel_tiles,
     flat_tiles,

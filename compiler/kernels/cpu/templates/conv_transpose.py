@@ -16,14 +16,14 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import Registers, registers_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
 from compiler.kernels.cpu.templates.operands import FloatOperands
-from compiler.kernels.cpu.tiling import Registers, image_tiles, registers_of
+from compiler.kernels.cpu.tiling import image_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
@@ -42,7 +42,7 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target)
     nests = phase_nests(transposed, around, registers)
     weight = anchor.operand(1)
     packings = [""] * group.inputs

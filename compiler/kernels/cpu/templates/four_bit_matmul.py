@@ -20,13 +20,13 @@ from tvm.tirx import PrimFunc, Stmt
 from compiler.graph.packing import packed_shape
 from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import Registers, registers_of, vector_bytes
 from compiler.kernels.cpu.nibbles import TABLE_LANES, nibble_floats
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.matmul import MatmulNest
 from compiler.kernels.cpu.templates.words import words_at
-from compiler.kernels.cpu.tiling import MOST_ROWS, Registers, Tile, registers_of
+from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import RegisterTile, loop_over, scratch, sequence, vector_at
@@ -75,7 +75,7 @@ def choose_four_bit_nest(
     left = group.values[anchor.operand(0)].shape
     depth, size = anchor.attributes["K"], anchor.attributes["block_size"]
     problem = Matmul(left, (depth, around.shape[-1]), around.shape)
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target)
     tile = four_bit_tile(problem.rows, registers)
     vectors = ceil_div(problem.columns, registers.lanes) * ceil_div(problem.rows, tile.rows)
     return FourBitNest(

@@ -24,10 +24,10 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.machine import registers_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.tiling import Tile, matmul_tiles, registers_of, split_blocks
+from compiler.kernels.cpu.tiling import Tile, matmul_tiles, split_blocks
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
@@ -75,7 +75,7 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
     if not around.elementwise:
         return None
     right = anchor.operand(1)
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target)
     packed = group.is_packable(right) and problem.shared
     while not packed and registers.lanes > problem.columns:
         registers = replace(registers, lanes=registers.lanes // 2)

@@ -1,21 +1,22 @@
 """Contractions of bytes: four consecutive ones are a word of 32 bits, which one step multiplies.
 
 The left operand of a step holds unsigned bytes, the right one signed ones, as x86's VNNI
-instruction takes them. Elsewhere the same sums are four multiplications of int32.
+instruction and Arm's USDOT take them. SDOT takes signed ones alone: left bytes are less by 128
+there, as if the zero point were. Elsewhere the same sums are four multiplications of int32.
 
 Packed weights of a tile or panel begin with a row of int32: the sums of the weights of each
 column, by which zero points are subtracted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import has_vnni
-from compiler.kernels.cpu.vnni import LANES, byte_sums
+from compiler.kernels.cpu.byte_sums import LANES, byte_sums
+from compiler.kernels.cpu.machine import ByteSums, byte_sums_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
@@ -32,6 +33,10 @@ SIGN_BIT = 128
 """The number by which a signed byte differs from the unsigned one with the other sign bit."""
 
 
+SIGN_BITS = -0x7F7F7F80
+"""The int32 of a word of such bits."""
+
+
 def words_of(count: int) -> int:
     """The words that hold a number of bytes."""
     return ceil_div(count, WORD_BYTES)
@@ -41,18 +46,31 @@ def words_of(count: int) -> int:
 class WordArithmetic:
     """Sums of multiplied bytes; the broadcast words are the left ones if `unsigned_rows`."""
 
-    vnni: bool
+    instruction: ByteSums
     unsigned_rows: bool
 
     dtype = "int32"
 
+    @property
+    def less(self) -> int:
+        """The number that is subtracted from left bytes, and so has to be from their zero point."""
+        return SIGN_BIT if self.instruction == "sdot" else 0
+
+    @property
+    def exact(self) -> "WordArithmetic":
+        """The arithmetic that subtracts nothing."""
+        return self if not self.less else replace(self, instruction="")
+
     def multiply_add(self, total: Any, row: Any, vector: Any, lanes: int) -> Any:
         """The sums after one step of a broadcast word and a vector of words."""
         left, right = (row, vector) if self.unsigned_rows else (vector, row)
-        if self.vnni and lanes in LANES:
-            return byte_sums(total, left, right, lanes)
+        if self.less:
+            left = left ^ _splat(SIGN_BITS, lanes)
+        if lanes in LANES.get(self.instruction, ()):
+            return byte_sums(self.instruction, total, left, right, lanes)
+        own = _signed_byte if self.less else _unsigned_byte
         for byte in range(WORD_BYTES):
-            factors = _unsigned_byte(left, byte, lanes), _signed_byte(right, byte, lanes)
+            factors = own(left, byte, lanes), _signed_byte(right, byte, lanes)
             total = wrapping.add(total, wrapping.multiply(*factors))
         return total
 
@@ -101,8 +119,14 @@ def word_of(bytes: list[Any]) -> Any:
     return word
 
 
-def unsigned_zero_point(around: FusionContext) -> Any:
-    """The zero point of the anchor's operand 0, which is operand 2, as `unsigned` makes it."""
+def unsigned_zero_point(around: FusionContext, less: int = 0) -> Any:
+    """The zero point of the anchor's operand 0, which is operand 2, as `unsigned` makes it, less a
+    number."""
+    whole = _unsigned_zero_point(around)
+    return whole - less if less else whole
+
+
+def _unsigned_zero_point(around: FusionContext) -> Any:
     tensor = around.operands[2] if len(around.operands) > 2 else None
     if tensor is not None:
         return unsigned(around.operand(2, [0] * len(tensor.shape)))
@@ -120,4 +144,4 @@ def takes_bytes(group: Group, anchor: Operator) -> bool:
 
 def word_arithmetic(target: CpuTarget, unsigned_rows: bool) -> WordArithmetic:
     """The arithmetic of a target."""
-    return WordArithmetic(has_vnni(target), unsigned_rows)
+    return WordArithmetic(byte_sums_of(target), unsigned_rows)
