@@ -13,6 +13,7 @@ import pytest
 from compiler.nvrtc import load_nvrtc
 
 PACKAGES = {
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "chromium": "chromium",
     "clang++": "clang",
     "cmake": "cmake",
@@ -21,6 +22,7 @@ PACKAGES = {
     "llvm-objdump": "llvm",
     "npm": "npm",
     "nvcc": "nvidia-cuda-toolkit (12.3 or newer)",
+    "qemu-aarch64": "qemu-user",
     "nvrtc": "nvidia-cuda-nvrtc of Python, by pip install '.[cuda]'",
 }
 

@@ -87,8 +87,8 @@ def write_cpu_project(
     folder, compiled = Path(str(resources.files("compiler"))), artifact.kernels
     shutil.copytree(folder / "export" / "cpu_project", place)
     for name in SHARED:
-        shutil.copyfile(folder / "export" / "project" / name, place / name)
-    shutil.copyfile(folder / "backends" / "cpu" / "executor.c", place / "src" / "executor.c")
+        shutil.copy2(folder / "export" / "project" / name, place / name)
+    shutil.copy2(folder / "backends" / "cpu" / "executor.c", place / "src" / "executor.c")
     (place / "kernels").mkdir()
     for name, kernel in compiled.items():
         (place / "kernels" / f"{name}.o").write_bytes(kernel.code)

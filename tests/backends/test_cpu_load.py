@@ -164,10 +164,36 @@ def test_requirements_of_targets() -> None:
     assert {"avx2", "fma"} <= set(level["features"])
     assert features.requirements("cpu:znver4:+avx2,-sse4a")["features"] == ["avx2"]
     assert features.requirements("cpu:skylake")["processor"] == "skylake"
+    asked = features.requirements("cpu:skylake", lambda: {"avx2", "macrofusion", "xsave"})
+    assert asked == {"architecture": "x86_64", "features": ["avx2"]}
     with pytest.raises(DeviceError, match="does not have imaginary"):
         features.check_features({"features": ["imaginary"]})
     with pytest.raises(DeviceError, match="abacus"):
         features.check_features({"processor": "abacus", "features": []})
+
+
+def test_requirements_of_aarch64(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert features.requirements("cpu:aarch64") == {"architecture": "aarch64", "features": []}
+    found = {"dotprod", "neon", "spe", "bf16"}
+    needed = features.requirements("cpu:neoverse-n1:+i8mm", lambda: found)
+    assert needed == {"architecture": "aarch64", "features": ["bf16", "dotprod", "i8mm"]}
+    monkeypatch.setattr(features, "host_instruction_set", lambda: "x86_64")
+    with pytest.raises(DeviceError, match="architecture aarch64; this is x86_64: compile the mod"):
+        features.check_features(needed)
+    monkeypatch.setattr(features, "host_instruction_set", lambda: "aarch64")
+    words = {features.AT_HWCAP: 1 << 20, features.AT_HWCAP2: 1 << 14}
+    monkeypatch.setattr(features, "_hwcap", words.__getitem__)
+    assert features.host_features() == {"dotprod", "bf16"}
+    with pytest.raises(DeviceError, match=r"does not have i8mm: compile .* for cpu:aarch64"):
+        features.check_features(needed)
+
+
+def test_code_of_another_instruction_set_is_an_error() -> None:
+    code = bytearray(mix("mix4_1", 4).code)
+    code[18:20] = (183 if code[18] == 62 else 62).to_bytes(2, "little")
+    foreign = replace(mix("mix4_1", 4), code=bytes(code))
+    with pytest.raises(DeviceError, match=r"'mix4_1' is (aarch64|x86_64) code, and this host is"):
+        BACKEND.load(chain(), {"mix4_1": foreign}, WEIGHTS)
 
 
 def test_the_runtime_half_imports_without_compilers() -> None:

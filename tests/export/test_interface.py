@@ -9,21 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from compiler.export.project_parts import StoredCheck
 from tests.export.projects import attempt, export, needs_cmake, run, small_model
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADER = Path(__file__).parents[2] / "compiler" / "export" / "project" / "include" / "flowloom"
-INTERFACES = {1: "97e03e9a0519eefdb2e25e3fe5b00d5ecafa1272dc0d8e2927453848abf3bc40"}
+CPU_HEADER = HEADER.parents[2] / "cpu_project" / "include" / "flowloom"
+INTERFACES = {
+    HEADER: {1: "97e03e9a0519eefdb2e25e3fe5b00d5ecafa1272dc0d8e2927453848abf3bc40"},
+    CPU_HEADER: {1: "610a5078540b6790f7ae55e18b7def2b952104398779d77deab48c73e851850a"},
+}
 """The SHA-256 of what each interface version declares, comments and spaces aside."""
 
 
-def test_a_changed_header_has_a_new_version():
-    text = (HEADER / "model.h").read_text()
+@pytest.mark.parametrize("folder", INTERFACES, ids=["gpu", "cpu"])
+def test_a_changed_header_has_a_new_version(folder: Path):
+    text = (folder / "model.h").read_text()
     declared = "".join(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).split())
     version = int(re.findall(r"#define FLOWLOOM_INTERFACE (\d+)", text)[0])
-    assert INTERFACES[version] == hashlib.sha256(declared.encode()).hexdigest()
+    assert INTERFACES[folder][version] == hashlib.sha256(declared.encode()).hexdigest()
 
 
 @needs_cmake

@@ -3,13 +3,13 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import compiler
 from compiler.errors import ArtifactError
 from compiler.export.generate import export_project, kernel_text
 from compiler.schedule import KernelSpec, Launch
@@ -147,12 +147,11 @@ def test_a_node_name_cannot_leave_its_comment():
     assert lines[1] == "//   task 0: a??b"
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path: Path):
-    module = compiler.compile(small_model(), target="cpu")
-    module.save(tmp_path / "cpu")
-    found = read_artifact(tmp_path / "cpu")
+def test_what_cannot_be_exported_is_refused(project: Path, tmp_path: Path):
+    found = read_artifact(project.parent / "project-artifact")
+    lost = {name: replace(kernel, source="") for name, kernel in found.kernels.items()}
     with pytest.raises(ArtifactError, match="no C\\+\\+ source"):
-        export_project(found, tmp_path / "project", version="0", check=None)
+        export_project(replace(found, kernels=lost), tmp_path / "new", version="0", check=None)
 
 
 def test_only_projects_are_replaced(project: Path, tmp_path: Path):

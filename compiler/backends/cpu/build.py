@@ -1,7 +1,6 @@
 """Links the executor and the kernels' objects into native functions, in process, by LLVM."""
 
 import ctypes
-import platform
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -12,6 +11,7 @@ from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.backends.cpu.features import llvm
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec
+from compiler.target.cpus import host_instruction_set
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 
@@ -81,7 +81,7 @@ def _executor() -> bytes:
 
 
 def _pause() -> str:
-    hint = PAUSES.get(platform.machine())
+    hint = PAUSES.get(host_instruction_set())
     if hint is None:
         return "define void @cpu_pause() {\nret void\n}"
     declaration = f"declare void {hint.replace('i32 1', 'i32')}"
@@ -127,6 +127,11 @@ def _read(kernel: KernelSpec) -> Symbols:
         symbols = read_symbols(kernel.code)
     except ValueError as error:
         raise KernelError(f"the code of kernel '{kernel.name}' is {error}") from error
+    if (symbols.instruction_set or host_instruction_set()) != host_instruction_set():
+        raise DeviceError(
+            f"the kernel '{kernel.name}' is {symbols.instruction_set} code, and this host is"
+            f" {host_instruction_set()}: compile the model for this host"
+        )
     for symbol in sorted(symbols.undefined - PROVIDED_BY_LINKER):
         if not llvm.address_of_symbol(symbol):
             raise KernelError(f"the kernel '{kernel.name}' needs '{symbol}', not in libc or libm")

@@ -9,6 +9,7 @@ _SYMBOL = Struct("<I2BH2Q")
 _SYMBOL_TABLE = 2
 _GLOBAL = 1
 _MAGIC = b"\x7fELF\x02\x01"
+_MACHINES = {62: "x86_64", 183: "aarch64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Symbols:
 
     defined: frozenset[str]
     undefined: frozenset[str]
+    instruction_set: str = ""
+    """By Linux's name; empty for one that is not known here."""
 
 
 def read_symbols(code: bytes) -> Symbols:
@@ -45,7 +48,8 @@ def _symbols(code: bytes) -> Symbols:
             if name and information >> 4 == _GLOBAL:
                 text = _text(code, sections[link][4] + name)
                 (defined if section else undefined).add(text)
-    return Symbols(frozenset(defined), frozenset(undefined))
+    machine = _MACHINES.get(header[2], "")
+    return Symbols(frozenset(defined), frozenset(undefined), machine)
 
 
 def _text(code: bytes, start: int) -> str:

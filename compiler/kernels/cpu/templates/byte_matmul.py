@@ -6,7 +6,7 @@ B is laid out in panels, beforehand if it is constant, else by a launch:
     for each panel of columns: the int32 sums of its columns, then lines of words
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -102,7 +102,7 @@ class ByteMatmulNest(MatmulNest):
     B is laid out beforehand if `constant`.
     """
 
-    arithmetic: WordArithmetic = WordArithmetic("", unsigned_rows=True)
+    arithmetic: WordArithmetic = field(default=WordArithmetic("", unsigned_rows=True))
     bytes: Matmul
     constant: bool
 

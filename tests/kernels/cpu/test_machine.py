@@ -1,0 +1,49 @@
+"""CPUs as targets: what LLVM knows of them, on this host and on others."""
+
+import pytest
+import tvm
+from tvm.target import codegen
+
+import compiler
+from compiler.errors import DeviceError, KernelError
+from compiler.kernels.build import exact_target
+from compiler.kernels.cpu.machine import (
+    Registers,
+    byte_sums_of,
+    features_of,
+    registers_of,
+)
+from compiler.target.cpus import host_instruction_set, instruction_set
+from compiler.target.target import parse_cpu
+from tests.export.projects import small_model
+
+
+@pytest.mark.parametrize("known", ["aarch64", "x86_64"])
+def test_the_name_of_a_cpu_says_its_instruction_set(known: str):
+    with tvm.target.Target({"kind": "llvm", "mtriple": f"{known}-linux-gnu"}):
+        names = {str(name) for name in codegen.llvm_get_cpu_archlist()} - {"generic"}
+    assert len(names) > 50
+    assert {name for name in names if instruction_set(name) != known} == set()
+    assert instruction_set("") == instruction_set("generic") == host_instruction_set()
+    assert instruction_set("aarch64") == "aarch64"
+
+
+def test_cpus_of_arm_have_their_registers_and_instructions():
+    assert registers_of(parse_cpu("cpu:neoverse-n1")) == Registers(32, 4)
+    assert registers_of(parse_cpu("cpu:x86-64-v3")) == Registers(16, 8)
+    assert registers_of(parse_cpu("cpu:x86-64-v4")) == Registers(32, 16)
+    assert byte_sums_of(parse_cpu("cpu:aarch64")) == ""
+    assert byte_sums_of(parse_cpu("cpu:neoverse-n1")) == "sdot"
+    assert byte_sums_of(parse_cpu("cpu:aarch64:+dotprod,+i8mm")) == "usdot"
+    assert byte_sums_of(parse_cpu("cpu:x86-64-v3")) == ""
+    assert byte_sums_of(parse_cpu("cpu:znver4")) == "vnni"
+    assert not {"sve", "sve2"} & features_of(parse_cpu("cpu:neoverse-v2"))
+    with pytest.raises(KernelError, match=r"no CPU 'cortex-m4' that runs aarch64.*or 'aarch64'"):
+        exact_target("cpu:cortex-m4")
+
+
+def test_a_module_of_another_instruction_set_is_refused_before_it_runs():
+    other = "cpu:x86-64" if host_instruction_set() == "aarch64" else "cpu:aarch64"
+    module = compiler.compile(small_model(), target=other)
+    with pytest.raises(DeviceError, match=r"made for the architecture .*`flowloom export` it"):
+        module.run({})
