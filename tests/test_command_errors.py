@@ -172,6 +172,10 @@ def test_a_run_without_its_device_ends_before_the_compilation(
     for command in ("run", "bench"):
         assert main([command, str(tmp_path / "model.onnx"), "--target", "cuda:sm_90"]) == 1
         assert "no CUDA driver" in capsys.readouterr().err
+        monkeypatch.setattr("compiler.backends.cpu.features.host_instruction_set", lambda: "abacus")
+        for options in (["--target", "cpu:x86-64-v3"], ["--target", "cpu", "--arch", "aarch64"]):
+            assert main([command, str(tmp_path / "model.onnx"), *options]) == 1
+            assert "this is abacus: compile the model on this host" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from typing import Any, cast
 import numpy as np
 
 import compiler
+from compiler.backends.base import backend
 from compiler.backends.memory import Array
 from compiler.display.words import counted, in_bytes
 from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
 from compiler.progress import Announcement, Paused, notify, step_progress
+from compiler.requirements import cpu_requirements
 from compiler.schedule import TuningRecord
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
@@ -346,19 +348,23 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
 
 def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
-        _check_present(options.target or "cpu")
+        _check_present(options.target or "cpu", options.arch)
         return _compile(options)
     _check_compiled(options)
     with step_progress("load"):
         return compiler.load(options.model, threads=options.threads)
 
 
-def _check_present(target: str) -> None:
-    """Raise DeviceError where a run on a CUDA device would, before a compilation for it."""
-    if parse_target(target).backend == "cuda":
+def _check_present(target: str, architecture: str | None) -> None:
+    """Raise DeviceError where a run on a CUDA device or a CPU would, before a compilation for it."""
+    kind = parse_target(target).backend
+    if kind == "cuda":
         from compiler.backends.cuda.build import device
 
         device()
+    elif kind == "cpu":
+        named = f"cpu:{architecture}" if architecture else target
+        backend(named).check(cpu_requirements(named))
 
 
 def _check_compiled(options: Namespace) -> None:
