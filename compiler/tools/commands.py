@@ -356,7 +356,7 @@ def _load_or_compile(options: Namespace) -> compiler.Module:
 
 
 def _check_present(target: str, architecture: str | None) -> None:
-    """Raise DeviceError where a run on a CUDA device or a CPU would, before a compilation for it."""
+    """Raise DeviceError where a run on CUDA or a CPU would, before a compilation for it."""
     kind = parse_target(target).backend
     if kind == "cuda":
         from compiler.backends.cuda.build import device
