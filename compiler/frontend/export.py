@@ -1,6 +1,6 @@
 """Export of a `dataflow` dump as an ONNX model, so that any runtime can check a pass."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +11,17 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from compiler.errors import ModelError
 from compiler.frontend.export_recurrence import recurrence_nodes
+from compiler.frontend.export_segments import Nodes, scatter_order_nodes, segment_sum_nodes
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
-from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
+from compiler.ir.operators import (
+    CONTRIB_DOMAINS,
+    FLOAT8_CONTRACTIONS,
+    OPERATORS,
+    RECURRENCE,
+    SCATTER_ORDER,
+    SEGMENT_SUM,
+)
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.schedule import ControlForm
@@ -162,8 +170,8 @@ class _Exporter:
         """The nodes of an operation; constants become initializers."""
         match op:
             case dataflow.OperatorOp():
-                recurrent = op.type_name == RECURRENCE
-                return self._recurrence(op) if recurrent else [_node(op, self.names)]
+                own = self._own.get(op.type_name)
+                return own(op) if own else [_node(op, self.names)]
             case dataflow.ConstantOp():
                 self._store(self.names[op.output], attribute_to_array(op.value))
             case dataflow.WeightOp():
@@ -175,6 +183,33 @@ class _Exporter:
                 pass
         return []
 
+    @property
+    def _own(self) -> Mapping[str, Callable[[dataflow.OperatorOp], list[onnx.NodeProto]]]:
+        """How operators that ONNX does not have are written."""
+        return {
+            RECURRENCE: self._recurrence,
+            SCATTER_ORDER: self._scatter_order,
+            SEGMENT_SUM: self._segment_sum,
+        }
+
+    def _scatter_order(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a ScatterOrder."""
+        (slots, *_), (count,) = (shape_of(value.type) for value in op.outputs)
+        outputs = [self.names[value] for value in op.outputs]
+        nodes = Nodes(self.names.fresh, self._constant)
+        return scatter_order_nodes(nodes, self.names[op.inputs[0]], outputs, slots - 1, count)
+
+    def _segment_sum(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a SegmentSum."""
+        inputs, output = [self.names[value] for value in op.inputs], self.names[op.outputs[0]]
+        slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
+        nodes = Nodes(self.names.fresh, self._constant)
+        return segment_sum_nodes(nodes, inputs, output, slots, count)
+
+    def _constant(self, stem: str, array: np.ndarray) -> str:
+        """Store a constant under a name like the given one."""
+        return self._store(self.names.fresh(stem), array)
+
     def _recurrence(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
         """The nodes of a Recurrence."""
         inputs, outputs = (
@@ -182,11 +217,7 @@ class _Exporter:
         )
         shape, attributes = shape_of(op.inputs[1].type), attributes_of(op)
         dtype = numpy_dtype(dtype_of(op.inputs[0].type))
-
-        def store(stem: str, array: np.ndarray) -> str:
-            return self._store(self.names.fresh(stem), array)
-
-        return recurrence_nodes(inputs, outputs, attributes, shape, dtype, store)
+        return recurrence_nodes(inputs, outputs, attributes, shape, dtype, self._constant)
 
     def _store(self, name: str, array: np.ndarray) -> str:
         self.initializers.append(numpy_helper.from_array(array, name))

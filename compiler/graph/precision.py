@@ -13,7 +13,7 @@ from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
-from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, Kind
+from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, SEGMENT_SUM, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 
@@ -190,7 +190,7 @@ def _is_kept(op: OperatorOp) -> bool:
         return not (isinstance(op.inputs[1].owner, ConstantOp) or _is_normalised(op))
     if op.type_name == "Cast":
         return "float" not in dtype_of(op.inputs[0].type)
-    unbounded = (*_UNBOUNDED, *FLOAT8_CONTRACTIONS)  # sums of these are not scaled yet
+    unbounded = (*_UNBOUNDED, SEGMENT_SUM, *FLOAT8_CONTRACTIONS)  # sums of these are not scaled yet
     return op.type_name in unbounded or op.type_name.startswith("Reduce")
 
 

@@ -116,6 +116,22 @@ def _constant(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
     return _exact(values.reshape(attributes["shape"]))
 
 
+def ordered_updates(indices: Array, slots: int) -> tuple[Array, Array]:
+    """Where each slot's updates start in their order by slot, and that order; see ScatterOrder."""
+    named = numpy.clip(numpy.where(indices < 0, indices + slots, indices), 0, slots - 1)
+    order = numpy.argsort(named, kind="stable")
+    starts = numpy.searchsorted(named[order], numpy.arange(slots + 1))
+    return starts.astype(numpy.int32), order.astype(numpy.int32)
+
+
+def _starts(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return ordered_updates(inputs[0], attributes["slots"])[0]
+
+
+def _order(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return ordered_updates(inputs[0], attributes["slots"])[1]
+
+
 _OPERATORS: dict[str, Callable[[Sequence[Array], Mapping[str, Any]], Array]] = {
     "Concat": _concat,
     "Slice": _slice,
@@ -129,7 +145,9 @@ _OPERATORS: dict[str, Callable[[Sequence[Array], Mapping[str, Any]], Array]] = {
     "fill": _fill,
     "identity": _identity,
     "constant": _constant,
+    "starts": _starts,
+    "order": _order,
 }
 
-FOLDED = frozenset(_OPERATORS) - {"fill", "identity", "constant"}
+FOLDED = frozenset(name for name in _OPERATORS if name[0].isupper())
 """The operators whose results on weights are weights with a derived key."""

@@ -28,6 +28,7 @@ from compiler.kernels.ops import (
     recurrence,
     reduction,
     resize,
+    segments,
     shapes,
 )
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
@@ -45,6 +46,7 @@ LOWERING_MODULES = (
     recurrence,
     reduction,
     resize,
+    segments,
     shapes,
 )
 """The modules that register lowerings when they are imported."""

@@ -17,6 +17,7 @@ from compiler.frontend.interpreter import (
     reductions,
     resize,
     rounding,
+    segments,
     windows,
 )
 from compiler.frontend.interpreter.registry import EVALUATIONS, Array, Node
@@ -33,6 +34,7 @@ FAMILIES = (
     reductions,
     resize,
     rounding,
+    segments,
     windows,
 )
 """The modules whose import registers every evaluation."""

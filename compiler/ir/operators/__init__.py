@@ -31,6 +31,7 @@ from compiler.ir.operators.opaque import OPAQUE
 from compiler.ir.operators.pooling import POOLING
 from compiler.ir.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.ir.operators.reductions import REDUCTIONS
+from compiler.ir.operators.segments import SCATTER_ORDER, SEGMENT_SUM, SEGMENTS
 from compiler.ir.operators.views import VIEWS
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "LARGEST_TENSOR",
     "OPERATORS",
     "RECURRENCE",
+    "SCATTER_ORDER",
+    "SEGMENT_SUM",
     "STRUCTURAL_INPUTS",
     "Kind",
     "KnownTensor",
@@ -76,6 +79,7 @@ OPERATORS: dict[str, Operator] = {
     **VIEWS,
     **OPAQUE,
     **RECURRENCES,
+    **SEGMENTS,
 }
 """Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
 

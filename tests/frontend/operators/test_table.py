@@ -13,6 +13,8 @@ from compiler.ir.operators import (
     KINDS,
     OPERATORS,
     RECURRENCE,
+    SCATTER_ORDER,
+    SEGMENT_SUM,
     STRUCTURAL_INPUTS,
 )
 from compiler.ir.operators.dtypes import FLOAT8
@@ -21,7 +23,8 @@ from compiler.schedule import ELEMENT_BYTES
 OPSET = 23
 RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
 ADDED_BY_REWRITING = {("ConvTranspose", "finite")}
-ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS - {*FLOAT8_CONTRACTIONS, RECURRENCE})
+OWN = {*FLOAT8_CONTRACTIONS, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
+ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS - OWN)
 CAST_FIRST = {"IsInf", "IsNaN"}
 """Operators on floats of a byte by way of float32."""
 

@@ -1,0 +1,26 @@
+"""Scattered sums in two steps."""
+
+import numpy as np
+
+from compiler.frontend.interpreter.indexing import wrapped_index
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.rounding import converted_array, double
+
+
+@evaluates("ScatterOrder")
+def evaluate_scatter_order(node: Node) -> list[Array]:
+    """Where each slot's updates start, and the updates by their slots."""
+    slots = node.attribute("slots")
+    named = wrapped_index(node[0], slots)
+    counts = np.bincount(named, minlength=slots)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return [starts.astype(np.int32), np.argsort(named, kind="stable").astype(np.int32)]
+
+
+@evaluates("SegmentSum")
+def evaluate_segment_sum(node: Node) -> Array:
+    """The data with the updates of each segment added in their order."""
+    updates, data, starts, order = (node[i] for i in range(4))
+    total = double(data).copy()
+    np.add.at(total, np.repeat(np.arange(len(data)), np.diff(starts)), double(updates[order]))
+    return converted_array(total, data.dtype)

@@ -1,0 +1,56 @@
+"""Lowerings of scattered sums in two steps."""
+
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM
+from compiler.kernels.ops.common import cast, safe_index, wide
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.opaque import loops
+from compiler.kernels.ops.reducers import sum_reducer
+
+
+@lowering(SCATTER_ORDER)
+def lower_scatter_order(context: Context) -> list[te.Tensor]:
+    """A counting sort: slots are counted, then each update takes the next place of its slot."""
+    (count,), slots = context.info().shape, context.attribute("slots")
+
+    def emit(indices: Any, starts: Any, order: Any) -> None:
+        zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+        with T.serial(0, slots + 1) as s:
+            starts[s] = zero
+        with T.serial(0, count) as i:
+            after = safe_index(indices[i], slots) + 1
+            starts[after] = starts[after] + one
+        with T.serial(0, slots) as s:
+            starts[s + 1] = starts[s + 1] + starts[s]
+        with T.serial(0, count) as i:  # which moves each start to that of the next slot
+            slot = safe_index(indices[i], slots)
+            order[starts[slot]] = cast(i, "int32")
+            starts[slot] = starts[slot] + one
+        with T.serial(0, slots) as s:
+            starts[slots - s] = starts[slots - s - 1]
+        starts[0] = zero
+
+    return loops(context, [context.tensor(0)], emit)
+
+
+@lowering(SEGMENT_SUM)
+def lower_segment_sum(context: Context) -> te.Tensor:
+    """The sum over all updates of those in each segment, which are not known beforehand."""
+    updates, data, starts, order = (context.tensor(i) for i in range(4))
+    dtype = wide(context.output.dtype)
+    k = te.reduce_axis((0, context.info(3).shape[0]), "k")
+
+    def segment(slot: Any, *inner: Any) -> Any:
+        inside = tirx.all(starts(slot) <= k, k < starts(slot + 1))
+        update = cast(updates(order(k), *inner), dtype)
+        return sum_reducer(tirx.Select(inside, update, tirx.const(0, dtype)), axis=[k])
+
+    def total(*at: Any) -> Any:
+        return cast(cast(data(*at), dtype) + sums(*at), context.output.dtype)
+
+    sums = te.compute(context.output.shape, segment, name="segments")
+    return te.compute(context.output.shape, total, name="data_and_segments")
