@@ -17,6 +17,8 @@ from compiler.kernels.gpu.templates.pointwise.template import Pointwise
 from compiler.kernels.gpu.templates.recurrence.template import PersistentRecurrence
 from compiler.kernels.gpu.templates.row_norm.template import RowNorm
 from compiler.kernels.gpu.templates.scatter.template import Scatter
+from compiler.kernels.gpu.templates.scatter_order.template import SortUpdates
+from compiler.kernels.gpu.templates.segment_sum.template import SumSegments
 from compiler.kernels.gpu.templates.skinny_gemm.four_bits import FourBitGemm
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
@@ -43,5 +45,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     MaxPool(),
     Pointwise(),
     Scatter(),
+    SortUpdates(),
+    SumSegments(),
 )
 """All templates; of equally fast ones the first takes a group."""

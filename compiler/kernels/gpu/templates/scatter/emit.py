@@ -29,7 +29,8 @@ def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKer
     data, indices, updates = (operator.operand(i) for i in range(3))
     types = [c_type(group.values[i].dtype) for i in (data, indices)]
     slots = problem.slots_of_range(target)
-    parts = [device_text(f"{name}_combine", _combine(group, problem), target), header("scatter")]
+    parts = [device_text(f"{name}_combine", _combine(group, problem), target)]
+    parts += [header("indices"), header("scatter")]
     parts += [_constants(group, problem, slots), _function(group, problem, *types)]
     args = (*(i for i in (data, indices, updates) if i < group.inputs), group.inputs)
     ranges = ceil_div(problem.slots, slots)

@@ -3,15 +3,9 @@
 // Updates of one element are combined in their order, whichever threads there are: each element belongs
 // to one thread, so that there are no atomics and the same bits every time.
 //
-// `P` holds the constants of one problem; see template.py. `P::slot(indices, i)` is where an update goes,
-// `P::combine(out, updates, at, from)` combines one element of the updates into one of the result.
-
-// An index from data: negative ones count from the end, others are kept inside.
-template <class Index>
-__device__ __forceinline__ int inside(Index index, int extent) {
-  const int64_t from_start = index < 0 ? index + extent : index;
-  return static_cast<int>(from_start < 0 ? 0 : from_start < extent ? from_start : extent - 1);
-}
+// It uses indices.cuh. `P` holds the constants of one problem; see template.py. `P::slot(indices, i)` is
+// where an update goes, `P::combine(out, updates, at, from)` combines one element of the updates into one
+// of the result.
 
 // The elements from `first` on that one block copies, COUNT at most.
 template <class T>
@@ -19,28 +13,6 @@ __device__ __forceinline__ void copy_slice(const T* data, T* out, int64_t first,
   if (first + count < end) end = first + count;
 #pragma unroll 8
   for (int64_t i = first + threadIdx.x; i < end; i += threads) out[i] = data[i];
-}
-
-// How many of the block's earlier threads' `count` there are in all, and `total`, those of all threads.
-template <class P>
-__device__ __forceinline__ int sum_before(int count, int* sums, int& total) {
-  const int lane = threadIdx.x % 32, own = threadIdx.x / 32;
-  int place = count;
-#pragma unroll
-  for (int by = 1; by < 32; by *= 2) {
-    const int before = __shfl_up_sync(~0u, place, by, 32);
-    if (lane >= by) place += before;
-  }
-  if (lane == 31) sums[own] = place;
-  __syncthreads();
-  place -= count, total = 0;
-#pragma unroll
-  for (int warp = 0; warp < P::THREADS / 32; warp++) {
-    if (warp < own) place += sums[warp];
-    total += sums[warp];
-  }
-  __syncthreads();
-  return place;
 }
 
 // Sorts updates by their slots, those of one slot by their positions; each thread ranks some.
@@ -126,7 +98,7 @@ __device__ __forceinline__ void scatter_slices(
       own[i] = at < P::COUNT ? P::slot(indices, at) - begin : -1;
       count += own[i] >= 0 && own[i] < size;
     }
-    int place = sum_before<P>(count, sums, total);
+    int place = sum_before<P::THREADS>(count, sums, total);
 #pragma unroll
     for (int i = 0; i < P::ITEMS; i++) {
       if (own[i] >= 0 && own[i] < size) slots[place] = own[i], found[place++] = i * P::THREADS + threadIdx.x;
@@ -138,7 +110,7 @@ __device__ __forceinline__ void scatter_slices(
       const int at = first + threadIdx.x;
       const bool head = at < total && (at == 0 || slots[at] != slots[at - 1]);
       int others;
-      const int run = runs + sum_before<P>(head, sums, others);
+      const int run = runs + sum_before<P::THREADS>(head, sums, others);
       if (head) heads[run] = at;
       runs += others;
     }

@@ -1,0 +1,1 @@
+"""ScatterOrder: the updates of a scatter sorted by their slots."""

@@ -1,0 +1,1 @@
+"""SegmentSum: the sums of rows in the order that ScatterOrder gives."""

@@ -1,0 +1,98 @@
+// SegmentSum: the rows of a tensor, to each of which its segment of the updates is added.
+//
+// PARTS * LANES threads share LANES * WIDTH columns of a row. Each part of them takes every PARTS-th batch
+// of the segment: its lanes read where the updates of a batch are, then each lane adds its columns of all
+// of them in float32, FLIGHT loaded at a time. The sums of the parts are added in their order in shared
+// memory, from where neighbouring threads store neighbouring elements. Without atomics, the order of a sum
+// depends on the length of its segment only.
+//
+// `P` holds the constants of one problem; see template.py. `load.source(update)` is the row of an update,
+// `load.get<ALIGNED>(source, column, values)` gives what a lane has of it, to be added by `values.at`;
+// `initial(row, column)` is an element of the data, `store(row, column, sum)` takes a result.
+
+// The largest of the warp's numbers.
+__device__ __forceinline__ int warp_most(int x) {
+#pragma unroll
+  for (int other = 16; other > 0; other /= 2) {
+    const int theirs = __shfl_xor_sync(~0u, x, other, 32);
+    x = x > theirs ? x : theirs;
+  }
+  return x;
+}
+
+// Adds a part's share of the updates from `begin` to `end` to the sums of a lane's columns, the first of
+// them `own`. All lanes of a warp go on as long as one has updates left: they exchange sources.
+template <class P, bool ALIGNED, class Load>
+__device__ __forceinline__ void add_updates(
+    int begin, int end, const int* order, const Load& load, int own, float (&sum)[P::WIDTH]) {
+  constexpr int EACH = P::LANES < P::FLIGHT ? P::FLIGHT / P::LANES : 1, BATCH = EACH * P::LANES;
+  const int lane = threadIdx.x % P::LANES, left = warp_most(end - begin);
+#pragma unroll 1
+  for (int done = 0; done < left; done += P::PARTS * BATCH) {
+    const int count = end - begin - done;
+    int source[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int at = i * P::LANES + lane;
+      source[i] = at < count ? load.source(order[begin + done + at]) : 0;
+    }
+#pragma unroll 1
+    for (int first = 0; first < BATCH && first < left - done; first += P::FLIGHT) {
+      typename Load::Values values[P::FLIGHT];
+#pragma unroll
+      for (int k = 0; k < P::FLIGHT; k++) {
+        const int from = __shfl_sync(~0u, source[EACH == 1 ? 0 : k / P::LANES], (first + k) % P::LANES, P::LANES);
+        if (own < P::COLUMNS) load.template get<ALIGNED>(from, own, values[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < P::FLIGHT; k++) {
+#pragma unroll
+        for (int w = 0; w < P::WIDTH; w++) {
+          if (own + w * Load::STEP < P::COLUMNS) {
+            sum[w] += first + k < count ? static_cast<float>(values[k].at[w]) : 0.0f;
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class P, class Load, class Initial, class Store>
+__device__ __forceinline__ void sum_segments(
+    const int* starts, const int* order, const Load& load, const Initial& initial, const Store& store) {
+  constexpr int SHARERS = P::LANES * P::PARTS, SPAN = P::LANES * P::WIDTH, ITEMS = (SPAN + SHARERS - 1) / SHARERS;
+  constexpr int BATCH = P::LANES < P::FLIGHT ? P::FLIGHT : P::LANES;
+  __shared__ float sums[P::THREADS / P::LANES][SPAN];
+  const int lane = threadIdx.x % P::LANES, part = threadIdx.x / P::LANES % P::PARTS;
+  const int unit = blockIdx.x * (P::THREADS / SHARERS) + threadIdx.x / SHARERS;
+  const int row = unit / P::SPANS, first = unit % P::SPANS * SPAN;
+  const int limit = row < P::ROWS ? P::COLUMNS : 0;
+  const int begin = limit > 0 ? starts[row] + part * BATCH : 0, end = limit > 0 ? starts[row + 1] : 0;
+  float sum[P::WIDTH], result[ITEMS];
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int column = i * SHARERS + threadIdx.x % SHARERS;
+    result[i] = column < SPAN && first + column < limit ? initial(row, first + column) : 0.0f;
+  }
+#pragma unroll
+  for (int w = 0; w < P::WIDTH; w++) sum[w] = 0;
+  const int own = first + (Load::STEP == 1 ? lane * P::WIDTH : lane);
+  if (load.aligned()) {
+    add_updates<P, true>(begin, end, order, load, own, sum);
+  } else {
+    add_updates<P, false>(begin, end, order, load, own, sum);
+  }
+  float* const mine = sums[threadIdx.x / P::LANES];
+#pragma unroll
+  for (int w = 0; w < P::WIDTH; w++) mine[own - first + w * Load::STEP] = sum[w];
+  __syncthreads();
+  const float(*const parts)[SPAN] = &sums[threadIdx.x / SHARERS * P::PARTS];
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int column = i * SHARERS + threadIdx.x % SHARERS;
+    if (column >= SPAN || first + column >= limit) continue;
+#pragma unroll
+    for (int p = 0; p < P::PARTS; p++) result[i] += parts[p][column];
+    store(row, first + column, result[i]);
+  }
+}

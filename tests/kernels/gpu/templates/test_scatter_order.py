@@ -1,0 +1,70 @@
+"""The order of updates on the emulator against a stable sort."""
+
+import numpy
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import parse_gpu
+from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
+from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
+from tests.kernels.harness import single
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+TARGET = parse_gpu("cuda:sm_90:fp32")
+
+
+def indices_of(updates: int, slots: int, dtype: str = "int64", most: int = 0) -> Array:
+    """Indices from both ends, some outside; with `most`, of the first slots only."""
+    rng = numpy.random.default_rng(updates)
+    limit = most or slots
+    return rng.integers(-limit - 1, limit + 2, updates).astype(dtype)
+
+
+def group_of(indices: Array, slots: int) -> Group:
+    """The group of one operator."""
+    infos = [TensorInfo("int32", (slots + 1,)), TensorInfo("int32", indices.shape)]
+    return single("ScatterOrder", [indices], infos, {"slots": slots})[0]
+
+
+def check(indices: Array, slots: int) -> None:
+    """Compare the starts and the order of some indices with those of a stable sort."""
+    group = group_of(indices, slots)
+    kernel = kernel_in("scatter_order", group, TARGET)
+    assert kernel is not None
+    starts, order = run_twice(kernel, group, [indices])
+    named = [min(max(i + slots if i < 0 else i, 0), slots - 1) for i in indices.tolist()]
+    assert order.tolist() == sorted(range(len(named)), key=named.__getitem__)
+    counts = numpy.bincount(named, minlength=slots)
+    assert starts.tolist() == [0, *numpy.cumsum(counts)]
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(1, 700), st.integers(1, 400), st.sampled_from(["int32", "int64"]))
+@example(40, 1, "int64")
+@example(1, 300, "int32")
+def test_updates_are_sorted_by_their_slots(updates: int, slots: int, dtype: str):
+    check(indices_of(updates, slots, dtype), slots)
+
+
+def test_several_chunks_of_indices():
+    check(indices_of(11_000, 150), 150)
+
+
+def test_a_block_has_more_slots_than_threads():
+    check(indices_of(90, 132 * 70), 132 * 70)
+
+
+def test_one_slot_has_most_updates():
+    check(indices_of(600, 200, most=1), 200)
+
+
+def test_an_estimate_grows_with_the_updates():
+    few, many = (
+        problem_in("scatter_order", group_of(indices_of(n, 100), 100), TARGET)
+        for n in (1000, 100_000)
+    )
+    template = BY_NAME["scatter_order"]
+    assert template.estimate_us(many, None, TARGET) > template.estimate_us(few, None, TARGET)

@@ -1,0 +1,157 @@
+"""Sums of segments on the emulator against float64, with what fuses with them."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.graph.weights import ordered_updates
+from compiler.kernels.gpu.templates.segment_sum.problem import Problem
+from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
+from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
+from tests.kernels.gpu.of_template import kernel_in, problem_in
+from tests.kernels.harness import numpy_dtype
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+TARGET = parse_gpu("cuda:sm_90:fp16")
+ONNX = {"float32": 1, "float16": 10, "bfloat16": 16}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows that are gathered, perhaps scaled, added to slots and divided by a number of each."""
+
+    slots: int
+    shape: tuple[int, ...]
+    updates: int
+    dtype: str = "float32"
+    gathered: bool = True
+    scaled: bool = False
+    index: str = "int64"
+    most: int = 0
+
+    def inputs(self) -> list[Array]:
+        """Rows, indices, factors, data, starts, order and divisors."""
+        rng = numpy.random.default_rng(self.updates)
+        sources = 13 if self.gathered else self.updates
+        rows = rng.uniform(-2, 2, (sources, *self.shape)).astype(numpy_dtype(self.dtype))
+        named = rng.integers(0, self.most or self.slots, self.updates)
+        starts, order = ordered_updates(named, self.slots)
+        ones = (1,) * len(self.shape)
+        return [
+            rows,
+            rng.integers(-14, 15, (self.updates, 1)).astype(self.index),
+            rng.uniform(-1, 1, (self.updates, *ones)).astype("float32"),
+            rng.uniform(-2, 2, (self.slots, *self.shape)).astype("float32"),
+            starts,
+            order,
+            rng.uniform(1, 2, (self.slots, *ones)).astype("float32"),
+        ]
+
+    def group(self) -> Group:
+        """The operators around a sum, whose result and quotient are both written."""
+        infos = [TensorInfo(a.dtype.name, a.shape) for a in self.inputs()]
+        operators, updates = list[Operator](), 0
+
+        def add(type: str, inputs: tuple[int, ...], info: TensorInfo, **attributes: int) -> int:
+            infos.append(info)
+            operators.append(Operator(type, attributes, inputs, (len(infos) - 1,)))
+            return len(infos) - 1
+
+        each = (self.updates, *self.shape)
+        if self.gathered:
+            updates = add("GatherND", (0, 1), TensorInfo(self.dtype, each))
+        if self.dtype != "float32":
+            updates = add("Cast", (updates,), TensorInfo("float32", each), to=1)
+        if self.scaled:
+            updates = add("Mul", (updates, 2), TensorInfo("float32", each))
+        total = add("SegmentSum", (updates, 3, 4, 5), infos[3])
+        quotient = add("Div", (total, 6), infos[3])
+        narrow = add("Cast", (quotient,), TensorInfo("float16", infos[3].shape), to=10)
+        reads = 7
+        return Group(
+            "test", tuple(infos), reads, (False,) * reads, {}, tuple(operators), (total, narrow)
+        )
+
+    def expected(self) -> Array:
+        """The sums in float64."""
+        rows, indices, factors, data, starts, order, _ = self.inputs()
+        updates = rows.astype("float64")
+        if self.gathered:
+            wrapped = numpy.where(indices < 0, indices + len(rows), indices)[:, 0]
+            updates = updates[wrapped.clip(0, len(rows) - 1)]
+        updates = updates * factors if self.scaled else updates
+        total = data.astype("float64")
+        for slot, (start, end) in enumerate(pairwise(starts)):
+            total[slot] += updates[order[start:end]].sum(0)
+        return total
+
+
+def problem_of(case: Case) -> Problem:
+    """The sum of a case's group."""
+    problem = problem_in("segment_sum", case.group(), TARGET)
+    assert problem is not None
+    return problem
+
+
+def check(case: Case, offset: int = 0) -> None:
+    """Compare the sums and quotients of a case with float64."""
+    group = case.group()
+    kernel = kernel_in("segment_sum", group, TARGET)
+    assert kernel is not None
+    total, quotient = run_twice(kernel, group, case.inputs(), offset)
+    expected = case.expected()
+    numpy.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-4)
+    divided = expected / case.inputs()[-1]
+    numpy.testing.assert_allclose(quotient.astype("float64"), divided, rtol=2e-3, atol=2e-3)
+
+
+CASES = (
+    Case(40, (24,), 300, "float16", index="int32"),
+    Case(30, (264,), 90, "bfloat16"),
+    Case(30, (8, 20), 200),
+    Case(50, (1,), 200),
+    Case(50, (4,), 200, gathered=False),
+    Case(20, (70,), 150, "float16", scaled=True),
+    Case(9, (300,), 40, scaled=True, gathered=False),
+    Case(3, (16,), 900, "float16"),
+    Case(2, (5,), 700, scaled=True),
+    Case(40, (16,), 300, most=2),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_segments_are_added(case: Case):
+    check(case)
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    st.integers(1, 70),
+    st.sampled_from([(1,), (3,), (8,), (40,), (3, 24)]),
+    st.integers(1, 400),
+    st.sampled_from(["float32", "float16"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_rows_of_any_shape(
+    slots: int, shape: tuple[int, ...], updates: int, dtype: str, gathered: bool, scaled: bool
+):
+    check(Case(slots, shape, updates, dtype, gathered, scaled), 2)
+
+
+def test_rows_in_memory_are_loaded_as_vectors():
+    assert problem_of(Case(40, (24,), 300, "float16")).rows
+    assert problem_of(Case(40, (24,), 300, gathered=False)).rows
+    assert not problem_of(Case(40, (25,), 300, "float16")).rows
+    assert not problem_of(Case(40, (24,), 300, scaled=True)).rows
+
+
+def test_threads_share_long_segments_of_few_rows():
+    assert problem_of(Case(5000, (64,), 9000)).parts(TARGET) == 1
+    assert problem_of(Case(4, (64,), 4000)).parts(TARGET) == 64
