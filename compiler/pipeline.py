@@ -41,6 +41,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     conv-to-gemm,
     canonicalize,
     fuse-group-norm,
+    order-scatters,
     substitute,
     batch-gemv,
     fuse-siblings,

@@ -15,6 +15,7 @@ from compiler.passes.graph.fuse_operators import FuseOperators
 from compiler.passes.graph.fuse_ranges import FuseRanges
 from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
+from compiler.passes.graph.order_scatters import OrderScatters
 from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.graph.substitute import Substitute
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
@@ -32,6 +33,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     ConvToGemm,
     Canonicalize,
     FuseGroupNorm,
+    OrderScatters,
     Substitute,
     BatchGemv,
     FuseSiblings,

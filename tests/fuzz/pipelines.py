@@ -4,8 +4,8 @@ from tests.fuzz.draw import Draw
 from tests.strategies import ORDERS, PARTITIONS, STREAMS
 
 _BEFORE = (
-    "conv-to-gemm canonicalize fuse-group-norm batch-gemv fuse-siblings fuse-attention"
-    " fuse-squeeze-excite fuse-ranges fuse-gathers"
+    "conv-to-gemm canonicalize fuse-group-norm order-scatters batch-gemv fuse-siblings"
+    " fuse-attention fuse-squeeze-excite fuse-ranges fuse-gathers"
 ).split()
 
 

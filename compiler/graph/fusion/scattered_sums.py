@@ -1,0 +1,80 @@
+"""Which scatters are sums of rows, whose updates can be put in order beforehand."""
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.graph.attributes import integer_attribute
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, shape_of
+
+SUMMED = ("float16", "bfloat16", "float32")
+"""The types of sums: those that kernels compute in float32."""
+
+
+@dataclass(frozen=True)
+class ScatteredSum:
+    """Updates that are added to the slices of a tensor: `indices` hold the slice of each.
+
+    They have one element for each update, in any shape.
+    """
+
+    data: SSAValue
+    indices: SSAValue
+    updates: SSAValue
+
+    @property
+    def slots(self) -> int:
+        """The slices of the tensor."""
+        return shape_of(self.data.type)[0]
+
+    @property
+    def count(self) -> int:
+        """The number of updates."""
+        return shape_of(self.updates.type)[0]
+
+
+def find_scattered_sum(op: OperatorOp) -> ScatteredSum | None:
+    """The sum of slices that a scatter with addition computes along the first axis, else None."""
+    if op.type_name not in _INDICES or op.attributes.get("reduction") != StringAttr("add"):
+        return None
+    data, _, updates = op.inputs
+    shape = shape_of(data.type)
+    if dtype_of(data.type) not in SUMMED or not prod((*shape, *shape_of(updates.type))):
+        return None
+    indices = _INDICES[op.type_name](op)
+    return None if indices is None else ScatteredSum(data, _before_views(indices), updates)
+
+
+def _of_slices(scatter: OperatorOp) -> SSAValue | None:
+    """The indices of a ScatterND with one index for each of a list of slices."""
+    places = shape_of(scatter.inputs[1].type)
+    return scatter.inputs[1] if len(places) == 2 and places[1] == 1 else None
+
+
+def _of_elements(scatter: OperatorOp) -> SSAValue | None:
+    """The indices that a ScatterElements has for all elements of a slice, as exporters write it."""
+    data, indices = scatter.inputs[:2]
+    shape, places = shape_of(data.type), shape_of(indices.type)
+    if integer_attribute(scatter, "axis", 0) % len(shape) or places[1:] != shape[1:]:
+        return None
+    source = indices.owner
+    if isinstance(source, OperatorOp) and source.type_name == "Expand":
+        lead = shape_of(source.inputs[0].type)
+        indices = source.inputs[0]
+        if lead != (places[0], *[1] * (len(places) - 1)):
+            return None
+    return indices if prod(shape_of(indices.type)) == places[0] else None
+
+
+_INDICES = {"ScatterND": _of_slices, "ScatterElements": _of_elements}
+
+
+def _before_views(value: SSAValue) -> SSAValue:
+    """The value of which another one is a view: scatters in several shapes share its order."""
+    while isinstance(owner := value.owner, OperatorOp) and KINDS[owner.type_name] is Kind.VIEW:
+        value = owner.inputs[0]
+    return value

@@ -1,0 +1,104 @@
+"""The pass that puts the updates of scattered sums in order once for all scatters that share it."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from compiler.graph.fusion.scattered_sums import ScatteredSum, find_scattered_sum
+from compiler.graph.targets import target_of
+from compiler.graph.weights import derived_key, reshaped_key
+from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
+from compiler.ir.edit import (
+    erase_dead,
+    graphs_of,
+    insert_before,
+    integers_before,
+    like_before,
+    replace,
+)
+from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM
+from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
+from compiler.ir.values import attribute_to_array
+from compiler.passes.base import GraphPass
+
+Order = tuple[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class OrderScatters(GraphPass):
+    """Rewrite scatters that add rows as a ScatterOrder, which sorts the updates by the rows that
+    their indices name, and a SegmentSum, which adds each row's.
+
+    Requires: nothing; best after `canonicalize`. Ensures: in a graph for a GPU, no scatter is left
+    that `compiler.graph.fusion.scattered_sums` finds; those of equal indices share the order,
+    which is a weight where the indices are constant. A Gather or Mul that makes the updates can
+    fuse with the sum, as can an epilogue: the layers of a graph network write no rows of edges.
+
+        %3 = dataflow.op "GatherND" (%x, %1) ...
+        %4 = dataflow.op "ScatterND" (%zeros, %2, %3) {reduction = "add"}
+      becomes
+        %starts, %order = dataflow.op "ScatterOrder" (%0) {slots = 2000}
+        %3 = dataflow.op "GatherND" (%x, %1) ...
+        %4 = dataflow.op "SegmentSum" (%3, %zeros, %starts, %order)
+    """
+
+    name = "order-scatters"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the scatters of every `dataflow.graph` of the module."""
+        for graph in graphs_of(op):
+            if target_of(graph).is_gpu:
+                _rewrite(graph)
+
+
+def _rewrite(graph: GraphOp) -> None:
+    orders: dict[tuple[SSAValue, int], Order] = {}
+    for op in list(graph.body.block.ops):
+        found = find_scattered_sum(op) if isinstance(op, OperatorOp) else None
+        if found is None or not isinstance(op, OperatorOp):
+            continue
+        key = found.indices, found.slots
+        if key not in orders:
+            orders[key] = _order(op, found)
+        operands = [found.updates, found.data, *orders[key]]
+        replace(op, [like_before(op, SEGMENT_SUM, operands, shape_of(found.data.type))])
+    if orders:
+        erase_dead(list(graph.body.block.ops))
+
+
+def _order(anchor: OperatorOp, found: ScatteredSum) -> Order:
+    """The starts of the slots and the order of the updates, before an operator."""
+    types = [tensor_type("int32", (size,)) for size in (found.slots + 1, found.count)]
+    key = _key(found)
+    if key:
+        attributes = {"slots": found.slots}
+        keys = [derived_key(name, [key], attributes, "int32") for name in ("starts", "order")]
+        starts, order = (WeightOp(k, t) for k, t in zip(keys, types, strict=True))
+        insert_before(anchor, starts, order)
+        return starts.output, order.output
+    indices = found.indices
+    if shape_of(indices.type) != (found.count,):
+        flat = integers_before(anchor, [found.count])
+        view = tensor_type(dtype_of(indices.type), (found.count,))
+        reshape = OperatorOp("Reshape", [indices, flat], [view], {}, anchor.node_name)
+        insert_before(anchor, reshape)
+        indices = reshape.outputs[0]
+    slots = {"slots": int64(found.slots)}
+    op = OperatorOp(SCATTER_ORDER, [indices], types, slots, anchor.node_name)
+    insert_before(anchor, op)
+    return op.outputs[0], op.outputs[1]
+
+
+def _key(found: ScatteredSum) -> str:
+    """The key of constant indices as a vector; empty where they are computed."""
+    match found.indices.owner:
+        case WeightOp() as weight:
+            return reshaped_key(weight.key.data, (found.count,))
+        case ConstantOp() as constant:
+            array = attribute_to_array(constant.value)
+            attributes = {"value": array.tolist(), "shape": [found.count]}
+            return derived_key("constant", [], {**attributes, "dtype": str(array.dtype)})
+        case _:
+            return ""
