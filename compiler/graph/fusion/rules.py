@@ -5,11 +5,13 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 
 from collections.abc import Callable
 
+from compiler.graph.attributes import integer_attribute
 from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
-from compiler.ir.operators import Kind
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
 from compiler.ir.operators.dtypes import FLOAT8
-from compiler.ir.types import dtype_of
+from compiler.ir.types import dtype_of, shape_of
 
 _FEW = 4
 _INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
@@ -160,8 +162,24 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         allowed = growth.rules.injective_epilogue and node.name == "Transpose"
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
-        return False
+        return growth.anchor_kind(mine) is None and _concatenates_rows(growth, v, edge, other)
     return node.name not in _EXPANDING or growth.light(other, _FEW)
+
+
+def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
+    """Whether a node concatenates the rows of scattered sums with those of other tensors.
+
+    Copying these costs less than a kernel that reads both.
+    """
+    anchor, op = growth.kernels[other].anchor, growth.table.operations[v]
+    summed = anchor >= 0 and growth.table.nodes[anchor].name == SEGMENT_SUM
+    if not summed or not isinstance(op, OperatorOp) or op.type_name != "Concat":
+        return False
+    rows, operand = growth.table.operations[anchor].results[0], op.inputs[edge.operand]
+    alike = shape_of(operand.type) == shape_of(rows.type) and _is_single(growth, other)
+    rank = len(shape_of(operand.type))
+    by_row = rank > 1 and integer_attribute(op, "axis", 0) % rank == 1
+    return by_row and alike and growth.kernels[other].shape == edge.shape
 
 
 def _is_single(growth: Growth, fused: int) -> bool:
@@ -185,9 +203,16 @@ def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
     return growth.rules.contraction_prologue and edge.operand == 0 and free and small
 
 
+def _opaque(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
+    """Light operators that compute the indices of a sort of updates."""
+    free = growth.table.nodes[v].name == SCATTER_ORDER and growth.anchor_kind(other) is None
+    return free and growth.light(other, _FEW) and growth.only_for(other, v)
+
+
 _RULES: dict[Kind, FusionRule] = {
     Kind.ELEMENTWISE: _elementwise,
     Kind.INJECTIVE: _injective,
     Kind.REDUCTION: _reduction,
     Kind.CONTRACTION: _contraction,
+    Kind.OPAQUE: _opaque,
 }

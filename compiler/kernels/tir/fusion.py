@@ -69,9 +69,13 @@ class FusionContext:
 
         A row-major one may have other axes of one element.
         """
+        return all(map(self._is_alike, self.stored)) and not self.reduces
+
+    @property
+    def reduces(self) -> bool:
+        """Whether anything but the anchor is a reduction."""
         known = [tensor for tensor in self.operands if tensor is not None]
-        alike = map(self._is_alike, self.stored)
-        return all(alike) and not any(
+        return any(
             isinstance(tensor.op.body[0], tirx.Reduce)
             for tensor in inputs_first([*self.results, *known])
         )
@@ -144,8 +148,19 @@ class FusionContext:
         tvm_ffi.structural_walk(statement, (Var, visit))
         return not found
 
+    def store_each(self, value: Any, places: Sequence[Sequence[Any]]) -> Stmt:
+        """Store the element of each result at its index in `places`, given one of the anchor's.
+
+        It may follow from that element or not, as in a Concat.
+        """
+        return self._store_each(value, places, None)
+
     def _store(self, value: Any, indices: list[Any], place: Any) -> Stmt:
         places = [self._index_of(tensor, indices) for tensor in self.results]
+        return self._store_each(value, places, place)
+
+    def _store_each(self, value: Any, places: Sequence[Sequence[Any]], place: Any) -> Stmt:
+        """Store an element of each result."""
         wanted = [tensor(*at) for tensor, at in zip(self.results, places, strict=True)]
         code = expand(wanted, self._leaf(value, place))
         statements: list[Stmt] = [Bind(variable, bound) for variable, bound in code.steps]

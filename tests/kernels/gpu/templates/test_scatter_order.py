@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
@@ -47,6 +47,21 @@ def check(indices: Array, slots: int) -> None:
 @example(1, 300, "int32")
 def test_updates_are_sorted_by_their_slots(updates: int, slots: int, dtype: str):
     check(indices_of(updates, slots, dtype), slots)
+
+
+def test_the_group_may_compute_its_indices():
+    pairs = numpy.random.default_rng(0).integers(-40, 40, (2, 300))
+    infos = [TensorInfo("int64", (2, 300)), TensorInfo("int64", ()), TensorInfo("int64", (300,))]
+    infos += [TensorInfo("int32", (41,)), TensorInfo("int32", (300,))]
+    operators = (
+        Operator("Gather", {"axis": 0}, (0, 1), (2,)),
+        Operator("ScatterOrder", {"slots": 40}, (2,), (3, 4)),
+    )
+    group = Group("both", tuple(infos), 1, (False,), {1: numpy.array(1)}, operators, (3, 4))
+    kernel = kernel_in("scatter_order", group, TARGET)
+    assert kernel is not None
+    _, order = run_twice(kernel, group, [pairs])
+    assert order.tolist() == numpy.argsort(pairs[1] % 40, kind="stable").tolist()
 
 
 def test_several_chunks_of_indices():

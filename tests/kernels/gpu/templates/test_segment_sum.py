@@ -34,6 +34,7 @@ class Case:
     scaled: bool = False
     index: str = "int64"
     most: int = 0
+    joined: int = -1
 
     def inputs(self) -> list[Array]:
         """Rows, indices, factors, data, starts, order and divisors."""
@@ -72,11 +73,16 @@ class Case:
             updates = add("Mul", (updates, 2), TensorInfo("float32", each))
         total = add("SegmentSum", (updates, 3, 4, 5), infos[3])
         quotient = add("Div", (total, 6), infos[3])
-        narrow = add("Cast", (quotient,), TensorInfo("float16", infos[3].shape), to=10)
-        reads = 7
-        return Group(
-            "test", tuple(infos), reads, (False,) * reads, {}, tuple(operators), (total, narrow)
-        )
+        results = (total,)
+        if self.joined >= 0:
+            parts = [3] * self.joined + [quotient] + [6] * (1 - self.joined % 2)
+            width = sum(infos[part].shape[1] for part in parts)
+            info = TensorInfo("float32", (self.slots, width, *self.shape[1:]))
+            quotient, results = add("Concat", tuple(parts), info, axis=1), ()
+        narrow = TensorInfo("float16", infos[quotient].shape)
+        results = (*results, add("Cast", (quotient,), narrow, to=10))
+        reads = len(self.inputs())
+        return Group("test", tuple(infos), reads, (False,) * reads, {}, tuple(operators), results)
 
     def expected(self) -> Array:
         """The sums in float64."""
@@ -104,10 +110,14 @@ def check(case: Case, offset: int = 0) -> None:
     group = case.group()
     kernel = kernel_in("segment_sum", group, TARGET)
     assert kernel is not None
-    total, quotient = run_twice(kernel, group, case.inputs(), offset)
-    expected = case.expected()
-    numpy.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-4)
-    divided = expected / case.inputs()[-1]
+    *totals, quotient = run_twice(kernel, group, case.inputs(), offset)
+    expected, inputs = case.expected(), case.inputs()
+    for total in totals:
+        numpy.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-4)
+    divided = expected / inputs[6]
+    if case.joined >= 0:
+        parts = [inputs[3]] * case.joined + [divided] + [inputs[6]] * (1 - case.joined % 2)
+        divided = numpy.concatenate(parts, 1)
     numpy.testing.assert_allclose(quotient.astype("float64"), divided, rtol=2e-3, atol=2e-3)
 
 
@@ -122,6 +132,9 @@ CASES = (
     Case(3, (16,), 900, "float16"),
     Case(2, (5,), 700, scaled=True),
     Case(40, (16,), 300, most=2),
+    Case(40, (24,), 300, "float16", joined=0),
+    Case(30, (40,), 90, scaled=True, joined=1),
+    Case(30, (8,), 200, joined=2),
 )
 
 

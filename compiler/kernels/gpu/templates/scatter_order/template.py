@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from compiler.ir.operators import SCATTER_ORDER
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.epilogue import c_type
+from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.template import Template
-from compiler.kernels.group import Group
+from compiler.kernels.gpu.untyped import tirx
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops.common import safe_index
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
@@ -26,8 +30,9 @@ that a warp places in one."""
 
 @dataclass(frozen=True)
 class Problem:
-    """Some updates, each with the index of a slot."""
+    """Some updates, each with the index of a slot, which the group may compute."""
 
+    anchor: Operator
     indices: str
     updates: int
     slots: int
@@ -53,17 +58,17 @@ class Problem:
 
 
 class SortUpdates(Template[Problem, None]):
-    """A group of one ScatterOrder. Updates of a slot keep their order."""
+    """A group that ends in a ScatterOrder. Updates of a slot keep their order."""
 
     name = "scatter_order"
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The operator that a group consists of, on indices that it reads."""
-        operator, *others = group.operators
-        if others or operator.type != SCATTER_ORDER or operator.operand(0) >= group.inputs:
+        """The operator that a group ends in; others compute its indices."""
+        *_, anchor = group.operators
+        if anchor.type != SCATTER_ORDER or group.outputs != anchor.outputs:
             return []
-        info = group.values[operator.operand(0)]
-        return [Problem(info.dtype, info.elements, operator.attributes["slots"])]
+        info = group.values[anchor.operand(0)]
+        return [Problem(anchor, info.dtype, info.elements, anchor.attributes["slots"])]
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[None]:
         """Nothing is chosen."""
@@ -80,11 +85,7 @@ class SortUpdates(Template[Problem, None]):
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
-        slots, name, index = (
-            problem.slots_of_block(target),
-            f"{group.name}_0",
-            c_type(problem.indices),
-        )
+        slots, name = problem.slots_of_block(target), f"{group.name}_0"
         constants = {
             "THREADS": problem.threads,
             "ITEMS": problem.items,
@@ -92,21 +93,38 @@ class SortUpdates(Template[Problem, None]):
             "SLOTS": problem.slots,
             "RANGE": slots,
         }
+        function = _slot(group, problem, target)
+        buffers = [f"buffer{i}" for i in range(len(function.types))]
+        given = [f"{kind}* {own}" for kind, own in zip(function.types, buffers, strict=True)]
         lines = [
             header("indices"),
             header("scatter_order"),
+            function.text,
             "struct Problem {",
             *(f"  static constexpr int {key} = {value};" for key, value in constants.items()),
             "};",
             f'extern "C" __global__ void __launch_bounds__({problem.threads}) {name}'
-            f"(const {index}* __restrict__ indices, int* __restrict__ starts,"
-            " int* __restrict__ order) {",
-            f"  auto load = [=](int i) {{ return inside(indices[i], {problem.slots}); }};",
+            f"({', '.join([*given, 'int* __restrict__ starts', 'int* __restrict__ order'])}) {{",
+            "  auto load = [=](int update) {",
+            "    int slot;",
+            f"    {function.name}({', '.join(['&slot', *buffers, 'update'])});",
+            "    return slot;",
+            "  };",
             "  order_updates<Problem>(load, starts, order);",
             "}",
             "",
         ]
-        arguments = group.operators[0].operand(0), group.inputs, group.inputs + 1
+        arguments = *function.arguments, group.inputs, group.inputs + 1
         grid = ceil_div(problem.slots, slots), 1, 1
         launch = Launch(name, arguments, grid, (problem.threads, 1, 1))
         return CudaKernel("\n".join(lines), (launch,))
+
+
+def _slot(group: Group, problem: Problem, target: GpuTarget) -> StoreFunction:
+    """The slot that the index of an update names."""
+    context, update = FusionContext(group, problem.anchor), variable("update")
+    slot = safe_index(context.operand(0, [update]), problem.slots)
+    result = tirx.decl_buffer((1,), "int32", name="result")
+    statement = tirx.BufferStore(result, slot, [0])
+    name = f"{group.name}_slot"
+    return device_function(name, context, statement, [update], target, [result])

@@ -1,6 +1,8 @@
 """The CUDA text around segment_sum.cuh."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.ir import PrimType, Var
 
@@ -15,6 +17,9 @@ from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
+
+COPIED = 8
+"""Elements that a thread stores of those that depend on no sum."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ def segment_sum_kernel(group: Group, problem: Problem, target: GpuTarget) -> Cud
         types |= zip(part.arguments, part.types, strict=True)
     sharers = problem.lanes * parts
     threads = max(THREADS, sharers)
+    sums = ceil_div(problem.slots * problem.spans, threads // sharers)
+    others = problem.slots * (problem.length - problem.columns)
     given = ", ".join(f"{kind}* buffer{number}" for number, kind in types.items())
     lines = [
         header("indices"),
@@ -51,14 +58,14 @@ def segment_sum_kernel(group: Group, problem: Problem, target: GpuTarget) -> Cud
         load.text,
         initial.text,
         store.text,
-        _constants(problem, parts, threads),
+        _constants(problem, parts, threads, sums),
         f'extern "C" __global__ void __launch_bounds__({threads}) {name}({given}) {{',
         f"  sum_segments<Problem>(buffer{starts}, buffer{order},"
         f" {_made(load)}, {initial.made}, {store.made});",
         "}",
         "",
     ]
-    blocks = ceil_div(problem.slots * problem.spans, threads // sharers)
+    blocks = sums + ceil_div(others, threads * COPIED)
     launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))
     flops = problem.updates * problem.columns
     return CudaKernel("\n".join(lines), (launch,), flops=flops)
@@ -71,7 +78,7 @@ def _made(load: Part) -> str:
     return f"Load{{{load.made.replace('Load', 'Element', 1)}}}"
 
 
-def _constants(problem: Problem, parts: int, threads: int) -> str:
+def _constants(problem: Problem, parts: int, threads: int, sums: int) -> str:
     constants = {
         "THREADS": threads,
         "LANES": problem.lanes,
@@ -81,6 +88,10 @@ def _constants(problem: Problem, parts: int, threads: int) -> str:
         "ROWS": problem.slots,
         "SPANS": problem.spans,
         "COLUMNS": problem.columns,
+        "OFFSET": problem.offset,
+        "LENGTH": problem.length,
+        "SUMS": sums,
+        "COPIED": COPIED,
     }
     lines = [f"  static constexpr int {name} = {value};" for name, value in constants.items()]
     return "\n".join(["struct Problem {", *lines, "};", ""])
@@ -153,12 +164,22 @@ def _initial(group: Group, problem: Problem, target: GpuTarget) -> Part:
     return Part("Initial", text, function.types, function.arguments)
 
 
+def _index(problem: Problem, shape: Sequence[int], row: Any, column: Any) -> list[Any]:
+    """Where a result of a shape has a row's element; it may begin with axes of one element."""
+    if shape[0] == problem.slots:
+        return [row, *unflatten_index(column, shape[1:])]
+    return unflatten_index(row * problem.length + column, shape)
+
+
 def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
-    """The results that follow from an element of the sum."""
+    """The results that follow from an element of the sum, or in a Concat from none."""
     context, place = problem.context, [variable(name) for name in ("row", "column")]
-    at = [place[0], *unflatten_index(place[1], context.shape[1:])]
     value = Var("value", PrimType("float32"))
-    statement = context.store(value, at)
+    if problem.length > problem.columns:
+        places = [_index(problem, info.shape, *place) for info in group.writes]
+        statement = context.store_each(value, places)
+    else:
+        statement = context.store(value, [place[0], *unflatten_index(place[1], context.shape[1:])])
     function = device_function(f"{group.name}_store", context, statement, [*place, value], target)
     names = [f"buffer{i}" for i in range(len(function.types))]
     lines = [

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import prod
 
+from compiler.graph.operator_table import squeezed_shape
 from compiler.ir.operators import SEGMENT_SUM
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
@@ -46,12 +47,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class Problem:
-    """A sum of segments with its prologue and epilogue; without `rows`, updates are computed."""
+    """A sum of segments with its prologue and epilogue; without `rows`, updates are computed.
+
+    A row of the results has `length` elements: from `offset` on those that follow from a row of
+    the sum, before and after these a Concat's other operands.
+    """
 
     anchor: Operator
     context: FusionContext
     updates: int
     rows: Rows | None
+    offset: int
+    length: int
 
     @property
     def slots(self) -> int:
@@ -94,12 +101,36 @@ def read_segment_sum(group: Group) -> Problem | None:
     if len(anchors) != 1 or any(anchors[0].operand(i) >= group.inputs for i in (2, 3)):
         return None
     (anchor,), context = anchors, FusionContext(group, anchors[0])
-    if context.dtype != "float32" or not context.elementwise:
+    place = _place(group, anchor, context)
+    if context.dtype != "float32" or place is None:
         return None
     updates = group.values[anchor.operand(0)].shape
     rows = _rows(group, anchor.operand(0))
     vectors = rows and prod(updates[1:]) % rows.width == 0
-    return Problem(anchor, context, updates[0], rows if vectors else None)
+    return Problem(anchor, context, updates[0], rows if vectors else None, *place)
+
+
+def _place(group: Group, anchor: Operator, context: FusionContext) -> tuple[int, int] | None:
+    """Where in a row of the results the elements of a sum are, and its length."""
+    columns = prod(context.shape[1:])
+    if context.elementwise:
+        return 0, columns
+    following, concats = {anchor.outputs[0]}, list[Operator]()
+    for op in group.operators:
+        if following.intersection(op.inputs):
+            following.update(op.outputs)
+            concats += [op] if op.type == "Concat" else []
+    if len(concats) != 1 or context.reduces:
+        return None
+    whole = squeezed_shape(group.values[concats[0].outputs[0]].shape)
+    operands = [group.values[i or 0].shape for i in concats[0].inputs]
+    own = [k for k, value in enumerate(concats[0].inputs) if value in following]
+    joined = concats[0].attributes["axis"] % len(operands[0]) == 1 and len(own) == 1
+    alike = all(squeezed_shape(info.shape) == whole for info in group.writes)
+    if not joined or not alike or operands[own[0]] != context.shape:
+        return None
+    rows = [prod(operand[1:]) for operand in operands]
+    return sum(rows[: own[0]]), sum(rows)
 
 
 def _rows(group: Group, value: int) -> Rows | None:

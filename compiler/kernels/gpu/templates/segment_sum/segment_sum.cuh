@@ -8,7 +8,8 @@
 //
 // `P` holds the constants of one problem; see template.py. `load.source(update)` is the row of an update,
 // `load.get<ALIGNED>(source, column, values)` gives what a lane has of it, to be added by `values.at`;
-// `initial(row, column)` is an element of the data, `store(row, column, sum)` takes a result.
+// `initial(row, column)` is an element of the data, `store(row, column, sum)` takes a result: one of LENGTH
+// of a row, from OFFSET on those of the sum. The others need none: the blocks from SUMS on store them.
 
 // The largest of the warp's numbers.
 __device__ __forceinline__ int warp_most(int x) {
@@ -57,12 +58,27 @@ __device__ __forceinline__ void add_updates(
   }
 }
 
+// Stores a block's share of the results that do not depend on a sum.
+template <class P, class Store>
+__device__ __forceinline__ void store_others(int block, const Store& store) {
+  constexpr int REST = P::LENGTH - P::COLUMNS, OTHERS = REST > 0 ? REST : 1;
+#pragma unroll
+  for (int k = 0; k < P::COPIED; k++) {
+    const int i = (block * P::COPIED + k) * P::THREADS + threadIdx.x, column = i % OTHERS;
+    if (i / OTHERS < P::ROWS) store(i / OTHERS, column < P::OFFSET ? column : column + P::COLUMNS, 0.0f);
+  }
+}
+
 template <class P, class Load, class Initial, class Store>
 __device__ __forceinline__ void sum_segments(
     const int* starts, const int* order, const Load& load, const Initial& initial, const Store& store) {
   constexpr int SHARERS = P::LANES * P::PARTS, SPAN = P::LANES * P::WIDTH, ITEMS = (SPAN + SHARERS - 1) / SHARERS;
   constexpr int BATCH = P::LANES < P::FLIGHT ? P::FLIGHT : P::LANES;
   __shared__ float sums[P::THREADS / P::LANES][SPAN];
+  if (P::LENGTH > P::COLUMNS && blockIdx.x >= P::SUMS) {
+    store_others<P>(blockIdx.x - P::SUMS, store);
+    return;
+  }
   const int lane = threadIdx.x % P::LANES, part = threadIdx.x / P::LANES % P::PARTS;
   const int unit = blockIdx.x * (P::THREADS / SHARERS) + threadIdx.x / SHARERS;
   const int row = unit / P::SPANS, first = unit % P::SPANS * SPAN;
@@ -93,6 +109,6 @@ __device__ __forceinline__ void sum_segments(
     if (column >= SPAN || first + column >= limit) continue;
 #pragma unroll
     for (int p = 0; p < P::PARTS; p++) result[i] += parts[p][column];
-    store(row, first + column, result[i]);
+    store(row, P::OFFSET + first + column, result[i]);
   }
 }
