@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
 
 import numpy
 
@@ -10,6 +12,7 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
+from compiler.kernels.gpu.templates.scatter_order import emit as order_emit
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.gpu.templates.tensor_range.problem import Config as Parts
@@ -26,6 +29,8 @@ from tests.kernels.gpu.templates import test_group_norm as channels
 from tests.kernels.gpu.templates import test_grouped as grouped
 from tests.kernels.gpu.templates import test_recurrence as steps
 from tests.kernels.gpu.templates import test_rows as rows
+from tests.kernels.gpu.templates import test_scatter_order as orders
+from tests.kernels.gpu.templates import test_segment_sum as segments
 from tests.kernels.gpu.templates import test_skinny_gemm as few
 from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
@@ -207,6 +212,27 @@ def quantised(config: Parts) -> Case:
     return Case(group, inputs, kernel, expected)
 
 
+def sorted_updates(updates: int, slots: int, most: int = 0, few: int = 8) -> Case:
+    """The order of updates by blocks of 64 threads, beyond 400 in buckets."""
+    indices = orders.indices_of(updates, slots, most=most)
+    group = orders.group_of(indices, slots)
+    small: dict[str, Any] = {"MOST_THREADS": 64, "MOST_ITEMS": 2, "MOST_READ": 400, "BUCKETS": 16}
+    with patch.multiple(orders.problems, **small), patch.object(order_emit, "FEW", few):
+        kernel = kernel_in("scatter_order", group, orders.TARGET)
+    assert kernel is not None
+    named = numpy.clip(numpy.where(indices < 0, indices + slots, indices), 0, slots - 1)
+    return Case(group, [indices], kernel, numpy.argsort(named, kind="stable"))
+
+
+def summed_segments(number: int) -> Case:
+    """A sum of segments."""
+    case = segments.CASES[number]
+    group, inputs = case.group(), case.inputs()
+    kernel = kernel_in("segment_sum", group, segments.TARGET)
+    assert kernel is not None
+    return Case(group, inputs, kernel, case.expected() / inputs[-1])
+
+
 def grouped_sums() -> Case:
     """A grouped convolution with split-K by three threads."""
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
@@ -266,6 +292,12 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: recurrent("both directions"),
     ),
     "range": (lambda: quantised(Parts(512, 1, 1)), lambda: quantised(Parts(64, 2, 3))),
+    "order of updates": (
+        lambda: sorted_updates(60, 300, few=60),
+        lambda: sorted_updates(300, 132 * 70, 40),
+        lambda: sorted_updates(600, 16 * 70, 40),
+    ),
+    "segments": (lambda: summed_segments(0), lambda: summed_segments(7)),
     "grouped": (grouped_sums,),
     "depthwise": (lambda: depthwise("two blocks"), lambda: depthwise("dilations")),
     "softmax": (softmax,),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.gpu.templates.scatter_order import problem as problems
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
@@ -41,7 +42,7 @@ def check(indices: Array, slots: int) -> None:
     assert starts.tolist() == [0, *numpy.cumsum(counts)]
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(1, 700), st.integers(1, 400), st.sampled_from(["int32", "int64"]))
 @example(40, 1, "int64")
 @example(1, 300, "int32")
@@ -68,12 +69,29 @@ def test_several_chunks_of_indices():
     check(indices_of(11_000, 150), 150)
 
 
-def test_a_block_has_more_slots_than_threads():
+def test_a_block_has_many_slots():
     check(indices_of(90, 132 * 70), 132 * 70)
 
 
-def test_one_slot_has_most_updates():
-    check(indices_of(600, 200, most=1), 200)
+@pytest.mark.parametrize(("updates", "slots"), [(4000, 200), (11_000, 3)])
+def test_slots_with_many_updates_are_sorted_by_counts(updates: int, slots: int):
+    check(indices_of(updates, slots, most=1), slots)
+
+
+@pytest.mark.parametrize(
+    ("slots", "buckets", "most"), [(300, 8, 0), (3600, 400, 0), (150, 128, 1), (2, 128, 0)]
+)
+def test_many_updates_are_sorted_in_buckets(
+    slots: int, buckets: int, most: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(problems, "MOST_READ", 11_000)
+    monkeypatch.setattr(problems, "BUCKETS", buckets)
+    indices = indices_of(11_100, slots, "int32", most)
+    problem = problem_in("scatter_order", group_of(indices, slots), TARGET)
+    assert problem is not None
+    assert problem.in_buckets
+    assert problem.threads == (512 if buckets == 400 else 1024)
+    check(indices, slots)
 
 
 def test_an_estimate_grows_with_the_updates():
