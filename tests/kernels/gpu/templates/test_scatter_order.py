@@ -90,8 +90,16 @@ def test_many_updates_are_sorted_in_buckets(
     problem = problem_in("scatter_order", group_of(indices, slots), TARGET)
     assert problem is not None
     assert problem.in_buckets
-    assert problem.threads == (512 if buckets == 400 else 1024)
+    assert problem.threads == {8: 128, 400: 512}.get(buckets, 128)
     check(indices, slots)
+
+
+def test_a_million_updates_have_large_blocks_unless_their_counters_do_not_fit():
+    for slots, threads in ((1000, 1024), (1_000_000, 512)):
+        problem = problems.Problem(
+            Operator("ScatterOrder", {}, (0,), (1, 2)), "int64", 10**6, slots
+        )
+        assert problem.threads == threads
 
 
 def test_an_estimate_grows_with_the_updates():

@@ -4,14 +4,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import compiler
 from compiler.graph.weights import ordered_updates
 from compiler.kernels.gpu.templates.segment_sum.problem import Problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
+from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
 from tests.kernels.harness import numpy_dtype
@@ -168,3 +171,35 @@ def test_rows_in_memory_are_loaded_as_vectors():
 def test_threads_share_long_segments_of_few_rows():
     assert problem_of(Case(5000, (64,), 9000)).parts(TARGET) == 1
     assert problem_of(Case(4, (64,), 4000)).parts(TARGET) == 64
+
+
+NETWORK = """<ir_version: 10, opset_import: ["": 20]>
+    g (float[30,16] x, int64[2,70] edges, float[70,1] weights) => (float[30,16] y, float[30,32] z) {
+        zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
+        last = Constant <value_ints = [1]> ()  wide = Constant <value_ints = [70, 16]> ()
+        sources = Gather (edges, zero)  named = Gather (edges, one)
+        targets = Unsqueeze (named, last)  each = Expand (targets, wide)
+        rows = Gather (x, sources)  scaled = Mul (rows, weights)
+        shape = Constant <value_ints = [30, 16]> ()  zeros = ConstantOfShape (shape)
+        sums = ScatterElements <axis = 0, reduction = "add"> (zeros, each, scaled)  y = Relu (sums)
+        next = Gather (y, sources)
+        means = ScatterND <reduction = "add"> (zeros, targets, next)
+        two = Constant <value_float = 2.0> ()  half = Div (means, two)
+        z = Concat <axis = 1> (y, half)
+    }"""
+"""Two layers, as exporters write them: an index for each element, or for each row."""
+
+
+def test_a_graph_network_has_a_kernel_a_layer():
+    model, rng = onnx.parser.parse_model(NETWORK), numpy.random.default_rng(0)
+    inputs = {
+        "x": rng.uniform(-1, 1, (30, 16)).astype("float32"),
+        "edges": rng.integers(-30, 30, (2, 70)),
+        "weights": rng.uniform(0, 1, (70, 1)).astype("float32"),
+    }
+    module = compiler.compile(model, target="emu", precision="fp16", budget=0)
+    names = sorted(name.rsplit("_", 1)[0] for name in module.kernels)
+    found = module.run(inputs)
+    for name, expected in run_onnxruntime(model, inputs).items():
+        numpy.testing.assert_allclose(found[name], expected, rtol=2e-3, atol=2e-3)
+    assert names == ["Gather_Gather_Mul", "Gather_Gather_SegmentSum", "Gather_ScatterOrder"]

@@ -47,8 +47,8 @@ def scatter_order_kernel(group: Group, problem: Problem, target: GpuTarget) -> C
         name = f"{group.name}_{i}"
         lines.append(_function(name, phase, slot))
         arguments = (*(slot.arguments if phase.loads else ()), *_numbers(group, phase))
-        shape = (phase.blocks, 1, 1), (phase.threads, 1, 1)
-        launches.append(Launch(name, arguments, *shape))
+        grid, block = (phase.blocks, 1, 1), (phase.threads, 1, 1)
+        launches.append(Launch(name, arguments, grid, block))
     scratch = _scratch(problem) if problem.in_buckets else ()
     return CudaKernel("\n".join(lines), tuple(launches), scratch)
 

@@ -19,6 +19,9 @@ MOST_SLOTS = 256
 MOST_READ = 40_000
 """Most updates of which each block reads all."""
 
+SMALLER, MOST_CHUNKS = (512, 256, 128), 132
+"""Threads of blocks that count and fill buckets, and the blocks from which on they are larger."""
+
 BUCKETS, MOST_BUCKETS = 128, 512
 """Buckets of slots, and the most of them: as many as the threads of a small block."""
 
@@ -58,8 +61,16 @@ class Problem:
     def threads(self) -> int:
         """Threads of a block: whole warps, each of which has a counter for each bucket."""
         if self.in_buckets:
-            return MOST_THREADS if MOST_THREADS // 32 * self.buckets <= COUNTERS else 512
+            return self._bucket_threads
         return min(MOST_THREADS, ceil_div(self.updates, 32) * 32)
+
+    @property
+    def _bucket_threads(self) -> int:
+        """The fewest for which the chunks are at most `MOST_CHUNKS`, where counters fit."""
+        fitting = [t for t in (MOST_THREADS, *SMALLER) if t // 32 * self.buckets <= COUNTERS]
+        fitting = [threads for threads in fitting if threads >= self.buckets]
+        enough = [t for t in fitting if ceil_div(self.updates, t * MOST_ITEMS) <= MOST_CHUNKS]
+        return min(enough, default=fitting[0])
 
     @property
     def chunks(self) -> int:

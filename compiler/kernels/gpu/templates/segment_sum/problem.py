@@ -107,7 +107,14 @@ def read_segment_sum(group: Group) -> Problem | None:
     updates = group.values[anchor.operand(0)].shape
     rows = _rows(group, anchor.operand(0))
     vectors = rows and prod(updates[1:]) % rows.width == 0
-    return Problem(anchor, context, updates[0], rows if vectors else None, *place)
+    return Problem(
+        anchor=anchor,
+        context=context,
+        updates=updates[0],
+        rows=rows if vectors else None,
+        offset=place[0],
+        length=place[1],
+    )
 
 
 def _place(group: Group, anchor: Operator, context: FusionContext) -> tuple[int, int] | None:
