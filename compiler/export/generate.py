@@ -42,7 +42,7 @@ MARK = "model.cmake"
 
 PLATFORM_HEADERS = (
     *("arrivals.cuh", "bytes.cuh", "half.cuh", "instructions.cuh"),
-    *("warpgroups.cuh", "wgmma_registers.cuh"),
+    *("warpgroups.cuh", "byte_warpgroups.cuh", "wgmma_registers.cuh"),
 )
 """Headers of kernels that each platform has; on AMD there are half and instructions alone."""
 

@@ -133,7 +133,11 @@ def typical_device(architecture: str) -> DeviceModel:
 
 
 SPECIFIC_HEADERS = dict.fromkeys(
-    ("warpgroups.cuh", "wgmma_gemm.cuh", "wgmma_registers.cuh", "wgmma_attention.cuh"), "sm_90a"
+    (
+        *("warpgroups.cuh", "wgmma_gemm.cuh", "wgmma_registers.cuh", "wgmma_attention.cuh"),
+        *("byte_warpgroups.cuh", "wgmma_byte_gemm.cuh"),
+    ),
+    "sm_90a",
 )
 """Headers of kernels whose instructions one architecture alone has."""
 

@@ -21,18 +21,21 @@ inline void meet(uint64_t a = 0, uint64_t b = 0) {
 
 // The 32 bytes of a row from where a descriptor begins. In rows of 128 bytes bits 7 to 9 of an address
 // swizzle bits 4 to 6; else the second chunks of all rows follow their first ones.
-template <int PRECISION>
-inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, unsigned row) {
+inline void read_words(uint32_t (&registers)[8], uint64_t matrix, unsigned row) {
   const uint32_t start = (uint32_t)(matrix & 0x3fff) << 4, stride = (uint32_t)(matrix >> 32 & 0x3fff) << 4;
   const uint32_t next = (uint32_t)(matrix >> 16 & 0x3fff) << 4;
   const bool swizzled = matrix >> 62 == 1;
-  uint32_t registers[8];
   if (matrix >> 62 > 1) emulator_fail("multiplies a matrix that is swizzled by other than 128 bytes");
   for (unsigned chunk = 0; chunk < 2; chunk++) {
     const uint32_t first = start + row / 8 * stride, from = first + row % 8 * 128 + chunk * 16;
     const uint32_t plain = first + row % 8 * 16 + chunk * next;
     emulator_read_matrix(registers + chunk * 4, swizzled ? from ^ (from >> 7 & 7) << 4 : plain, 16);
   }
+}
+template <int PRECISION>
+inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, unsigned row) {
+  uint32_t registers[8];
+  read_words(registers, matrix, row);
   for (int k = 0; k < (PRECISION == TF32 ? 8 : 16); k++) to[k] = element<PRECISION>(registers, k);
 }
 template <int PRECISION>

@@ -24,7 +24,10 @@ FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
-OWN = ("arrivals", "bytes", "half", "instructions", "warpgroups", "wgmma_registers")
+OWN = (
+    *("arrivals", "bytes", "half", "instructions"),
+    *("warpgroups", "byte_warpgroups", "wgmma_registers"),
+)
 """Headers that the emulator replaces."""
 
 SWITCH = """

@@ -158,21 +158,9 @@ __device__ __forceinline__ void store_integer_tile(float* tile, const Store& sto
   cluster_sync_relaxed();
 }
 
-// Computes this block's tile; see `gemm`.
+// Ends the kernel of a block: `c` are the sums of k-steps from `first` on.
 template <class P, class Store>
-__device__ __forceinline__ void byte_gemm(const uint8_t* a, const uint8_t* b, const Store& store) {
-  DYNAMIC_SHARED;
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SLICE = (STEPS + P::SPLITS - 1) / P::SPLITS;
-  static_assert(P::SPLITS == 1 || P::CLUSTER);
-  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SLICE, steps = min(SLICE, STEPS - first);
-  const int* sums = (const int*)((Bytes<P>::WEIGHTS == OPERAND_A ? a : b) + Bytes<P>::SUMS) + z * P::M;
-  a += P::a_offset(z), b += P::b_offset(z);
-  ByteSums<P> c = {};
-  auto prefetch = [&]() { prefetch_epilogue<P, P::SPLITS, false>(shared, store); };
-  if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    byte_mainloop<P, true>(c, (int4*)shared, a, b, first, steps, prefetch);
-  else
-    byte_mainloop<P, false>(c, (int4*)shared, a, b, first, steps, prefetch);
+__device__ __forceinline__ void store_bytes(ByteSums<P>& c, float* shared, const int* sums, int first, const Store& store) {
   Overlap<P>::release();
   prefetch_epilogue<P, P::SPLITS, true>(shared, store);
   if constexpr (Bytes<P>::ZERO_POINT != 0)
@@ -189,4 +177,28 @@ __device__ __forceinline__ void byte_gemm(const uint8_t* a, const uint8_t* b, co
     store_tile<P, P::SPLITS>(shared, store);
   else
     store_integer_tile<P>(shared, store);
+}
+
+// The sums of the rows of weights of a problem, which follow the weights.
+template <class P>
+__device__ __forceinline__ const int* sums_of_weights(const uint8_t* a, const uint8_t* b, int z) {
+  return (const int*)((Bytes<P>::WEIGHTS == OPERAND_A ? a : b) + Bytes<P>::SUMS) + z * P::M;
+}
+
+// Computes this block's tile; see `gemm`.
+template <class P, class Store>
+__device__ __forceinline__ void byte_gemm(const uint8_t* a, const uint8_t* b, const Store& store) {
+  DYNAMIC_SHARED;
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SLICE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  static_assert(P::SPLITS == 1 || P::CLUSTER);
+  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SLICE, steps = min(SLICE, STEPS - first);
+  const int* sums = sums_of_weights<P>(a, b, z);
+  a += P::a_offset(z), b += P::b_offset(z);
+  ByteSums<P> c = {};
+  auto prefetch = [&]() { prefetch_epilogue<P, P::SPLITS, false>(shared, store); };
+  if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
+    byte_mainloop<P, true>(c, (int4*)shared, a, b, first, steps, prefetch);
+  else
+    byte_mainloop<P, false>(c, (int4*)shared, a, b, first, steps, prefetch);
+  store_bytes<P>(c, shared, sums, first, store);
 }

@@ -8,18 +8,34 @@ from compiler.kernels.gpu.template import Key
 from compiler.kernels.gpu.templates.byte_gemm.problem import BYTE_KINDS, ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.read import byte_contraction_of, read_byte_problem
 from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile
-from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Mainloop, tiled_kernel
+from compiler.kernels.gpu.templates.gemm.emit import (
+    TILE_HEADERS,
+    WGMMA_HEADERS,
+    Mainloop,
+    tiled_kernel,
+)
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
+
+BYTE_HEADERS = ("bytes", *TILE_HEADERS, "byte_gemm")
+
+BYTE_WGMMA_HEADERS = (
+    *("bytes", *WGMMA_HEADERS),
+    *("byte_gemm", "byte_warpgroups", "wgmma_byte_gemm"),
+)
+"""Headers of tiles of integers by WGMMA."""
 
 
 class ByteGemm(Gemm):
     """A group around one contraction of bytes by constant weights; sums of integers are exact."""
 
     name = "byte_gemm"
-    headers = ("bytes", "instructions", "operands", "results", "gemm", "byte_gemm")
+    headers = (
+        *("bytes", "instructions", "operands", "results", "gemm", "byte_gemm"),
+        *("warpgroups", "byte_warpgroups", "wgmma_gemm", "wgmma_byte_gemm"),
+    )
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The problem of the only contraction of bytes."""
@@ -39,18 +55,19 @@ class ByteGemm(Gemm):
         anchor = byte_contraction_of(group)
         assert anchor is not None
         assert isinstance(problem, ByteProblem)
-        return tiled_kernel(group, anchor, problem, config, target, byte_mainloop(problem))
+        return tiled_kernel(group, anchor, problem, config, target, byte_mainloop(problem, config))
 
 
-def byte_mainloop(problem: ByteProblem) -> Mainloop:
+def byte_mainloop(problem: ByteProblem, tile: Tile) -> Mainloop:
     """The device function of a tile of bytes."""
     pointers = (f"const uint8_t* __restrict__ {name}" for name in ("a", "b"))
     return Mainloop(
-        headers=("bytes", *TILE_HEADERS, "byte_gemm"),
-        function="byte_gemm<Problem>",
+        headers=BYTE_WGMMA_HEADERS if tile.wgmma else BYTE_HEADERS,
+        function=f"{'wgmma_' if tile.wgmma else ''}byte_gemm<Problem>",
         reads=(problem.left, problem.right),
         parameters=", ".join(pointers),
         text=_traits(problem),
+        resident=2 * int(tile.co_resident),
     )
 
 

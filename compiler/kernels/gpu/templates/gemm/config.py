@@ -167,7 +167,7 @@ def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     plain = problem.form is Form.ROWS and not problem.block
     image = problem.form is Form.BLOCKS and problem.count == 1 and fills_splits(problem, tile)
     plain |= image and tile.threads % tile.columns == 0
-    ours = multiplied or problem.element_bytes == 2
+    ours = multiplied or problem.element_bytes == 2 or problem.dtype == "int8"
     fits = target.has_wgmma and ours and whole
     return fits and plain and tile.launches(target) == 1
 

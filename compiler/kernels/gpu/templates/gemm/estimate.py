@@ -192,7 +192,7 @@ def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     waves = ceil_div(blocks, concurrent_blocks(tile, target))
     copied = STEP_BYTES * (tile.rows + tile.columns)
     copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
-    rate = costs.rate * (1 if mma_precision(problem, target) == "tf32" else 2)
+    rate = costs.rate * 4 / problem.element_bytes
     narrow = narrow_lines(problem, tile) * problem.step / NARROW_ELEMENTS
     block_us = max(copy_us, elements * problem.step / rate, narrow)
     step = max(waves * block_us, blocks * copied / costs.cache_bytes)

@@ -43,9 +43,9 @@ struct WgmmaCopiesB<P, ALIGNED, BLOCKS> {
   using Type = BlockCopies<P>;
 };
 
-// As `mainloop`.
-template <class P, bool ALIGNED, class Prefetch>
-__device__ __forceinline__ void wgmma_mainloop(Accumulators<P>& c, int4* tiles, const typename P::Element* a,
+// As `mainloop`, by MMAs of given kinds.
+template <class P, bool ALIGNED, class Sums, class Kinds, class Prefetch>
+__device__ __forceinline__ void wgmma_mainloop(Sums& c, Kinds kinds, int4* tiles, const typename P::Element* a,
                                                 const typename P::Element* b, int first, int steps, const Prefetch& prefetch) {
   constexpr int A_SIZE = P::BM * 8, STAGE = A_SIZE + P::BN * 8, AHEAD = P::STAGES - 2;
   constexpr int NEXT = P::FORM == BLOCKS ? 2 * P::BN : 2;  // chunks to B of the next MMA
@@ -76,7 +76,7 @@ __device__ __forceinline__ void wgmma_mainloop(Accumulators<P>& c, int4* tiles, 
     const uint64_t y = P::FORM == BLOCKS ? interleaved_descriptor(tile + A_SIZE, P::BN) : swizzled_descriptor(tile + A_SIZE);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < 4; k++) wgmma(c[0], x + k * 2, y + k * NEXT, Kind<P::PRECISION>());
+    for (int k = 0; k < 4; k++) wgmma(c[0], x + k * 2, y + k * NEXT, kinds);
     wgmma_commit();
     fill();
     wgmma_wait<1>();
@@ -111,10 +111,11 @@ __device__ __forceinline__ void wgmma_gemm(const typename P::Element* a, const t
   a += P::a_offset(z), b += P::b_offset(z);
   Accumulators<P> c = {};
   auto prefetch = [&]() { prefetch_epilogue<P, CLUSTER_SIZE, false>(shared, store); };
+  const Kind<P::PRECISION> kind;
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    wgmma_mainloop<P, true>(c, (int4*)shared, a, b, first, steps, prefetch);
+    wgmma_mainloop<P, true>(c, kind, (int4*)shared, a, b, first, steps, prefetch);
   else
-    wgmma_mainloop<P, false>(c, (int4*)shared, a, b, first, steps, prefetch);
+    wgmma_mainloop<P, false>(c, kind, (int4*)shared, a, b, first, steps, prefetch);
   Overlap<P>::release();
   prefetch_epilogue<P, CLUSTER_SIZE, true>(shared, store);
   compensate_truncation<P>(c);
