@@ -7,7 +7,6 @@ from typing import Any
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.cpu.requantise import requantised
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template, match_template
 from compiler.kernels.cpu.tunable import Tunable
@@ -31,6 +30,7 @@ from compiler.kernels.ops import (
     segments,
     shapes,
 )
+from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.cpu.requantise import requantised
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
+from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import StackError, launch_module, lower_function, split_launches
 from compiler.target.target import CpuTarget

@@ -13,6 +13,7 @@ from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
 from compiler.kernels.group import Group
+from compiler.kernels.requantise import requantised
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
@@ -95,5 +96,5 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
     found = best(group, target)
     if found is not None:
         return found.emit()
-    device = split_device(schedule_gpu(group), group.name, target)
+    device = split_device(schedule_gpu(requantised(group)), group.name, target)
     return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)

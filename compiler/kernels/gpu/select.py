@@ -18,6 +18,7 @@ from compiler.kernels.gpu.headers import code_hash
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group
+from compiler.kernels.requantise import requantised
 from compiler.kernels.same import Same
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import Launch
@@ -179,10 +180,16 @@ def _best(
     return None if found is None else Selection(found, *found.choose())
 
 
+@lru_cache(REMEMBERED)
+def _requantised(group: Same[Group]) -> Group:
+    return requantised(group.value)
+
+
 def candidates_of(
     template: Template[Any, Any], group: Group, target: GpuTarget
 ) -> Iterator[Candidate]:
     """A template's candidates for a group: one for each problem."""
+    group = _requantised(Same(group))
     for problem in template.match(group, target):
         yield Candidate(template, group, problem, target)
 

@@ -14,6 +14,7 @@ from tvm.target.codegen import llvm_get_intrinsic_name
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
+from compiler.kernels.gpu.rounding import nearest_by_additions, rounded_quotients
 from compiler.kernels.gpu.untyped import (
     IRModule,
     PrimFunc,
@@ -36,9 +37,6 @@ _DEVICE_PASSES = [
 
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
 """Functions of prelude.cuh that replace LLVM's."""
-
-_ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
-"""Functions whose result one unit in the last place of a quotient may change."""
 
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
 """The definition of a kernel up to its body."""
@@ -90,21 +88,23 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     """
 
     def replace(call: Any, mutator: Any) -> Any:
-        name = getattr(call.op, "name", "")
-        if name in _ROUNDING and isinstance(call.args[0], tirx.Div):
-            quotient = mutator.default_mutate(call.args[0])
-            return Call(call.op, [quotient], ret_ty=call.ty)
+        found = nearest_by_additions(call, mutator)
+        if found is not None:
+            return found
         call = mutator.default_mutate(call)
-        if name != "tirx.call_llvm_pure_intrin":
+        if getattr(call.op, "name", "") != "tirx.call_llvm_pure_intrin":
             return call
         name = llvm_get_intrinsic_name(int(call.args[0].value))
         if name not in _INTRINSICS:
             raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
         return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
 
+    rounded = rounded_quotients(function.body)
+
     def multiply(quotient: Any, mutator: Any) -> Any:
+        kept = exact or any(quotient.same_as(other) for other in rounded)
         quotient = mutator.default_mutate(quotient)
-        factor = None if exact else _reciprocal(quotient.b)
+        factor = None if kept else _reciprocal(quotient.b)
         return quotient if factor is None else quotient.a * factor
 
     def fuse_erf(total: Any, mutator: Any) -> Any:

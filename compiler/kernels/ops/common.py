@@ -43,12 +43,16 @@ def cast(x: Scalar, dtype: str) -> Scalar:
     return wrapping.convert(x, dtype)
 
 
+NEAREST = 1.5 * 2**23
+"""A number whose sum with a smaller one is rounded to a whole number."""
+
+
 def nearest(x: Scalar) -> Scalar:
     """A float32 of at most 22 bits as the nearest int32, the even one of two.
 
-    The sum with 1.5 * 2^23 is rounded to a whole number, which its low bits then are.
+    The low bits of its sum with `NEAREST` are that.
     """
-    sum = x + tirx.const(1.5 * 2**23, "float32")
+    sum = x + tirx.const(NEAREST, "float32")
     return tirx.reinterpret("int32", sum) - tirx.const(0x4B400000, "int32")
 
 

@@ -80,6 +80,9 @@ __device__ inline int64_t flowloom_integer_power(int64_t base, int64_t exponent)
   return result;
 }
 
+// The nearest whole number, the even one of two, of a number below 2^22: additions are four times as fast as a conversion.
+__device__ __forceinline__ float flowloom_nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+
 // NaN when either is NaN.
 template <class T>
 __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }

@@ -16,8 +16,8 @@ from compiler.target.target import GpuTarget
 MOST_FLOAT16 = 65504.0
 """The largest weight before its factor, so that none overflows in 16 bits."""
 
-SHIFTS = ("Add", "Sub", "Cast")
-"""Operators that may follow a Clip of integers: zero points and types."""
+SHIFTS = ("Add", "Sub", "Cast", "Round")
+"""Operators that may follow a Clip to integers: zero points, types, and the rounding itself."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Rounding within a kernel in fewer steps: numbers that are quantised, and perhaps widened again.
 
     Cast(Clip(Round(x) + z, 0, 255))  ->  Cast(Cast(Clip(x, -z, 255 - z), rounds) + z)
-    Cast(Cast(Cast(...)) - z)         ->  Clip(Round(x), -z, 255 - z)
+    Cast(Cast(Cast(...)) - z)         ->  Round(Clip(x, -z, 255 - z))
 
 Both are exact: rounding, and clipping to whole numbers, may change places.
 """
@@ -65,10 +65,10 @@ class _Rewriting:
         found = self._widened(op)
         if found is None:
             return [op]
-        rounded = self._value(self.values[result])
+        clipped = self._value(self.values[result])
         return [
-            Operator("Round", {}, (found.value,), (rounded,), op.node),
-            Operator("Clip", {}, (rounded, *self._limits(found)), (result,), op.node),
+            Operator("Clip", {}, (found.value, *self._limits(found)), (clipped,), op.node),
+            Operator("Round", {}, (clipped,), (result,), op.node),
         ]
 
     def _rounded(self, found: _Quantised, cast: Operator) -> list[Operator]:

@@ -1,0 +1,86 @@
+"""Roundings to whole numbers: of exact quotients, and by two additions where numbers are small."""
+
+from typing import Any
+
+from tvm.ir import Call, Var
+from tvm.target.codegen import llvm_get_intrinsic_name
+
+from compiler.kernels.gpu.untyped import tirx, tvm_ffi
+from compiler.kernels.ops.common import NEAREST
+from compiler.kernels.tir.once import is_once
+
+MOST_NEAREST = 1 << 22
+"""The largest number that additions round."""
+
+_ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
+"""Functions whose result one unit in the last place of a quotient may change."""
+
+_CLIP = ("llvm.minimum", "llvm.maximum")
+
+
+def rounded_quotients(body: Any) -> list[Any]:
+    """The quotients that are rounded to whole numbers, perhaps clipped or bound to a name before.
+
+    Divisions of these have to be exact: one unit in the last place could be the next number.
+    """
+    bound, operands = dict[Var, Any](), list[Any]()
+
+    def bind(binding: Any) -> None:
+        bound[binding.var] = binding.value
+
+    def call(value: Any) -> None:
+        operands.extend(value.args[:1] if getattr(value.op, "name", "") in _ROUNDING else ())
+
+    def add(total: Any) -> None:
+        operands.extend([total.a] if _is_nearest(total.b) else ())
+
+    rules = ((tirx.Let, bind), (tirx.stmt.Bind, bind), (Call, call), (tirx.Add, add))
+    tvm_ffi.structural_walk(body, rules, order="pre")
+    found = (_unclipped(operand, bound) for operand in operands)
+    return [value for value in found if isinstance(value, tirx.Div)]
+
+
+def nearest_by_additions(call: Any, mutator: Any) -> Any | None:
+    """A rounding to the nearest number that is clipped to few; None for any other call.
+
+    A conversion takes a GPU four times as long as an addition, or longer.
+    """
+    if getattr(call.op, "name", "") != "tirx.nearbyint":
+        return None
+    limits = _limits(call.args[0])
+    if len(limits) < 2 or max(map(abs, limits)) > MOST_NEAREST:
+        return None
+    return tirx.call_pure_extern("float32", "flowloom_nearest", mutator.mutate(call.args[0]))
+
+
+def _is_nearest(term: Any) -> bool:
+    return isinstance(term, tirx.FloatImm) and float(term.value) == NEAREST
+
+
+def _unclipped(value: Any, bound: dict[Var, Any]) -> Any:
+    """A value before it is bound and clipped."""
+    if isinstance(value, Var):
+        return _unclipped(bound[value], bound) if value in bound else value
+    inner: Any = None
+    if _clip_of(value):
+        inner = value.args[1]
+    elif isinstance(value, Call) and is_once(value):
+        inner = value.args[0]
+    return value if inner is None else _unclipped(inner, bound)
+
+
+def _clip_of(value: Any) -> str:
+    """The intrinsic that limits a float32 on one side; empty if none does."""
+    if getattr(getattr(value, "op", None), "name", "") != "tirx.call_llvm_pure_intrin":
+        return ""
+    name = llvm_get_intrinsic_name(int(value.args[0].value))
+    return name if name in _CLIP and str(value.ty.dtype) == "float32" else ""
+
+
+def _limits(value: Any) -> list[float]:
+    """The two constants that a number is between; fewer if it is not clipped to such."""
+    found = dict[str, float]()
+    while (name := _clip_of(value)) and isinstance(value.args[2], tirx.FloatImm):
+        found[name] = float(value.args[2].value)
+        value = value.args[1]
+    return list(found.values())
