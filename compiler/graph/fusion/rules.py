@@ -83,11 +83,27 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
 
 
 def _is_rounding(growth: Growth, v: int, edge: Edge) -> bool:
-    """Whether bytes that a node widens become bytes again, or are float8s made for it alone."""
+    """Whether bytes that a node widens become bytes again, or are made for it alone and are float8s
+    or become a result of the model, which is written wide in any case."""
     u, op = edge.source, growth.table.operations[v]
     alone = set(growth.table.users[u]) == {v} and u not in growth.table.outputs
     rounded = growth.table.nodes[u].name == "Cast" and dtype_of(op.operands[0].type) in FLOAT8
-    return (alone and rounded) or _narrows_again(growth, v)
+    return (alone and (rounded or _is_result(growth, v))) or _narrows_again(growth, v)
+
+
+def _is_result(growth: Growth, v: int) -> bool:
+    """Whether elementwise operators, each the only user of the one before, lead to an output."""
+    nodes, shape = growth.table.nodes, growth.table.nodes[v].shape
+    for _ in range(growth.rules.max_operators):
+        if v in growth.table.outputs:
+            return True
+        users = set(growth.table.users[v])
+        if len(users) != 1:
+            return False
+        (v,) = users
+        if nodes[v].kind is not Kind.ELEMENTWISE or nodes[v].shape != shape:
+            return False
+    return False
 
 
 def _narrows_again(growth: Growth, v: int) -> bool:

@@ -112,3 +112,23 @@ def test_layers_that_differ_by_their_scales_share_kernels():
     names = [group.kernel.data for group in graph.groups if group.kernel is not None]
     assert len(names) == 4
     assert len(set(names)) == 2
+
+
+CLASSIFIER = """g (float[9,64] x) => (float[9,40] y) {
+ a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+ v = DequantizeLinear(w, ws)  c = MatMul(b, v)
+ d = QuantizeLinear(c, t, o)  y = DequantizeLinear(d, t, o) }"""
+
+
+@pytest.mark.parametrize("target", ["emu", "cpu"])
+def test_a_result_is_dequantised_where_it_is_quantised(target: str):
+    weights = RANDOM.integers(-127, 128, (64, 40)).astype("i1")
+    scales = {"s": np.float32(0.03), "ws": np.float32(0.01), "t": np.float32(0.25)}
+    model = parse(CLASSIFIER, 21, z=np.uint8(117), o=np.uint8(131), w=weights, **scales)
+    module = compiler.compile(model, target=target, precision="fp32", quantised="bytes")
+    assert len(module.schedule.tasks) == 2
+    assert "MatMulInteger" in module.schedule.tasks[-1].kernel
+    x = RANDOM.standard_normal((9, 64), "f4")
+    (expected,), (found,) = run(model, {"x": x}), module.run({"x": x}).values()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.25)
+    assert (np.abs(found - expected) > 0.01).mean() < 0.02
