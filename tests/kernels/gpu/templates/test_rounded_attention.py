@@ -1,6 +1,6 @@
 """Attention whose scores, weights and result are quantised, as one kernel on the emulator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -13,7 +13,12 @@ from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.attention.config import Config, ahead, candidates
+from compiler.kernels.gpu.templates.attention.config import (
+    Config,
+    ahead,
+    candidates,
+    keeps_scores,
+)
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
 from compiler.target.target import parse_gpu
@@ -161,6 +166,17 @@ def differing(case: Case, precision: str = "fp16", config: Config | None = None,
 )
 def test_weights_are_rounded_exactly(precision: str, config: Config | None):
     assert differing(Case(), precision, config) < 0.002
+
+
+@emulated
+@pytest.mark.parametrize("config", [Config(1, 5), Config(2, 3), Config(1, 3, 2)])
+def test_scores_are_kept_where_warps_have_few_keys(config: Config):
+    case, target = Case(rows=37, columns=45), parse_gpu("cuda:sm_90:fp16")
+    problem = problem_in("attention", group_of(case), target)
+    assert problem is not None
+    assert keeps_scores(problem, config)
+    assert not keeps_scores(problem, replace(config, warps=2))
+    assert differing(case, config=config) < 0.002
 
 
 @emulated

@@ -15,9 +15,10 @@
 // of the softmax for a dot product, `P::finished` what is stored of a result.
 //
 // Where weights are ROUNDED, `P::rounded` takes them divided by the sum of their row: the keys are
-// processed twice, first for the maxima and sums alone.
+// processed twice, first for the maxima and sums alone, or AT_ONCE where warps have 16 each and keep
+// the scores.
 
-enum Pass { ONLINE, SUMS, WEIGHTS };
+enum Pass { ONLINE, SUMS, WEIGHTS, AT_ONCE };
 
 template <class P>
 struct WarpTiles {
@@ -297,6 +298,14 @@ struct OnlineSoftmax {
     }
   }
 
+  // Adds the weights of 16 scores to the sums of a tile's rows, and keeps the scores.
+  __device__ __forceinline__ void add_weights(const float (&scores)[2][4], int m) {
+    float weights[2][4];
+#pragma unroll
+    for (int i = 0; i < 8; i++) weights[i / 4][i % 4] = scores[i / 4][i % 4];
+    update<SUMS>(weights, m);
+  }
+
   // Turns 16 scores into rounded weights: `row_max` is final, `row_sum` the inverse of the sum.
   __device__ __forceinline__ void round(float (&scores)[2][4], int m) {
 #pragma unroll
@@ -307,9 +316,33 @@ struct OnlineSoftmax {
   }
 };
 
+// Makes the maxima those of all warps of a band, and the sums the inverses of theirs together.
+template <class P>
+__device__ __forceinline__ void share_sums(OnlineSoftmax<P>& state, float* rows) {
+  using T = WarpTiles<P>;
+  const int warp = threadIdx.x / 32, quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++) {
+    float* to = rows + (warp * T::ROWS + m * 8 + line) * 2;
+    const float row_sum = quad_sum(state.row_sum[m / 2][m % 2]);
+    if (quad == 0) to[0] = state.row_max[m / 2][m % 2], to[1] = row_sum;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++) {
+    const float* from = rows + (warp / P::WARPS * P::WARPS * T::ROWS + m * 8 + line) * 2;
+    float most = -CUDART_INF_F, sum = 0;
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) most = fmaxf(most, from[w * T::ROWS * 2]);
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) sum += weight(from[w * T::ROWS * 2], most) * from[w * T::ROWS * 2 + 1];
+    state.row_max[m / 2][m % 2] = most, state.row_sum[m / 2][m % 2] = 1 / sum;
+  }
+}
+
 template <class P, bool ALIGNED, int PASS, class Q, class K, class V, class Score>
 __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score,
-                                             const bool* keep) {
+                                             const bool* keep, float* rows) {
   using T = WarpTiles<P>;
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
@@ -336,7 +369,7 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
     row_factors[m] = inverse_norm<P::Q_NORM>(sum, P::Q_FLOOR);
   }
 #pragma unroll 1
-  for (int chunk = warp % P::WARPS; chunk < T::CHUNKS; chunk += P::WARPS) {
+  for (int chunk = warp % P::WARPS; chunk < (PASS == AT_ONCE ? P::WARPS : T::CHUNKS); chunk += P::WARPS) {
     Four key[2][T::DEPTHS], value[4][T::WIDTHS];
 #pragma unroll
     for (int j = 0; T::HELD && j < 2; j++)
@@ -360,10 +393,9 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
         for (int t = 0; t < T::WIDTHS; t++) keep_if(value[i][t], kept);
       }
     }
-#pragma unroll
-    for (int m = 0; m < P::TILES; m++) {
+    const auto score_tile = [&](float(&scores)[2][4], int m) {
       constexpr int DEPTHS_AHEAD = T::HELD ? T::DEPTHS : 2;
-      float scores[2][4] = {}, row_squares[2] = {}, key_squares[2] = {};
+      float row_squares[2] = {}, key_squares[2] = {};
 #pragma unroll DEPTHS_AHEAD
       for (int s = 0; s < T::DEPTHS; s++) {
         Four left[2], right[2];
@@ -389,11 +421,8 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
         float& own = scores[i / 4][i % 4];
         own = exists ? score(z, row, column, own * P::FACTOR) : -CUDART_INF_F;
       }
-      if constexpr (PASS == WEIGHTS)
-        state.round(scores, m);
-      else
-        state.template update<PASS>(scores, m);
-      if (PASS == SUMS) continue;
+    };
+    const auto add_values = [&](const float(&scores)[2][4], int m) {
       Four upper, lower;
       to_fragment<P::PRECISION>(upper, scores[0][0], scores[0][1], scores[1][0], scores[1][1]);
       to_fragment<P::PRECISION>(lower, scores[0][2], scores[0][3], scores[1][2], scores[1][3]);
@@ -403,43 +432,39 @@ __device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q
         for (int j = 0; j < 4; j++)
           mma_k16<P::PRECISION>(state.values[m][t][j], upper, lower,
                                          column_of(value[0][t], value[1][t], value[2][t], value[3][t], j));
+    };
+    float scores[P::TILES][2][4] = {};
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++) {
+      score_tile(scores[m], m);
+      if constexpr (PASS == WEIGHTS)
+        state.round(scores[m], m);
+      else if constexpr (PASS == AT_ONCE)
+        state.add_weights(scores[m], m);
+      else
+        state.template update<PASS>(scores[m], m);
+      if (PASS == ONLINE || PASS == WEIGHTS) add_values(scores[m], m);
     }
-  }
-}
-
-// Makes the maxima those of all warps of a band, and the sums the inverses of theirs together.
-template <class P>
-__device__ __forceinline__ void share_sums(OnlineSoftmax<P>& state, float* rows) {
-  using T = WarpTiles<P>;
-  const int warp = threadIdx.x / 32, quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+    if constexpr (PASS == AT_ONCE) {
+      share_sums<P>(state, rows);
 #pragma unroll
-  for (int m = 0; m < P::TILES * 2; m++) {
-    float* to = rows + (warp * T::ROWS + m * 8 + line) * 2;
-    const float row_sum = quad_sum(state.row_sum[m / 2][m % 2]);
-    if (quad == 0) to[0] = state.row_max[m / 2][m % 2], to[1] = row_sum;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int m = 0; m < P::TILES * 2; m++) {
-    const float* from = rows + (warp / P::WARPS * P::WARPS * T::ROWS + m * 8 + line) * 2;
-    float most = -CUDART_INF_F, sum = 0;
-#pragma unroll
-    for (int w = 0; w < P::WARPS; w++) most = fmaxf(most, from[w * T::ROWS * 2]);
-#pragma unroll
-    for (int w = 0; w < P::WARPS; w++) sum += weight(from[w * T::ROWS * 2], most) * from[w * T::ROWS * 2 + 1];
-    state.row_max[m / 2][m % 2] = most, state.row_sum[m / 2][m % 2] = 1 / sum;
+      for (int m = 0; m < P::TILES; m++) state.round(scores[m], m), add_values(scores[m], m);
+    }
   }
 }
 
 template <class P, bool ALIGNED, class Q, class K, class V, class Score>
 __device__ __forceinline__ void process_all(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score,
                                             const bool* keep, float* rows) {
-  if constexpr (P::ROUNDED) {
-    process_keys<P, ALIGNED, SUMS>(state, q, k, v, z, score, keep);
+  using T = WarpTiles<P>;
+  if constexpr (P::ROUNDED && T::CHUNKS <= P::WARPS) {
+    process_keys<P, ALIGNED, AT_ONCE>(state, q, k, v, z, score, keep, rows);
+  } else if constexpr (P::ROUNDED) {
+    process_keys<P, ALIGNED, SUMS>(state, q, k, v, z, score, keep, rows);
     share_sums<P>(state, rows);
-    process_keys<P, ALIGNED, WEIGHTS>(state, q, k, v, z, score, keep);
+    process_keys<P, ALIGNED, WEIGHTS>(state, q, k, v, z, score, keep, rows);
   } else {
-    process_keys<P, ALIGNED, ONLINE>(state, q, k, v, z, score, keep);
+    process_keys<P, ALIGNED, ONLINE>(state, q, k, v, z, score, keep, rows);
   }
 }
 

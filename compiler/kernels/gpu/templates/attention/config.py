@@ -136,6 +136,11 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     )
 
 
+def keeps_scores(problem: Problem, config: Config) -> bool:
+    """Whether each warp has 16 keys, whose scores it keeps until the sums of rows are known."""
+    return not config.staged and problem.columns <= MMA_SIZE * config.warps
+
+
 def _bands(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The configs of several bands, all of which have rows."""
     for tiles, warps, bands in product((1, 2), (1, 2), BANDS):

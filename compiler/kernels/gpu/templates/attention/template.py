@@ -7,7 +7,11 @@ from compiler.errors import KernelError
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.template import Key, Template
-from compiler.kernels.gpu.templates.attention.config import Config, candidates
+from compiler.kernels.gpu.templates.attention.config import (
+    Config,
+    candidates,
+    keeps_scores,
+)
 from compiler.kernels.gpu.templates.attention.emit import Emitter
 from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
 from compiler.kernels.gpu.templates.attention.wgmma import (
@@ -28,7 +32,7 @@ KEY_US = {"fp32": 0.018, "tf32": 0.018, "fp16": 0.0125, "bf16": 0.0125}
 
 
 TWICE = 1.5
-"""The work where weights are rounded: scores are computed a second time."""
+"""The work where weights are rounded and scores are computed a second time for that."""
 
 
 class FusedAttention(Template[Problem, Config]):
@@ -54,13 +58,17 @@ class FusedAttention(Template[Problem, Config]):
         return chain(candidates(problem, target), wgmma_configs(problem, target))
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work."""
+        """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work.
+
+        Those that compute scores twice take longer.
+        """
         if config.wgmma:
             return wgmma_estimate_us(problem, config, target)
         rate = target.device.sms * RATES[problem.precision] * RATE_SHARE
         work = problem.attention.sizes.multiplications / rate
         once = max(KEY_US[problem.precision] * problem.columns, work)
-        return BLOCK_US + (TWICE * once if problem.rounded else once)
+        again = problem.rounded and not keeps_scores(problem, config)
+        return BLOCK_US + (TWICE * once if again else once)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
