@@ -2,6 +2,12 @@
 
     python benchmarks/quantised/gpu.py [--models resnet50 bert128] [--ways static dynamic]
         [--precision fp16] [--budget 5] [--samples 200] [--json FILE]
+        [--quantised FOLDER] [--prepare]
+
+Without quantising and compiling, which take minutes on few cores, a run takes seconds: with
+`--quantised` the quantised models are read from a folder, or written to it; `--prepare` writes them
+and compiles for `cuda:sm_90` without a device, after which the kernel cache (FLOWLOOM_CACHE) has
+the kernels of a run with a budget of 0. Both may be copied to the device's machine.
 
 `static` and `dynamic` are those of `models.py`. `16 bits` is the model that was quantised, in the
 precision; `floats` and `bytes` are the quantised one with `quantised=` so. Each is compiled as by
@@ -13,6 +19,7 @@ import argparse
 import json
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,11 +27,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import onnx  # noqa: E402
+
 import compiler  # noqa: E402
 from benchmarks.gpu_zoo import relative_error  # noqa: E402
 from benchmarks.quantised.models import quantised  # noqa: E402
 from compiler.autotune.bindings import timed_run  # noqa: E402
 from compiler.backends.cuda.device import device  # noqa: E402
+from compiler.tools.inspection import prediction  # noqa: E402
 from compiler.tools.reference import run_onnxruntime  # noqa: E402
 from examples import zoo  # noqa: E402
 
@@ -46,20 +56,48 @@ def in_turns(modules: dict[str, compiler.Module], samples: int) -> dict[str, flo
     return {name: round(median(times), 1) for name, times in taken.items()}
 
 
-def measured(name: str, way: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of a model that is quantised in one way."""
-    model = zoo.load(name)
-    inputs = zoo.random_inputs(model, 0)
-    with tempfile.TemporaryDirectory() as folder:
-        narrow = quantised(model, way, Path(folder))
+def quantised_once(model: onnx.ModelProto, way: str, folder: Path | None) -> onnx.ModelProto:
+    """The quantised model of a folder, to which it is written where it is not there yet."""
+    file = None if folder is None else folder / f"{model.graph.name}-{way}.onnx"
+    if file is not None and file.exists():
+        return onnx.load(file)
+    with tempfile.TemporaryDirectory() as scratch:
+        narrow = quantised(model, way, Path(scratch))
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(narrow, file)
+    return narrow
+
+
+def contenders(
+    model: onnx.ModelProto, narrow: onnx.ModelProto, options: argparse.Namespace
+) -> dict[str, compiler.Module]:
+    """The compiled modules."""
     common: dict[str, Any] = {
-        "target": "cuda",
+        "target": "cuda:sm_90" if options.prepare else "cuda",
         "precision": options.precision,
-        "budget": options.budget,
+        "budget": 0.0 if options.prepare else options.budget,
     }
     modules = {"16 bits": compiler.compile(model, **common)}
     for how in CONTENDERS[1:]:
         modules[how] = compiler.compile(narrow, quantised=how, **common)
+    return modules
+
+
+def estimated(name: str, way: str, options: argparse.Namespace) -> str:
+    """The estimated microseconds of the modules of a model, which are compiled."""
+    model = zoo.load(name)
+    modules = contenders(model, quantised_once(model, way, options.quantised), options)
+    times = [max(end for _, end in prediction(modules[how]).spans) for how in CONTENDERS]
+    return f"| {name} | {way} | {' | '.join(f'{time:.0f}' for time in times)} |"
+
+
+def measured(name: str, way: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The row of a model that is quantised in one way."""
+    model = zoo.load(name)
+    inputs = zoo.random_inputs(model, 0)
+    narrow = quantised_once(model, way, options.quantised)
+    modules = contenders(model, narrow, options)
     expected = run_onnxruntime(model, inputs)
     errors = {how: relative_error(module.run(inputs), expected) for how, module in modules.items()}
     errors["onnxruntime"] = relative_error(run_onnxruntime(narrow, inputs), expected)
@@ -94,18 +132,23 @@ def main() -> None:
     parser.add_argument("--precision", default="fp16")
     parser.add_argument("--budget", type=float, default=5.0)
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--quantised", type=Path, metavar="FOLDER")
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.prepare:
+        for name, way in product(options.models, options.ways):
+            print(estimated(name, way, options), flush=True)
+        return
     print(f"{device().device.name}; times in us (kernels)")
     print("| model | way | 16 bits | floats | bytes | times 16 bits | errors |")
     print("|---|---|---|---|---|---|---|")
     rows: list[dict[str, Any]] = []
-    for name in options.models:
-        for way in options.ways:
-            rows.append(measured(name, way, options))
-            print(described(rows[-1]), flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(rows, indent=1))
+    for name, way in product(options.models, options.ways):
+        rows.append(measured(name, way, options))
+        print(described(rows[-1]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
