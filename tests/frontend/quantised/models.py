@@ -104,6 +104,22 @@ class QuantisedModel:
         self.name = self.add("MatMul", self.name, self.weight((self.shape[-1], columns), 1))
         self.shape = (*self.shape[:-1], columns)
 
+    def attention(self) -> None:
+        """Self-attention over the last two axes, with a pair after each of its operators."""
+        x, size = self.name, self.draw(st.integers(1, 20))
+        operands = list[str]()
+        for _ in range(3):
+            self.name = self.add("MatMul", x, self.weight((self.shape[-1], size), 1))
+            self.requantised(STEPS[1])
+            operands.append(self.name)
+        query, key, value = operands
+        self.name = self.add("MatMul", query, self.add("Transpose", key, perm=[0, 1, 3, 2]))
+        self.requantised(STEPS[1])
+        self.name = self.add("Softmax", self.name, axis=-1)
+        self.requantised(WEIGHT_STEP)
+        self.name = self.add("MatMul", self.name, value)
+        self.shape = (*self.shape[:-1], size)
+
     def residual(self) -> None:
         """The sum with the model's input, if that has the shape."""
         if self.shape == START:
@@ -115,12 +131,18 @@ START = (2, 3, 6, 5)
 STEPS = (0.0317, 0.1003)
 """Scales of the input and of results; no byte times their ratio is halfway between integers."""
 
+WEIGHT_STEP = 0.0097
+"""The scale of weights of an attention, up to 1 from any zero point."""
+
 
 @st.composite
-def quantised_models(draw: st.DrawFn, kinds: tuple[str, ...] = BYTES) -> onnx.ModelProto:
+def quantised_models(
+    draw: st.DrawFn, kinds: tuple[str, ...] = BYTES, attends: bool = False
+) -> onnx.ModelProto:
     """Models of one to four layers, whose tensors are quantised between layers."""
     model = QuantisedModel(draw, np.random.default_rng(draw(st.integers(0, 999))), START, kinds)
     steps = [model.convolution, model.moved, model.matmul, model.residual]
+    steps += [model.attention] if attends else []
     model.requantised(STEPS[0])
     for step in draw(st.lists(st.sampled_from(steps), min_size=1, max_size=4)):
         step()

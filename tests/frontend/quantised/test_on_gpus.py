@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(5)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(quantised_models())
+@given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
     plain = import_model(model, byte_contractions="floats")
     x = np.random.default_rng(1).standard_normal(START, "f4")
