@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, predicted, with_way
+from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, with_way
 from compiler.autotune.schedule import (
     Decision,
     Request,
@@ -24,6 +24,7 @@ from compiler.autotune.schedule import (
     scheduled,
 )
 from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
+from compiler.autotune.substitution.kernels import predicted
 from compiler.autotune.tuner import Tuner
 from compiler.backends.base import chosen_options
 from compiler.backends.cuda import device as cuda
@@ -113,6 +114,7 @@ class Build:
     """The kernels that were measured before they were built, if any were."""
     executable: GpuExecutable | None = None
     """The module on the device, if it was measured there."""
+    kernels_ns: float = 0.0
     library: bytes = b""
     """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
@@ -190,6 +192,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
         built = build_module(imported.module, imported.weights, settings)
         built = replace(built, choice=with_way(built.choice, found))
     else:
+        settings = replace(settings, contractions=(way, *others))
         tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
         half = replace(settings, budget=settings.budget / (1 + len(others)), tuner=tuner)
         builds = {way: build_module(imported.module, imported.weights, half)}
@@ -213,11 +216,12 @@ def _contracted(imported: Imported, way: str) -> str:
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
     """The fastest of builds that contract bytes in several ways, with the record of that.
 
-    On a device the last one is kept unless another is surely faster.
+    On a device the last one is kept unless another is surely faster, else that of faster kernels.
     """
     driver = _present(settings)
     if driver is None:
-        kept, times = predicted({way: built.choice for way, built in builds.items()})
+        times = {way: built.kernels_ns for way, built in builds.items()}
+        kept = min(times, key=times.__getitem__)
     else:
         modules = {way: built.executable for way, built in builds.items()}
         found = compared(driver, modules, [*builds][-1], COMPARISON_SHARE * settings.budget)
@@ -226,9 +230,7 @@ def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
     _LOG.info("quantised operators contract %s: %s", kept, figures)
     found, others = builds[kept], {way: b for way, b in builds.items() if way != kept}
     spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
-    choice = found.choice
-    if choice is not None:
-        choice = replace(choice, contractions={kept: times[kept], **times})
+    choice = found.choice and replace(found.choice, contractions={kept: times[kept], **times})
     return replace(found, choice=choice, seconds=found.seconds | spent)
 
 
@@ -337,6 +339,7 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
     """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
     module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
     settings, runner = replace(prepared.settings, budget=budget), prepared.runner
+    kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
@@ -360,6 +363,7 @@ def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) 
         passes=tuple(runner.timings),
         choice=choice,
         tuning=prepared.tuning if prepared.tuning.kernels else None,
+        kernels_ns=kernels_ns,
         executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )

@@ -34,7 +34,6 @@ from benchmarks.gpu_zoo import relative_error  # noqa: E402
 from benchmarks.quantised.models import quantised  # noqa: E402
 from compiler.autotune.bindings import timed_run  # noqa: E402
 from compiler.backends.cuda.device import device  # noqa: E402
-from compiler.tools.inspection import prediction  # noqa: E402
 from compiler.tools.reference import run_onnxruntime  # noqa: E402
 from examples import zoo  # noqa: E402
 
@@ -84,12 +83,12 @@ def contenders(
     return modules
 
 
-def estimated(name: str, way: str, options: argparse.Namespace) -> str:
-    """The estimated microseconds of the modules of a model, which are compiled."""
+def prepared(name: str, way: str, options: argparse.Namespace) -> str:
+    """A line on a model that is quantised and compiled."""
     model = zoo.load(name)
     modules = contenders(model, quantised_once(model, way, options.quantised), options)
-    times = [max(end for _, end in prediction(modules[how]).spans) for how in CONTENDERS]
-    return f"| {name} | {way} | {' | '.join(f'{time:.0f}' for time in times)} |"
+    counts = (f"{how} {len(module.schedule.tasks)}" for how, module in modules.items())
+    return f"{name} {way} is prepared; kernels: {', '.join(counts)}"
 
 
 def measured(name: str, way: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -138,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.prepare:
         for name, way in product(options.models, options.ways):
-            print(estimated(name, way, options), flush=True)
+            print(prepared(name, way, options), flush=True)
         return
     print(f"{device().device.name}; times in us (kernels)")
     print("| model | way | 16 bits | floats | bytes | times 16 bits | errors |")

@@ -33,9 +33,3 @@ def compared(
     assert len(openers) == len(modules), "a module was not measured"
     with measuring(driver.device):
         return measured_choice(openers, baseline, seconds)
-
-
-def predicted(choices: Mapping[str, ScheduleChoice | None]) -> tuple[str, Mapping[str, float]]:
-    """The module of the least estimate, or the first of modules without; and the nanoseconds."""
-    times = {name: min(c.estimates.values()) for name, c in choices.items() if c is not None}
-    return min(times, key=times.__getitem__, default=next(iter(choices))), times

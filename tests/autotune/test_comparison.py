@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 import compiler
+from compiler.autotune.substitution.kernels import predicted
 from compiler.errors import ArgumentError
 from compiler.export.choice_json import choice_from_json, choice_to_json
+from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.nvrtc import load_nvrtc
+from compiler.pipeline import Runner
+from compiler.pipeline import parse as passes
 from compiler.schedule import CONTRACTED_AS
-from compiler.target.target import contractions_of
+from compiler.target.target import contractions_of, parse_target
 from compiler.tools.explore.choice import choice_fact
 from compiler.tools.report import report
 from tests.frontend.checks import parse
@@ -54,6 +59,23 @@ def assert_named(module: compiler.Module) -> None:
     facts = dict(choice_fact(module, {}).facts)
     assert facts[f"contractions of {CONTRACTED_AS[kept]}"].endswith("µs, taken")
     assert all(facts[f"contractions of {CONTRACTED_AS[way]}"].endswith("µs") for way in others)
+
+
+def test_kernels_are_estimated_in_their_precision():
+    wide = "g (float[512,2048] x) => (float[512,2048] y)"
+    text = f"""{wide} {{ a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+ c = DequantizeLinear(v, s)  y = MatMul(b, c) }}"""
+    weights = np.random.default_rng(0).integers(-127, 128, (2048, 2048)).astype("i1")
+    model = parse(text, 21, s=np.float32(0.02), z=np.uint8(120), v=weights)
+    target = parse_target("cuda:sm_90:fp16")
+    times = dict[str, float]()
+    for way in target.byte_contractions:
+        module = import_model(model, byte_contractions=way).module
+        set_target(module, str(target))
+        Runner().run(module, passes("canonicalize,fuse-operators,reduce-precision"))
+        times[way] = predicted(module, str(target))
+        assert predicted(module, "emu:sm_90:fp16") == 0
+    assert 0 < times["float8-tiles"] < times["floats"]
 
 
 @needs_nvrtc

@@ -11,7 +11,7 @@ from compiler.kernels.group import extract_group
 from compiler.pipeline import Runner, default_pipeline, parse, split_phases
 from compiler.scheduling.kernel_time import estimated_time, task_demand
 from compiler.scheduling.simulator import TaskDemand
-from compiler.target.target import GpuTarget
+from compiler.target.target import GpuTarget, parse_gpu, parse_target
 
 NO_DEMAND = TaskDemand(0.0, 0, launches=0)
 """The demand of an operator without a kernel."""
@@ -58,3 +58,15 @@ class KernelCosts:
         ]
         longest = max(demands, key=lambda demand: demand.time, default=NO_DEMAND)
         return replace(longest, time=sum(demand.time for demand in demands))
+
+
+def predicted(module: ModuleOp, target: str) -> float:
+    """Nanoseconds of a module's kernels one after another, measured before or estimated by their
+    templates; 0 for targets without such estimates.
+
+    The model of schedules, which knows nothing of precisions, cannot compare these.
+    """
+    if not parse_target(target).searches_schedules:
+        return 0.0
+    costs = KernelCosts(parse_gpu(target))
+    return sum(costs.demand(group).time for graph in graphs_of(module) for group in graph.groups)
