@@ -50,6 +50,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     fuse-ranges,
     fuse-gathers,
     fuse-operators,
+    fuse-channels-last,
     fuse-depthwise-pointwise,
     reduce-precision,
     assign-layouts,

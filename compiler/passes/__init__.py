@@ -8,6 +8,7 @@ from compiler.passes.graph.canonicalize import Canonicalize
 from compiler.passes.graph.conv_to_gemm import ConvToGemm
 from compiler.passes.graph.emplace_concats import EmplaceConcats
 from compiler.passes.graph.fuse_attention import FuseAttention
+from compiler.passes.graph.fuse_channels_last import FuseChannelsLast
 from compiler.passes.graph.fuse_depthwise_pointwise import FuseDepthwisePointwise
 from compiler.passes.graph.fuse_gathers import FuseGathers
 from compiler.passes.graph.fuse_group_norm import FuseGroupNorm
@@ -42,6 +43,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     FuseRanges,
     FuseGathers,
     FuseOperators,
+    FuseChannelsLast,
     FuseDepthwisePointwise,
     ReducePrecision,
     AssignLayouts,

@@ -60,10 +60,23 @@ def pixel_store(store: StoreFunction, group: Group, width: int) -> str:
     """
     _, channels, *spatial = group.writes[0].shape
     pixels = prod(spatial)
-    index = {
-        Part.ELEMENT: f"((int64_t)outer * {channels} + channel) * {pixels} + pixel",
-        Part.COLUMN: "pixel",
-    }
+    index = f"((int64_t)outer * {channels} + channel) * {pixels} + pixel"
+    return _row_store(store, group, width, (index, "pixel"), "channel, pixel + r")
+
+
+def channel_store(store: StoreFunction, group: Group, width: int, pixels: int) -> str:
+    """As `pixel_store`, of consecutive channels of one of an image's pixels: channels are last."""
+    channels = group.writes[0].shape[-1]
+    index = f"((int64_t)outer * {pixels} + pixel) * {channels} + channel"
+    return _row_store(store, group, width, (index, "channel"), "channel + r, pixel")
+
+
+def _row_store(
+    store: StoreFunction, group: Group, width: int, indices: tuple[str, str], place: str
+) -> str:
+    """A struct `Store` of consecutive elements of a row-major result; `indices` are those of the
+    first one in buffers of elements and of columns, `place` are arguments for element `r`."""
+    index = dict(zip((Part.ELEMENT, Part.COLUMN), indices, strict=True))
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     written = [i for i in single if store.arguments[i] >= group.inputs]
     kinds = {i: block_type(store, i, width) for i in single}
@@ -79,14 +92,14 @@ def pixel_store(store: StoreFunction, group: Group, width: int) -> str:
         for i in single:
             source = "" if i in written else f" = *(const {kinds[i]}*)at{i}"
             lines.append(f"      {kinds[i]} block{i}{source};")
-        call = f"{store.name}({passed_buffers(store)}, outer, channel, pixel + r, values[r]);"
+        call = f"{store.name}({passed_buffers(store)}, outer, {place}, values[r]);"
         lines += ["#pragma unroll", f"      for (int r = 0; r < {width}; r++) {call}"]
         lines += [f"      *({kinds[i]}*)at{i} = block{i};" for i in written]
         lines += ["      return;", "    }"]
     elements = ", ".join(
         f"at{i} + r" if i in single else f"buffer{i}" for i in range(len(store.types))
     )
-    call = f"{store.name}({elements}, outer, channel, pixel + r, values[r]);"
+    call = f"{store.name}({elements}, outer, {place}, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
     return "\n".join(["struct Store {", *lines, "  }", "};", ""])
 

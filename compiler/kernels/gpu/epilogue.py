@@ -17,6 +17,7 @@ from tvm.tirx.stmt import DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
+from compiler.kernels.gpu.channels_last import ends_channels_last, last_index
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
@@ -54,6 +55,15 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
+class Storing:
+    """The tensors that a store function is given elements of, see `store_function`."""
+
+    block: int
+    vectors: bool
+    channels_last: bool
+
+
+@dataclass(frozen=True)
 class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
@@ -79,14 +89,21 @@ def is_fusible(group: Group, anchor: Operator) -> bool:
 
 
 def store_function(
-    group: Group, anchor: Operator, target: GpuTarget, block: int = 0, vectors: bool = False
+    group: Group,
+    anchor: Operator,
+    target: GpuTarget,
+    block: int = 0,
+    vectors: bool = False,
+    channels_last: bool = False,
 ) -> StoreFunction:
     """The results that follow from one sum of the anchor.
 
     With a block, NCHWc tensors of that block are passed as elements; with vectors, row-major ones
-    are. Raises KernelError where results need other elements.
+    are, and if those of a convolution end with `channels_last`, such ones. Raises KernelError where
+    results need other elements.
     """
-    return _store_function(Same(group), Same(anchor), target, block, vectors, _WRITTEN.get())
+    store = Storing(block, vectors, channels_last)
+    return _store_function(Same(group), Same(anchor), target, store, _WRITTEN.get())
 
 
 @contextmanager
@@ -110,13 +127,13 @@ def _store_function(
     same: Same[Group],
     operator: Same[Operator],
     target: GpuTarget,
-    block: int,
-    vectors: bool,
+    storing: Storing,
     written: bool,
 ) -> StoreFunction:
     """The store function of a group; `written` is whether it has a text."""
     group, anchor, context = same.value, operator.value, _fusion(same, operator)
-    if not context.elementwise:
+    last, block = storing.channels_last, storing.block
+    if not (ends_channels_last(group, anchor) if last else context.elementwise):
         raise KernelError(f"{group.describe()}: results need several elements of {anchor.type}")
     place = [variable(name) for name in ("outer", "row", "column")]
     value = Var("value", PrimType(context.dtype))
@@ -124,11 +141,15 @@ def _store_function(
     if matmul is not None:
         extents = prod(matmul.batch), matmul.rows, matmul.columns
         statement = _store_matmul(context, matmul, place, value)
+    elif last:
+        extents = context.shape[0], prod(context.shape[2:]), context.shape[1]
+        statement = _store_last(context, place, value)
     else:
         extents = *context.shape[:2], prod(context.shape[2:])
         statement = _store_image(context, place, value)
-    together = block > 0 or vectors
-    parts = _parts(context, group, statement, place, extents, block) if together else {}
+    order = [place[0], place[2], place[1]] if last else place
+    together = block > 0 or storing.vectors or last
+    parts = _parts(context, group, statement, order, extents, block) if together else {}
     statement = _by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
     return device_function(name, context, statement, scalars, target, parts=parts)
@@ -141,6 +162,13 @@ def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
     if context.spatial in (1, 2) and context.flat:
         return context.store_flat(total, [outer, channel], pixel)
     return context.store(total, [outer, channel, *unflatten_index(pixel, context.shape[2:])])
+
+
+def _store_last(context: FusionContext, place: list[Var], value: Any) -> Stmt:
+    bias = context.bias([place[1]]) if context.dtype == "float32" else None
+    total = value if bias is None else value + bias
+    index = last_index(context.stored[0].shape, context.shape, place)
+    return context.store_each(total, [index] * len(context.results))
 
 
 def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], value: Any) -> Stmt:

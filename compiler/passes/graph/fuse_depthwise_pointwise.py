@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
 from compiler.graph.separable import ConvolutionShapes, are_separable, pays
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.passes.base import GraphPass
-from compiler.passes.graph.group_maker import make_group
+from compiler.passes.graph.group_maker import make_group, ungroup
 
 FUSION_POLICIES = ("never", "cost", "always")
 
@@ -127,7 +126,7 @@ def _group_of(op: OperatorOp) -> GroupOp:
 def _merge(first: GroupOp, second: GroupOp) -> None:
     """Merge two groups, and a Relu that computes the first one's input."""
     following, relu = second.next_op, _relu_before(first)
-    operations = [*_ungroup(first), *_ungroup(second)]
+    operations = [*ungroup(first), *ungroup(second)]
     if relu is not None:
         operations.insert(0, _computed_again(relu, operations))
     members = [op for op in operations if isinstance(op, OperatorOp)]
@@ -143,20 +142,6 @@ def _relu_before(group: GroupOp) -> GroupOp | None:
     if not isinstance(producer, GroupOp) or len(producer.inputs) != 1:
         return None
     return producer if [op.type_name for op in producer.operators] == ["Relu"] else None
-
-
-def _ungroup(group: GroupOp) -> list[Operation]:
-    """Replace a group by its operations; returns them."""
-    inner = zip(group.body.block.args, group.inputs, strict=True)
-    results = zip(group.outputs, group.results_yielded, strict=True)
-    for value, replacement in (*inner, *results):
-        value.replace_all_uses_with(replacement)
-    operations = [op for op in group.body.block.ops if not isinstance(op, YieldOp)]
-    for op in operations:
-        op.detach()
-    insert_before(group, *operations)
-    Rewriter.erase_op(group)
-    return operations
 
 
 def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
+from xdsl.rewriter import Rewriter
 
 from compiler.graph.operator_table import is_absorbable
 from compiler.graph.signature import signature
@@ -44,6 +45,20 @@ def make_group(
     insert_before(anchor, group)
     group.kernel = StringAttr(signature(group))
     return group
+
+
+def ungroup(group: GroupOp) -> list[Operation]:
+    """Replace a group by its operations; returns them."""
+    inner = zip(group.body.block.args, group.inputs, strict=True)
+    results = zip(group.outputs, group.results_yielded, strict=True)
+    for value, replacement in (*inner, *results):
+        value.replace_all_uses_with(replacement)
+    operations = [op for op in group.body.block.ops if not isinstance(op, YieldOp)]
+    for op in operations:
+        op.detach()
+    insert_before(group, *operations)
+    Rewriter.erase_op(group)
+    return operations
 
 
 @dataclass

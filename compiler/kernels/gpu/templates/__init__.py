@@ -5,6 +5,7 @@ from typing import Any
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
+from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
 from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
@@ -29,6 +30,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
     DepthwisePointwise(),
     SqueezeExcite(),
+    ChannelsLastConv(),
     DepthwiseConv(),
     GroupedConv(),
     StemConv(),

@@ -1,0 +1,205 @@
+"""Which Transposes around a depthwise convolution its kernel does: it reads and writes images whose
+channels are next to each other in memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy
+from xdsl.ir import SSAValue
+
+from compiler.graph.attributes import integer_attribute
+from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attributes_of
+
+Order = numpy.ndarray
+"""An array of the shape of a value, whose strides say where its elements are in another value."""
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+MOST_TAPS = 25
+"""Taps up to which a convolution had better read channels last though its result has them first:
+larger ones are faster on blocked images."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The operators from one group's input or result to another's, none of which computes."""
+
+    group: GroupOp
+    views: tuple[OperatorOp, ...]
+
+
+@dataclass(frozen=True)
+class ChannelsLast:
+    """The group of a depthwise convolution, the groups of Transposes `before` it, by its inputs'
+    numbers, and the one `after` it, which may go on element by element."""
+
+    convolution: GroupOp
+    before: Mapping[int, Chain]
+    after: Chain | None
+
+
+def contiguous(shape: Sequence[int]) -> Order:
+    """The order of a row-major value in itself."""
+    return numpy.empty(tuple(shape), numpy.int8)
+
+
+def order_after(
+    type_name: str, attributes: Mapping[str, Any], sources: Sequence[Order], shape: Sequence[int]
+) -> Order | None:
+    """The order of an operator's result of a shape, of which these operands have an order; None
+    where elements are computed from others."""
+    first, *others = sources
+    if type_name == "Transpose":
+        return first.transpose(attributes.get("perm"))
+    if KINDS[type_name] is Kind.VIEW:
+        return reshaped(first, tuple(shape))
+    alike = all(source.shape == tuple(shape) for source in sources)
+    same = alike and all(_steps(other) == _steps(first) for other in others)
+    return first if same and KINDS[type_name] is Kind.ELEMENTWISE else None
+
+
+def reshaped(order: Order, shape: tuple[int, ...]) -> Order | None:
+    """An order in another shape; None where no strides give it."""
+    result = order.reshape(shape)
+    return result if numpy.may_share_memory(result, order) else None
+
+
+def has_channels_last(order: Order, image: Sequence[int]) -> bool:
+    """Whether a value holds the elements of an image (N, C, *spatial) with channels last."""
+    outer, channels, pixels = image[0], image[1], prod(image[2:])
+    if not order.size or order.shape[-1:] != (channels,):
+        return False
+    rows = reshaped(order, (outer, pixels, channels))
+    wanted = contiguous((outer, channels, pixels)).transpose(0, 2, 1)
+    return rows is not None and _steps(rows) == _steps(wanted)
+
+
+def _steps(order: Order) -> tuple[tuple[int, int], ...]:
+    """Extents and strides of the axes that have more than one element."""
+    pairs = zip(order.shape, order.strides, strict=True)
+    return tuple((extent, stride) for extent, stride in pairs if extent > 1)
+
+
+def find_channels_last(group: GroupOp) -> ChannelsLast | None:
+    """The Transposes that a group's depthwise convolution does; None where it gains by none."""
+    convolution = _depthwise(group)
+    if convolution is None:
+        return None
+    arguments: list[SSAValue] = list(group.body.block.args)
+    image = convolution.inputs[0]
+    if image not in arguments or len(group.outputs) != 1:
+        return None
+    chains = {i: _chain_before(value) for i, value in enumerate(group.inputs)}
+    before = {i: chain for i, chain in chains.items() if chain is not None}
+    if arguments.index(image) not in before:
+        return None
+    first, after = arguments.index(image), _chain_after(group, convolution)
+    wide = [i for i, a in enumerate(arguments) if _pixels(a) > 1 and not _is_weight(group, i)]
+    if after is not None and all(i in before for i in wide):
+        return ChannelsLast(group, before, after)
+    few = prod(shape_of(convolution.inputs[1].type)[2:]) <= MOST_TAPS
+    return ChannelsLast(group, {first: before[first]}, None) if few and wide == [first] else None
+
+
+def _depthwise(group: GroupOp) -> OperatorOp | None:
+    """The convolution of each channel alone of a group of otherwise elementwise operators."""
+    others = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
+    if len(others) != 1 or others[0].type_name != "Conv":
+        return None
+    convolution = others[0]
+    image, weight = (shape_of(value.type) for value in convolution.inputs[:2])
+    channels = image[1]
+    alone = integer_attribute(convolution, "group", 1) == channels == weight[0] > 1
+    arguments: list[SSAValue] = list(group.body.block.args)
+    known = convolution.inputs[1] in arguments and convolution.inputs[1].has_one_use()
+    if not alone or not known or not 3 <= len(image) <= 4:
+        return None
+    constant = _is_weight(group, arguments.index(convolution.inputs[1]))
+    return convolution if constant and dtype_of(convolution.inputs[0].type) in FLOATS else None
+
+
+def _is_weight(group: GroupOp, number: int) -> bool:
+    return isinstance(group.inputs[number].owner, WeightOp)
+
+
+def _pixels(value: SSAValue) -> int:
+    return prod(shape_of(value.type)[2:])
+
+
+def _chain_before(value: SSAValue) -> Chain | None:
+    """The group of Transposes, and the views after it, that give an image its channels last."""
+    image, views = shape_of(value.type), list[OperatorOp]()
+    while isinstance(value.owner, OperatorOp) and KINDS[value.owner.type_name] is Kind.VIEW:
+        views.insert(0, value.owner)
+        value = value.owner.inputs[0]
+    group = value.owner
+    if not isinstance(group, GroupOp) or len(group.inputs) != 1 or len(group.outputs) != 1:
+        return None
+    names = {op.type_name for op in group.operators if KINDS[op.type_name] is not Kind.VIEW}
+    source = group.body.block.args[0]
+    found = _orders([*group.operators, *views], {source: contiguous(shape_of(source.type))},
+                    {group.outputs[0]: group.results_yielded[0]})  # fmt: skip
+    order = found.get(views[-1].outputs[0] if views else group.results_yielded[0])
+    if names != {"Transpose"} or order is None or len(image) < 3 or order.strides[1] != 1:
+        return None
+    return Chain(group, tuple(views))
+
+
+def _chain_after(group: GroupOp, convolution: OperatorOp) -> Chain | None:
+    """The group that alone reads a convolution's result, if all of its results are that with
+    channels last."""
+    value, views = group.outputs[0], list[OperatorOp]()
+    user = value.get_user_of_unique_use()
+    while isinstance(user, OperatorOp) and KINDS[user.type_name] is Kind.VIEW:
+        views.append(user)
+        value = user.outputs[0]
+        user = value.get_user_of_unique_use()
+    if not isinstance(user, GroupOp) or not _is_movable(user):
+        return None
+    result = convolution.outputs[0]
+    names = {group.outputs[0]: group.results_yielded[0]}
+    names |= dict(zip(user.body.block.args, user.inputs, strict=True))
+    operators = [*group.operators, *views, *user.operators]
+    image = shape_of(result.type)
+    found = _orders(operators, {result: contiguous(image)}, names)
+    ends = [found.get(value) for value in user.results_yielded]
+    last = all(order is not None and has_channels_last(order, image) for order in ends)
+    return Chain(user, tuple(views)) if last else None
+
+
+def _is_movable(group: GroupOp) -> bool:
+    """Whether a group has Transposes, views and elementwise operators only."""
+    return group.control is None and all(
+        op.type_name == "Transpose" or KINDS[op.type_name] in (Kind.ELEMENTWISE, Kind.VIEW)
+        for op in group.operators
+    )
+
+
+def _orders(
+    operators: Sequence[OperatorOp],
+    orders: Mapping[SSAValue, Order | None],
+    names: Mapping[SSAValue, SSAValue],
+) -> dict[SSAValue, Order | None]:
+    """The order of each value that follows from those given; `names` are values' other names."""
+    found = dict(orders)
+    for op in operators:
+        inputs = [_named(value, names) for value in op.inputs]
+        sources = [found[value] for value in inputs if value in found]
+        if sources and op.outputs[0] not in found:
+            known = [source for source in sources if source is not None]
+            shape = shape_of(op.outputs[0].type)
+            whole = len(known) == len(sources) and len(op.outputs) == 1
+            after = order_after(op.type_name, attributes_of(op), known, shape) if whole else None
+            found |= dict.fromkeys(op.outputs, after)
+    return found
+
+
+def _named(value: SSAValue, names: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    while value in names:
+        value = names[value]
+    return value

@@ -1,0 +1,1 @@
+"""Depthwise convolutions of images whose channels are next to each other."""
