@@ -15,7 +15,8 @@ def pipeline(draw: Draw) -> str | None:
         return None
     passes = [name for name in _BEFORE if draw.chance(0.7)]
     passes.append(_fuse(draw))
-    passes += [*draw.some(["fuse-depthwise-pointwise"]), *draw.some(["reduce-precision"])]
+    for name in ("fuse-channels-last", "fuse-depthwise-pointwise", "reduce-precision"):
+        passes += draw.some([name])
     if draw.chance(0.6):
         passes.append(f"assign-layouts{{policy={draw.choice(['target', 'always', 'never'])}}}")
         passes += draw.some(["emplace-concats"])

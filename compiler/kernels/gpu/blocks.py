@@ -76,7 +76,7 @@ def _row_store(
 ) -> str:
     """A struct `Store` of consecutive elements of a row-major result; `indices` are those of the
     first one in buffers of elements and of columns, `place` are arguments for element `r`."""
-    index = dict(zip((Part.ELEMENT, Part.COLUMN), indices, strict=True))
+    index: dict[Part, str] = dict(zip((Part.ELEMENT, Part.COLUMN), indices, strict=True))
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     written = [i for i in single if store.arguments[i] >= group.inputs]
     kinds = {i: block_type(store, i, width) for i in single}

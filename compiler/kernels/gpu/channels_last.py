@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from compiler.graph.channels_last import Order, contiguous, has_channels_last, order_after
+from compiler.graph.fusion.channels_last import Order, contiguous, has_channels_last, order_after
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy
 
+from compiler.graph.fusion.channels_last import reshaped
 from compiler.kernels.group import Group, Operator
 
 BYTE_TYPES = ("int8", "uint8")
@@ -81,9 +82,3 @@ def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
     once = group.is_read_once(maker.outputs[0])
     constant = source.constant and maker.type in RESHAPES and once
     return Operand(source.read, source.dtype, 0, constant, view)
-
-
-def reshaped(view: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray | None:
-    """A view in another shape; None where no strides give it."""
-    result = view.reshape(shape)
-    return result if numpy.may_share_memory(result, view) else None

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from compiler.graph.channels_last import Chain, ChannelsLast, find_channels_last
+from compiler.graph.fusion.channels_last import Chain, ChannelsLast, find_channels_last
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp, YieldOp
 from compiler.ir.edit import clone_before, erase_dead, graphs_of

@@ -50,6 +50,7 @@ VALUES = {
 }
 NEWER = {
     "byte_gemm",
+    "channels_last_conv",
     "depthwise_conv",
     "four_bit_gemm",
     "group_norm",

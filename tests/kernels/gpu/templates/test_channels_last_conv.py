@@ -1,6 +1,7 @@
 """Depthwise convolutions of channels-last images on the emulator, against float64."""
 
 from math import prod
+from typing import Any
 
 import numpy
 import pytest
@@ -19,6 +20,9 @@ from tests.tools import needs_nvrtc
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 TARGET = parse_gpu("cuda:sm_90:fp16")
+Step = tuple[str, dict[str, Any], tuple[int, ...], tuple[int, ...]]
+"""An operator: its type, attributes, inputs and the shape of its result."""
+
 TOLERANCES = {"float32": 1e-6, "float16": 1e-3}
 ONE = (1, 1)
 CASES = {
@@ -54,8 +58,11 @@ def convolution(shape: Shape, dtype: str, last: bool = True) -> Group:
         "dilations": list(shape.dilations),
         "pads": list(shape.pads),
     }
-    moved = [("Reshape", {}, (9,), flat), ("Transpose", {"perm": [0, 2, 1]}, (10,), stored)]
-    found = [
+    moved: list[Step] = [
+        ("Reshape", {}, (9,), flat),
+        ("Transpose", {"perm": [0, 2, 1]}, (10,), stored),
+    ]
+    found: list[Step] = [
         *[("Cast", {"to": 1}, (i,), reads[i].shape) for i in (0, 1, 3)],
         ("Transpose", {"perm": [0, 2, 1]}, (4,), (shape.batch, shape.channels, pixels)),
         ("Reshape", {}, (7,), image),

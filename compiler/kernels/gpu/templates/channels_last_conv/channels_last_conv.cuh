@@ -2,7 +2,7 @@
 //
 // A thread computes WIDTH adjacent channels of a tile of ROWS x PIXELS results: it loads each row of the image that
 // the tile needs once, as vectors of channels, and adds it to all results that it is part of. Rows of the filter are
-// cut into chunks of CHUNK taps, whose weights stay in registers. LANES threads have adjacent channels of one tile,
+// divided into chunks of CHUNK taps, whose weights stay in registers. LANES threads have adjacent channels of one tile,
 // ACROSS x DOWN tiles are a block: these share the halo in the L1 cache.
 //
 // `P` holds the constants of one problem; axes 0 and 1 are rows and columns. `store(outer, channel, pixel, values)`
