@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from compiler.graph.attributes import integer_attribute
 from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
+from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
@@ -103,8 +104,18 @@ def find_channels_last(group: GroupOp) -> ChannelsLast | None:
     taps = prod(shape_of(convolution.inputs[1].type)[2:])
     if after is not None and all(i in before for i in wide) and taps <= MOST_TAPS:
         return ChannelsLast(group, before, after)
-    few = taps <= MOST_TAPS_AT_ONE_SIDE
+    few = taps <= MOST_TAPS_AT_ONE_SIDE and _is_convolved(group.outputs[0])
     return ChannelsLast(group, {first: before[first]}, None) if few and wide == [first] else None
+
+
+def _is_convolved(value: SSAValue) -> bool:
+    """Whether only convolutions read an image whose channels fill blocks: it will be blocked, so
+    that vectors of channels are stored as such."""
+    users = [use.operation for use in value.uses]
+    return shape_of(value.type)[1] % BLOCK_BYTES == 0 and all(
+        isinstance(user, GroupOp) and any(op.type_name == "Conv" for op in user.operators)
+        for user in users
+    )
 
 
 def _depthwise(group: GroupOp) -> OperatorOp | None:

@@ -18,10 +18,11 @@ from compiler.passes.graph.group_maker import make_group, ungroup
 class FuseChannelsLast(GraphPass):
     """Fuse a depthwise convolution with the Transposes around it.
 
-    Requires: `fuse-operators` ran. Ensures, in a graph for a GPU: a depthwise convolution with
-    constant weights whose image is a Transpose with channels last is in one group with that; and
-    with the group after it, if that begins with the Transpose back and goes on element by element;
-    each group's `kernel` is its signature.
+    Requires: `fuse-operators` ran. Ensures, in a graph for a GPU: a depthwise convolution of at
+    most 49 taps with constant weights, whose image is a Transpose of one with channels last, is in
+    one group with that and the group after it, if this one begins with the Transpose back and goes
+    on element by element; one of at most 25 taps also without the latter, if convolutions read its
+    result; each group's `kernel` is its signature.
 
         %1 = dataflow.group "Transpose_a" (%0) : (tensor<1x49x8xf32>) -> tensor<1x8x49xf32>
         %2 = dataflow.op "Reshape" (%1, ...) : ... -> tensor<1x8x7x7xf32>

@@ -16,7 +16,7 @@ from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Array, Model, dataflow_graphs
 from tests.support import nodes_of, run
 
-BATCH, CHANNELS, HEIGHT, WIDTH = 2, 12, 5, 6
+BATCH, CHANNELS, HEIGHT, WIDTH = 2, 16, 5, 6
 PIXELS = HEIGHT * WIDTH
 TOKENS, IMAGE = (BATCH, PIXELS, CHANNELS), (BATCH, CHANNELS, HEIGHT, WIDTH)
 FUSE = "fuse-operators,fuse-channels-last"
@@ -105,9 +105,10 @@ def test_several_convolutions_each_read_the_tokens():
     assert kernels(net.model(*ends)) == [WHOLE, WHOLE]
 
 
-def test_a_small_window_reads_tokens_though_its_result_is_an_image():
+def test_a_small_window_before_a_convolution_reads_tokens():
     net = Tokens()
-    assert kernels(net.model(net.convolved(net.image()))) == [WHOLE[:3]]
+    deep = net.convolved(net.convolved(net.image()))
+    assert kernels(net.model(deep)) == [WHOLE[:3], ["Conv"]]
 
 
 def refused(what: str) -> Model:
@@ -116,8 +117,12 @@ def refused(what: str) -> Model:
     image = net.reshape(net.tokens, *IMAGE) if what == "no transpose" else net.image()
     if what == "other axes":
         image = net.image((1, 2, 0))
-    deep = net.convolved(image, 3 if what == "members" else CHANNELS, 7 if what == "large" else 3)
+    deep = net.convolved(
+        image, CHANNELS // 2 if what == "members" else CHANNELS, 7 if what == "large" else 3
+    )
     if what == "large":
+        return net.model(net.convolved(deep))
+    if what == "output":
         return net.model(deep)
     if what == "residual":
         other = net.build.op("Relu", net.reshape(net.tokens, *IMAGE))
@@ -125,7 +130,9 @@ def refused(what: str) -> Model:
     return net.model(net.flat(deep))
 
 
-@pytest.mark.parametrize("what", ["no transpose", "other axes", "members", "large", "residual"])
+@pytest.mark.parametrize(
+    "what", ["no transpose", "other axes", "members", "large", "output", "residual"]
+)
 def test_what_stays_apart(what: str):
     assert not any({"Transpose", "Conv"} <= set(found) for found in kernels(refused(what)))
 
@@ -140,11 +147,14 @@ def test_any_graph(model: Model):
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_a_model_runs_on_the_emulator(precision: str):
-    """A residual inside and outside, results of both layouts, and channels that fill no vector."""
+    """A residual inside and outside, and two convolutions between the Transposes."""
     net = Tokens()
     image = net.image()
     deep = net.build.op("Add", net.convolved(image), image)
-    ends = net.build.op("Relu", net.flat(deep)), net.convolved(image, size=5)
+    ends = (
+        net.build.op("Relu", net.flat(deep)),
+        net.flat(net.convolved(net.convolved(image), size=5)),
+    )
     model = net.model(net.build.op("Add", ends[0], net.tokens), ends[1])
     expected = interpret(model.module, model.weights, model.inputs)
     proto = export_model(model.module, model.weights)

@@ -23,7 +23,7 @@ TARGET = parse_gpu("cuda:sm_90:fp16")
 Step = tuple[str, dict[str, Any], tuple[int, ...], tuple[int, ...]]
 """An operator: its type, attributes, inputs and the shape of its result."""
 
-TOLERANCES = {"float32": 1e-6, "float16": 1e-3}
+TOLERANCES = {"float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 ONE = (1, 1)
 CASES = {
     "whole tiles": (Shape(32, (8, 8), (3, 3), ONE, ONE, (1, 1, 1, 1)), "float16", 8, 2),
@@ -32,13 +32,14 @@ CASES = {
     "strides": (Shape(20, (11, 8), (3, 2), (2, 3), ONE, (0, 2, 3, 1), 2), "float32", 4, 1),
     "large window": (Shape(16, (9, 10), (7, 7), ONE, ONE, (3, 3, 3, 3)), "float16", 8, 4),
     "sequence": (Shape(12, (40,), (31,), (2,), (1,), (15, 15), 2), "float32", 4, 4),
+    "bfloat16": (Shape(8, (5, 6), (3, 3), ONE, ONE, (1, 1, 1, 1)), "bfloat16", 8, 2),
     "one pixel": (Shape(16, (1, 1), (3, 3), ONE, ONE, (1, 1, 1, 1), 3), "float16", 8, 1),
 }
 
 
 def convolution(shape: Shape, dtype: str, last: bool = True) -> Group:
     """relu(conv(x, w) + bias + y), x with channels last; y and the result too, if so."""
-    cast = {"float32": 1, "float16": 10}[dtype]
+    cast = {"float32": 1, "float16": 10, "bfloat16": 16}[dtype]
     image, result = (
         (shape.batch, shape.channels, *shape.image),
         (shape.batch, shape.channels, *shape.output),
@@ -134,9 +135,10 @@ def test_the_order_of_results_must_be_that_of_channels_last():
 
 
 @needs_nvrtc
-def test_nothing_spills():
-    shape = Shape(64, (56, 56), (7, 7), ONE, ONE, (3, 3, 3, 3), 8)
-    group = convolution(shape, "float16")
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 7), ("bfloat16", 3)])
+def test_nothing_spills(dtype: str, size: int):
+    shape = Shape(64, (56, 56), (size, size), ONE, ONE, (size // 2,) * 4, 8)
+    group = convolution(shape, dtype)
     kernel = kernel_in("channels_last_conv", group, TARGET)
     assert kernel is not None
     cubin = compile_cubin(complete_text(kernel.text), TARGET)
