@@ -31,15 +31,14 @@ from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
-from compiler.backends.hip.build import requirements_of
 from compiler.backends.memory import Array
 from compiler.backends.policy import GraphPolicy
 from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
-from compiler.export.library import build_library
 from compiler.frontend import Imported, import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
+from compiler.hip_library import hip_library
 from compiler.ir import dataflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
@@ -50,11 +49,6 @@ from compiler.kernels import (
     build_kernels,
     counted_groups,
     exact_target,
-)
-from compiler.kernels.gpu.compilers.hip_toolchain import (
-    hip_generator,
-    hip_version,
-    run_hip_compiler,
 )
 from compiler.kernels.texts import dump_kernels
 from compiler.packed_weights import packed_weights
@@ -457,11 +451,7 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
         weights=built.weights,
         choice=built.choice,
     )
-    offload = [f"--offload-arch={arch}" for arch in parse_gpu(built.target).architectures]
-    compiler = partial(run_hip_compiler, *offload)
-    folder = None if cache is None or cache.directory is None else cache.directory / "hip"
-    library = build_library(saved, compiler, hip_generator(), folder)
-    needed = requirements_of(built.target, library, hip_version())
+    library, needed = hip_library(saved, cache and cache.directory)
     return replace(built, library=library, requirements=needed)
 
 

@@ -64,10 +64,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "kernels", "scheduling", "scheduling/adapter", "target"),
     },
     "requirements": {"backends/cpu", "kernels/cpu", "target"},
+    "hip_library": {"backends/hip", "export", "kernels/gpu", "target"},
     "packed_weights": {"graph", "ir"},
     "build": {
         *("autotune", "autotune/schedule", "autotune/substitution"),
         *("backends", "backends/gpu", "backends/cuda", "backends/hip", "requirements"),
+        "hip_library",
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/cpu", "kernels/gpu", "export", "packed_weights"),
     },
