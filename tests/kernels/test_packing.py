@@ -43,6 +43,24 @@ def test_sums_of_rows_follow_a_matrix_of_bytes(kind: str):
         packed_shape((2, 3, 4), "row-sums")
 
 
+@pytest.mark.parametrize(
+    ("results", "points"), [(2, [0, 1, -1]), (4, [0, 3 / 4, -3 / 4, 1.5, -1.5])]
+)
+def test_winograd_evaluates_kernels_at_points(results: int, points: list[float]):
+    weight = numpy.random.default_rng(0).standard_normal((3, 2, 3, 3))
+    packing = f"winograd:{results}"
+    packed = apply_packing(weight, packing)
+    assert packed.shape == packed_shape(weight.shape, packing)
+    powers = [[p**k for k in range(3)] for p in points]
+    scales = [numpy.prod([p - q for q in points if q != p]) for p in points]
+    lines = numpy.array([*powers, [0, 0, 1]]) / numpy.array([*scales, 1])[:, None]
+    wanted = numpy.einsum("ia,fcab,jb->fcij", lines, weight, lines)
+    numpy.testing.assert_allclose(packed, wanted, rtol=1e-12, atol=1e-12)
+    for shape, wrong in [((2, 3, 1, 3), packing), (weight.shape, "winograd:3")]:
+        with pytest.raises(ValueError, match="does not fit"):
+            packed_shape(shape, wrong)
+
+
 @given(st.permutations(range(4)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
 def test_no_element_is_lost(order: list[int], pads: list[int]):
     weight = numpy.arange(1, 121).reshape(2, 3, 4, 5)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template, match_template
-from compiler.kernels.cpu.templates.conv_choices import ConvChoices
+from compiler.kernels.cpu.templates.conv_choices import ConvChoices, ConvConfig
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.group import Group
@@ -251,7 +251,11 @@ def test_weights_beyond_the_cache_are_read_in_passes(
     module = "compiler.kernels.cpu.templates.conv2d"
     monkeypatch.setattr(f"{module}.second_cache_bytes", tiny)
     monkeypatch.setattr(ConvChoices, "nest", noted)
-    run(BEYOND_THE_CACHE[name], target)
+    group, arrays, results = convolution_group(BEYOND_THE_CACHE[name])
+    found = match_template(group, parse_cpu(target))
+    assert isinstance(found, Tunable)
+    ways = (f for f, c in found.by_fields.items() if isinstance(c, ConvConfig))
+    check(group, arrays, results, target, next(ways))
     assert max(passes) > 1
 
 

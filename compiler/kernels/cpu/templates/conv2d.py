@@ -15,6 +15,8 @@ Lanes along output channels (inputs are broadcast, for small images) is the same
 The planes are the input itself for a pointwise convolution, else a first launch fills them (see
 `planes`). A chunk is a run of row-major positions of the planes, so short rows waste few lanes.
 
+Three by three taps at strides of one have ways of fewer multiplications besides (`winograd`).
+
 In three dimensions every slice of the result is an image, whose sums go over slices of the input
 besides. Rows are slices, too, where many taps of a dilated kernel fall outside the image.
 """
@@ -26,14 +28,21 @@ from math import prod
 from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
+from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.machine import registers_of, second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.templates.conv_choices import ConvChoices, ConvConfig
+from compiler.kernels.cpu.templates.conv_choices import (
+    ConvChoices,
+    ConvConfig,
+    worth_measuring,
+)
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
+from compiler.kernels.cpu.templates.winograd.nest import Winograd
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
@@ -53,25 +62,33 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | 
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(target)
-    choices = ConvChoices(
-        conv, around, registers, FloatOperands(around), second_cache_bytes(target)
-    )
-    configs, slots = zip(*choices.configs, strict=True)
+    given = conv, around, registers_of(target), FloatOperands(around)
+    direct = ConvChoices(*given, second_cache_bytes(target))
+    winograd = WinogradChoices(*given, second_cache_bytes(target))
+    kinds = [*direct.kinds, *winograd.kinds]
+    if winograd.kinds:
+        kinds.sort(key=lambda kind: kind[0][1])
+    configs, slots = zip(*worth_measuring(kinds), strict=True)
+    weight = anchor.operand(1)
 
-    def schedule(config: ConvConfig) -> Scheduled:
-        nest = choices.nest(config, slots[configs.index(config)])
-        return scheduled_nest(nest, group, anchor.operand(1))
+    def schedule(config: ConvConfig | WinogradConfig) -> Scheduled:
+        if isinstance(config, WinogradConfig):
+            nest = winograd.nest(config)
+            return scheduled_nest(nest, nest.packing, group, weight)
+        nest = direct.nest(config, slots[configs.index(config)])
+        return scheduled_nest(nest, weight_packing(nest), group, weight)
 
-    return Tunable("convolution", convolution_fields(conv, around), configs, slots, schedule)
+    found = convolution_fields(conv, around)
+    if winograd.kinds:
+        found["winograd"] = tuple(POINTS)  # not to be confused with times from before
+    return Tunable("convolution", found, configs, slots, schedule)
 
 
-def scheduled_nest(nest: Nest, group: Group, weight: int) -> Scheduled:
-    """The kernel of a nest whose weights are a read of the group."""
+def scheduled_nest(nest: Nest | Winograd, packing: str, group: Group, weight: int) -> Scheduled:
+    """The kernel of a nest whose weights are a read of the group, packed."""
     packings = [""] * group.inputs
-    packings[weight] = weight_packing(nest)
-    elements = prod(packed_shape(group.values[weight].shape, packings[weight]))
-    nest.around.resize_read(weight, elements)
+    packings[weight] = packing
+    nest.around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packing)))
     function = PrimFunc(nest.around.buffers, nest.launches(nest.around.reads[weight]))
     return Scheduled(function, tuple(packings), flops=2 * nest.conv.multiplications)
 

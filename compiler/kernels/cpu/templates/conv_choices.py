@@ -1,10 +1,11 @@
 """The ways to compute a convolution: what lanes are along, and register tiles, by estimate."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import prod
+from typing import Any
 
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.machine import Registers
@@ -63,16 +64,13 @@ class ConvChoices:
     cache: int
 
     @cached_property
-    def configs(self) -> list[PricedConfig]:
-        """The configs worth measuring: the one of the least estimate, the best ones of the other
-        kinds, then the others by their estimates.
+    def kinds(self) -> list[list[PricedConfig]]:
+        """The configs of each kind by their estimates, the likeliest kind first.
 
         Floats are copied into panels only where that was measured.
         """
         kinds = [kind for kind in self._kinds() if kind]
-        kinds.sort(key=lambda kind: (self._is_unusual(kind[0][0]), kind[0][1]))
-        near = (c for kind in kinds for c in kind[1:] if c[1] <= NEAR * kind[0][1])
-        return [*(kind[0] for kind in kinds), *sorted(near, key=lambda priced: priced[1])]
+        return sorted(kinds, key=lambda kind: (self._is_unusual(kind[0][0]), kind[0][1]))
 
     def _is_unusual(self, config: ConvConfig) -> bool:
         """Whether no estimate says that a config is better than others."""
@@ -81,7 +79,7 @@ class ConvChoices:
     @property
     def likeliest(self) -> Nest:
         """The nest of the least estimate."""
-        return self.nest(*self.configs[0])
+        return self.nest(*self.kinds[0][0])
 
     def nest(self, config: ConvConfig, slots: float) -> Nest:
         """The nest of a config."""
@@ -116,6 +114,13 @@ class ConvChoices:
         conv = self.conv
         few = conv.images * conv.groups < LOCAL_UNITS and not conv.depth
         return conv.kernel == (1, 1) and self.around.flat and few
+
+
+def worth_measuring(kinds: Iterable[Sequence[tuple[Any, float]]]) -> list[tuple[Any, float]]:
+    """The likeliest config of each kind in order, then the others near them by their estimates."""
+    kinds = list(kinds)
+    near = (c for kind in kinds for c in kind[1:] if c[1] <= NEAR * kind[0][1])
+    return [*(kind[0] for kind in kinds), *sorted(near, key=lambda priced: priced[1])]
 
 
 def _named(lanes: str, tiles: list[PricedTile]) -> list[PricedConfig]:

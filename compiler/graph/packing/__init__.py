@@ -7,16 +7,18 @@ of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten b
 float32's mantissa (TF32), rounding to nearest, ties to even. `row-sums` puts the
 int32 sums of the rows of a matrix of bytes after it. `sums` puts a row in front of the
 rows of each [rows, columns, 4] int8: the int32 sums of each column. `nibbles` makes each byte two,
-of its lower and its higher bits; `pack-nibbles` makes each two of the last axis one. The empty text
-leaves the weight unchanged.
+of its lower and its higher bits; `pack-nibbles` makes each two of the last axis one. `winograd:4`
+transforms kernels of 3 x 3 taps, the last two axes, for 4 x 4 results (see `winograd`). The empty
+text leaves the weight unchanged.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy
 
 from compiler.graph.four_bits import pack_nibbles, unpack_nibbles
+from compiler.graph.packing.winograd import POINTS, points_of, transformed_kernels
 
 PackingStep = tuple[str, tuple[int, ...]]
 
@@ -36,6 +38,7 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
             "sums",
             "nibbles",
             "pack-nibbles",
+            "winograd",
         ):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
@@ -60,6 +63,8 @@ def _step_shape(
         return (shape[0], shape[1] * numbers[1], *shape[2:])
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
+    if name == "winograd" and len(numbers) == 1 and numbers[0] in POINTS and shape[-2:] == (3, 3):
+        return (*shape[:-2], points_of(*numbers), points_of(*numbers))
     if (bytes := _bytes_shape(shape, name)) is not None:
         return bytes
     if name == "take" and numbers and numbers[0] < len(shape):
@@ -96,16 +101,12 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = numpy.pad(array, [(0, n) for n in numbers])
         elif name == "diagonal":
             array = _on_diagonal(array, *numbers)
-        elif name == "sums":
-            array = _with_sums(array)
-        elif name == "row-sums":
-            array = _before_row_sums(array)
-        elif name == "nibbles":
-            array = unpack_nibbles(array)
-        elif name == "pack-nibbles":
-            array = pack_nibbles(array)
+        elif name in _OF_BYTES:
+            array = _OF_BYTES[name](array)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
+        elif name == "winograd":
+            array = transformed_kernels(array, numbers[0])
         elif name == "take":
             array = array.take(numbers[1:], numbers[0])
         else:
@@ -128,6 +129,14 @@ def _before_row_sums(array: numpy.ndarray) -> numpy.ndarray:
         raise ValueError(f"only bytes have sums of rows, not {array.dtype}")
     sums = array.sum(axis=1, dtype=numpy.int32).astype("<i4").view(array.dtype)
     return numpy.concatenate([array.reshape(-1), sums])
+
+
+_OF_BYTES: Mapping[str, Callable[[numpy.ndarray], numpy.ndarray]] = {
+    "sums": _with_sums,
+    "row-sums": _before_row_sums,
+    "nibbles": unpack_nibbles,
+    "pack-nibbles": pack_nibbles,
+}
 
 
 def _on_diagonal(array: numpy.ndarray, groups: int, merged: int) -> numpy.ndarray:
