@@ -57,7 +57,7 @@ def piece(data: bytes, place: list[int]) -> bytes:
 
 def load_packing() -> Any:
     """The packing module alone, without its package's other requirements."""
-    path = ROOT / "compiler" / "graph" / "packing.py"
+    path = ROOT / "compiler" / "graph" / "packing" / "__init__.py"
     spec = importlib.util.spec_from_file_location("packing", path)
     assert spec is not None
     assert spec.loader is not None
