@@ -17,7 +17,7 @@ from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 
-Order = numpy.ndarray
+ElementOrder = numpy.ndarray
 """An array of the shape of a value, whose strides say where its elements are in another value."""
 
 MOST_TAPS, MOST_TAPS_AT_ONE_SIDE = 49, 25
@@ -44,14 +44,17 @@ class ChannelsLast:
     after: Chain | None
 
 
-def contiguous(shape: Sequence[int]) -> Order:
+def contiguous(shape: Sequence[int]) -> ElementOrder:
     """The order of a row-major value in itself."""
     return numpy.empty(tuple(shape), numpy.int8)
 
 
 def order_after(
-    type_name: str, attributes: Mapping[str, Any], sources: Sequence[Order], shape: Sequence[int]
-) -> Order | None:
+    type_name: str,
+    attributes: Mapping[str, Any],
+    sources: Sequence[ElementOrder],
+    shape: Sequence[int],
+) -> ElementOrder | None:
     """The order of an operator's result of a shape, of which these operands have an order; None
     where elements are computed from others."""
     first, *others = sources
@@ -64,13 +67,13 @@ def order_after(
     return first if same and KINDS[type_name] is Kind.ELEMENTWISE else None
 
 
-def reshaped(order: Order, shape: tuple[int, ...]) -> Order | None:
+def reshaped(order: ElementOrder, shape: tuple[int, ...]) -> ElementOrder | None:
     """An order in another shape; None where no strides give it."""
     result = order.reshape(shape)
     return result if numpy.may_share_memory(result, order) else None
 
 
-def has_channels_last(order: Order, image: Sequence[int]) -> bool:
+def has_channels_last(order: ElementOrder, image: Sequence[int]) -> bool:
     """Whether a value holds the elements of an image (N, C, *spatial) with channels last."""
     outer, channels, pixels = image[0], image[1], prod(image[2:])
     if not order.size or order.shape[-1:] != (channels,):
@@ -80,7 +83,7 @@ def has_channels_last(order: Order, image: Sequence[int]) -> bool:
     return rows is not None and _steps(rows) == _steps(wanted)
 
 
-def _steps(order: Order) -> tuple[tuple[int, int], ...]:
+def _steps(order: ElementOrder) -> tuple[tuple[int, int], ...]:
     """Extents and strides of the axes that have more than one element."""
     pairs = zip(order.shape, order.strides, strict=True)
     return tuple((extent, stride) for extent, stride in pairs if extent > 1)
@@ -155,7 +158,7 @@ def _chain_before(value: SSAValue) -> Chain | None:
     moving = {op.type_name for op in group.operators if KINDS[op.type_name] is not Kind.VIEW}
     source = group.body.block.args[0]
     names: dict[SSAValue, SSAValue] = {group.outputs[0]: group.results_yielded[0]}
-    orders: dict[SSAValue, Order] = {source: contiguous(shape_of(source.type))}
+    orders: dict[SSAValue, ElementOrder] = {source: contiguous(shape_of(source.type))}
     found = _orders([*group.operators, *views], orders, names)
     order = found.get(views[-1].outputs[0] if views else group.results_yielded[0])
     if moving != {"Transpose"} or order is None or len(image) < 3 or order.strides[1] != 1:
@@ -195,11 +198,11 @@ def _is_movable(group: GroupOp) -> bool:
 
 def _orders(
     operators: Sequence[OperatorOp],
-    orders: Mapping[SSAValue, Order],
+    orders: Mapping[SSAValue, ElementOrder],
     names: Mapping[SSAValue, SSAValue],
-) -> dict[SSAValue, Order | None]:
+) -> dict[SSAValue, ElementOrder | None]:
     """The order of each value that follows from those given; `names` are values' other names."""
-    found: dict[SSAValue, Order | None] = {**orders}
+    found: dict[SSAValue, ElementOrder | None] = {**orders}
     for op in operators:
         inputs = [_named(value, names) for value in op.inputs]
         sources = [found[value] for value in inputs if value in found]

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from compiler.graph.fusion.channels_last import Order, contiguous, has_channels_last, order_after
+from compiler.graph.fusion.channels_last import (
+    ElementOrder,
+    contiguous,
+    has_channels_last,
+    order_after,
+)
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
@@ -43,10 +48,10 @@ def _split(position: Any, shape: Sequence[int]) -> list[Any]:
     return [0 if extent == 1 else position for extent in shape]
 
 
-def _orders(group: Group, anchor: Operator) -> dict[int, Order | None]:
+def _orders(group: Group, anchor: Operator) -> dict[int, ElementOrder | None]:
     """The order of each value that follows from an anchor's result; None where there is none."""
     result = anchor.outputs[0]
-    orders: dict[int, Order | None] = {result: contiguous(group.values[result].shape)}
+    orders: dict[int, ElementOrder | None] = {result: contiguous(group.values[result].shape)}
     for op in group.operators:
         sources = [orders[i] for i in op.inputs if i is not None and i in orders]
         if sources and op is not anchor:
