@@ -183,7 +183,8 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     notify(StepEnded("import", perf_counter() - start))
     found = _contracted(imported, way)
     if not others or found != way:
-        built = build_module(imported.module, imported.weights, settings)
+        alone = replace(settings, contractions=(way,))
+        built = build_module(imported.module, imported.weights, alone)
         built = replace(built, choice=with_way(built.choice, found))
     else:
         settings = replace(settings, contractions=(way, *others))

@@ -62,11 +62,12 @@ class KernelCosts:
 
 def predicted(module: ModuleOp, target: str) -> float:
     """Nanoseconds of a module's kernels one after another, measured before or estimated by their
-    templates; 0 for targets without such estimates.
+    templates; 0 for targets without such estimates. What an If or a Loop runs counts once.
 
     The model of schedules, which knows nothing of precisions, cannot compare these.
     """
     if not parse_target(target).searches_schedules:
         return 0.0
     costs = KernelCosts(parse_gpu(target))
-    return sum(costs.demand(group).time for graph in graphs_of(module) for group in graph.groups)
+    groups = (group for graph in graphs_of(module) for group in graph.groups)
+    return sum(costs.demand(group).time for group in groups if group.kernel is not None)
