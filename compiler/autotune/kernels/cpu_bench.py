@@ -1,7 +1,7 @@
 """Candidates of kernels on a CPU while a model compiles: processes compile, this one measures.
 
 Times are of the thread, not of the clock, and the least of several runs: other work on the machine
-hardly shows. Before each run other data fill the second-level cache, as in a model.
+hardly shows. Before each run other data fill the caches, as those of the model's other kernels do.
 """
 
 import logging
@@ -23,7 +23,7 @@ from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels import KeptKernels, KernelCache, config_text
-from compiler.kernels.cpu.machine import second_cache_bytes
+from compiler.kernels.cpu.machine import last_cache_bytes, second_cache_bytes
 from compiler.kernels.cpu.tunable import Tunable, templates_version
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
@@ -69,7 +69,10 @@ class CpuBench:
         target: CpuTarget,
         jobs: int,
         cache: KernelCache | None = None,
+        *,
+        between: int = 0,
     ) -> None:
+        """Measure kernels of a model that reads `between` bytes before it runs one again."""
         self.width = max(2, round(PER_WORKER * jobs))
         self.results: list[Result] = []
         self.built: dict[tuple[str, Config], KernelSpec] = {}
@@ -81,7 +84,8 @@ class CpuBench:
         self._ready: deque[tuple[str, Config, KernelSpec | str]] = deque()
         self._begun = set[str]()
         self._waiting: dict[str, list[tuple[str, Config, KernelSpec | str]]] = {}
-        self._runner = CandidateRunner(second_cache_bytes(target))
+        most = max(second_cache_bytes(target), min(between, last_cache_bytes()))
+        self._runner = CandidateRunner(2 * most)
         with self._workers.one():  # time is for measuring, not for starting Python
             pass
 
@@ -163,10 +167,13 @@ class CpuBench:
 
 
 class CandidateRunner:
-    """Runs candidates on random operands and compares what they write with the first ones."""
+    """Runs candidates on random operands and compares what they write with the first ones.
 
-    def __init__(self, cache_bytes: int) -> None:
-        self._others = np.zeros(2 * cache_bytes // 8)
+    Before each run so many bytes of other data are read.
+    """
+
+    def __init__(self, other_bytes: int) -> None:
+        self._others = np.ones(other_bytes // 8)  # untouched zeros would share one page
         self._references: dict[str, list[Array]] = {}
         self._best: dict[str, float] = {}
         self._operands: OrderedDict[tuple[OperandBuffer, int], Array] = OrderedDict()

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 from compiler.autotune.kernels.bundle import FEWEST
@@ -33,13 +33,27 @@ def tune_cpu_groups(
 
     Also says whether no kernel is left that is worth measuring. The cache gets all that is built.
     """
-    found, subjects, others = cpu_tunables(groups, target)
+    counted = [*groups]
+    found, subjects, others = cpu_tunables(counted, target)
     run = others + sum(subject.time({}) for subject in subjects)
     seconds = limits.seconds(len(subjects), run / 1e9)
     if not seconds or not host_cpu(target):
         return TuningRecord(), not subjects
-    searched = _searched(found, target, subjects, others, seconds, cache)
+    bench = CpuBench(
+        found, target, len(os.sched_getaffinity(0)), cache, between=weight_bytes(counted)
+    )
+    searched = _searched(bench, target, subjects, others, seconds)
     return tuning_record(subjects, searched), searched.complete
+
+
+def weight_bytes(groups: CountedGroups) -> int:
+    """The bytes of the weights of all launches, each of which has its own."""
+    return sum(
+        count * info.nbytes
+        for group, count in groups
+        for info, weight in zip(group.reads, group.weights, strict=True)
+        if weight
+    )
 
 
 def cpu_tunables(
@@ -67,18 +81,16 @@ def _subject(found: CpuSubject, uses: int) -> TuningSubject:
 
 
 def _searched(
-    found: Mapping[str, CpuSubject],
+    bench: CpuBench,
     target: CpuTarget,
     subjects: Sequence[TuningSubject],
     others: float,
     seconds: float,
-    cache: KernelCache | None,
 ) -> TuningFound:
     """Measure for some seconds; the database gets what was found, however that ends."""
     notify(TuningBegan(len(subjects), seconds))
     searched = TuningFound()
     header = Header(database_name(target), host_cpu(target), llvm_version())
-    bench = CpuBench(found, target, len(os.sched_getaffinity(0)), cache)
     try:
         search_configs(
             subjects, bench, seconds, perf_counter,

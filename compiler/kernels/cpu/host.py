@@ -1,22 +1,19 @@
 """The CPU of this machine, by what decides how fast kernels are on it."""
 
 import hashlib
-import os
 import re
 from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from compiler.kernels.cpu.machine import host_target
+from compiler.kernels.cpu.machine import CACHES, data_caches, host_target
 from compiler.target.target import CpuTarget
 
 CPUINFO = Path("/proc/cpuinfo")
 
 IDENTITY = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
 """The lines of Linux's description that name a CPU, on x86 and on Arm."""
-
-CACHES = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
 
 
 @cache
@@ -26,7 +23,7 @@ def host_cpu(target: CpuTarget) -> str:
     if named.mcpu != llvm.get_host_cpu_name():
         return ""
     features = hashlib.sha256(named.features.encode()).hexdigest()[:8]
-    sizes = "/".join(str(_cache_bytes(name) >> 10) for name in CACHES)
+    sizes = "/".join(str(size >> 10) for _, size in sorted(data_caches(CACHES).items()))
     return f"{_identity()} {named.mcpu}, features {features}, {sizes} KB of caches"
 
 
@@ -43,9 +40,3 @@ def _identity() -> str:
     text = CPUINFO.read_text(encoding="utf-8") if CPUINFO.is_file() else ""
     lines = (re.search(rf"^{name}\s*: *(.*)$", text, re.M) for name in IDENTITY)
     return "-".join(line[1] for line in lines if line) or "unknown"
-
-
-def _cache_bytes(name: str) -> int:
-    """The bytes of a cache, 0 where the system does not know."""
-    number = os.sysconf_names.get(name)
-    return max(0, os.sysconf(number)) if number is not None else 0

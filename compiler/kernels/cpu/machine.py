@@ -1,8 +1,9 @@
 """The CPU that kernels are compiled for, as LLVM knows it."""
 
-import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import llvmlite.binding as llvm
@@ -124,14 +125,38 @@ def byte_sums_of(target: CpuTarget) -> ByteSums:
 TYPICAL_CACHE = 1 << 20
 """The bytes of the second-level cache of a core that is not this machine's."""
 
+TYPICAL_LAST_CACHE = 32 << 20
+"""The bytes of the last-level cache of a machine that does not say."""
+
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""Where Linux describes the caches of a core."""
+
 
 @cache
 def second_cache_bytes(target: CpuTarget) -> int:
     """The bytes of a core's second-level cache."""
     ours = named_target(target).mcpu == llvm.get_host_cpu_name()
-    named = os.sysconf_names.get("SC_LEVEL2_CACHE_SIZE")
-    found = os.sysconf(named) if ours and named else 0
-    return found if found > 0 else TYPICAL_CACHE
+    return (ours and data_caches(CACHES).get(2)) or TYPICAL_CACHE
+
+
+def last_cache_bytes() -> int:
+    """The bytes of this machine's last-level cache, which cores share."""
+    found = data_caches(CACHES)
+    return found[max(found)] if found else TYPICAL_LAST_CACHE
+
+
+@cache
+def data_caches(folder: Path) -> dict[int, int]:
+    """The bytes of a core's caches for data, by level, as a folder of Linux describes them."""
+    found: dict[int, int] = {}
+    for cache_folder in folder.glob("index*"):
+        with suppress(OSError, ValueError):
+            level, kind, size = (
+                (cache_folder / name).read_text().strip() for name in ("level", "type", "size")
+            )
+            if kind != "Instruction":
+                found[int(level)] = int(size.removesuffix("K")) << 10
+    return found
 
 
 _PROBE = """

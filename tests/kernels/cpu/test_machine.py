@@ -1,5 +1,7 @@
 """CPUs as targets: what LLVM knows of them, on this host and on others."""
 
+from pathlib import Path
+
 import pytest
 import tvm
 from tvm.target import codegen
@@ -10,8 +12,12 @@ from compiler.kernels.build import exact_target
 from compiler.kernels.cpu.machine import (
     Registers,
     byte_sums_of,
+    data_caches,
     features_of,
+    host_target,
+    last_cache_bytes,
     registers_of,
+    second_cache_bytes,
 )
 from compiler.target.cpus import host_instruction_set, instruction_set
 from compiler.target.target import parse_cpu
@@ -47,3 +53,16 @@ def test_a_module_of_another_instruction_set_is_refused_before_it_runs():
     module = compiler.compile(small_model(), target=other)
     with pytest.raises(DeviceError, match=r"made for the architecture .*`flowloom export` it"):
         module.run({})
+
+
+def test_caches_are_as_linux_describes_them(tmp_path: Path):
+    described = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2048K")]
+    for number, texts in enumerate([*described, ("3", "Unified", "307200K")]):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in zip(("level", "type", "size"), texts, strict=True):
+            (folder / name).write_text(f"{text}\n")
+    (tmp_path / "index9").mkdir()
+    assert data_caches(tmp_path) == {1: 48 << 10, 2: 2 << 20, 3: 300 << 20}
+    assert data_caches(tmp_path / "missing") == {}
+    assert last_cache_bytes() >= second_cache_bytes(host_target()) >= 1 << 17
