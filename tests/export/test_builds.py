@@ -98,8 +98,9 @@ def test_sanitizers_find_nothing_and_miss_nothing(project: Path, tmp_path: Path)
     run(program, "--runs", "0")
     kernel = next((place / "kernels").glob("Softmax*.cu"))
     text = kernel.read_text()
-    broken = text.replace("largest_shared_ptr[0] = red", "largest_shared_ptr[1 + blockIdx.x] = red")
-    assert broken != text
+    wrong = "[[maybe_unused]] __shared__ float beyond[1]; beyond[1 + blockIdx.x] = 0.0f;"
+    broken, count = re.subn(r"(__global__[^;{]*\{)", rf"\1 {wrong}", text)
+    assert count
     kernel.write_text(broken)
     build(place, "EMU", *options, target="flowloom_check")
     ran = attempt(program, "--runs", "0")
