@@ -36,7 +36,10 @@ from compiler.schedule import Allocation, KernelSpec
 from compiler.target.cpus import AARCH64
 from compiler.target.target import parse_cpu, parse_target
 
-SHARED = ("cmake/config.cmake.in", "cmake/exports.map", "cmake/install.cmake", "src/comparison.h")
+SHARED = (
+    *("cmake/config.cmake.in", "cmake/exports.map", "cmake/install.cmake"),
+    *("src/comparison.h", "src/guarded.h", "src/weights_file.h"),
+)
 """The files that are those of a GPU's project."""
 
 TABLE_WORDS: Mapping[str, int] = {

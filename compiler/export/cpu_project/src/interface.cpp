@@ -1,59 +1,5 @@
 // The C interface: exceptions become the thread's last error.
-#include <cstdio>
-#include <exception>
-#include <stdexcept>
-#include <string>
-
-#include "model.h"
-
-namespace {
-
-thread_local char last_error[1024] = "no error";
-
-void keep(const char* text) { std::snprintf(last_error, sizeof last_error, "%s", text); }
-
-template <class Action>
-int guarded(const Action& action) {
-  try {
-    action();
-    return 0;
-  } catch (const std::exception& error) {
-    keep(error.what());
-  } catch (...) {
-    keep("an unknown error");
-  }
-  return 1;
-}
-
-template <class T>
-T& given(T* pointer, const char* what) {
-  if (pointer == nullptr) throw std::runtime_error(std::string(what) + " is NULL");
-  return *pointer;
-}
-
-const flowloom_tensor* tensor(flowloom::Kind kind, size_t index) {
-  const auto& found = flowloom::tensors(kind);
-  return index < found.size() ? &found[index] : nullptr;
-}
-
-int find(flowloom::Kind kind, const char* name, size_t* index) {
-  return guarded([&] {
-    const std::string wanted = &given(name, "the name");
-    const auto& found = flowloom::tensors(kind);
-    std::string names;
-    for (size_t i = 0; i < found.size(); i++) {
-      if (wanted == found[i].name) {
-        given(index, "the place of the index") = i;
-        return;
-      }
-      names += std::string(names.empty() ? "" : ", ") + found[i].name;
-    }
-    const std::string what = kind == flowloom::Kind::input ? "input" : "output";
-    throw std::runtime_error("there is no " + what + " " + wanted + ": the " + what + "s are " + names);
-  });
-}
-
-}  // namespace
+#include "guarded.h"
 
 int flowloom_check_interface(int interface) {
   return guarded([&] {
@@ -87,8 +33,7 @@ size_t flowloom_arena_bytes() { return flowloom::plan.arena_bytes; }
 
 int flowloom_run_host(flowloom_model* model, const void* const* inputs, void* const* outputs) {
   return guarded([&] {
-    if (flowloom_input_count() != 0) given(inputs, "the array of inputs");
-    if (flowloom_output_count() != 0) given(outputs, "the array of outputs");
+    check_arrays(inputs, outputs);
     given(model, "the model").run(inputs, outputs);
   });
 }

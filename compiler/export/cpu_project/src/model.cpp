@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+
+#include "weights_file.h"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -60,31 +61,6 @@ int64_t word(T* pointer) {
 }
 
 bool is_callers(const Allocation& allocation) { return allocation.kind == Kind::input || allocation.kind == Kind::output; }
-
-// The first bytes of weights.bin; an image of the weights follows.
-struct Header {
-  char magic[8];
-  uint64_t layout, bytes;
-  char padding[232];
-};
-static_assert(sizeof(Header) == 256);
-
-struct Closer {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-
-void read_weights(const char* path, char* block) {
-  const std::unique_ptr<FILE, Closer> file(path == nullptr ? nullptr : std::fopen(path, "rb"));
-  const std::string name = path == nullptr ? "(no path)" : path;
-  if (!file) throw std::runtime_error("cannot read the weights " + name);
-  Header header{};
-  if (std::fread(&header, sizeof header, 1, file.get()) != 1 || std::memcmp(header.magic, "FLOWLOOM", 8) != 0)
-    throw std::runtime_error(name + " is not a file of weights");
-  if (header.layout != plan.weights_layout || header.bytes != plan.weight_bytes)
-    throw std::runtime_error(name + " holds the weights of another model, or of another compilation of this one");
-  if (std::fread(block, 1, plan.weight_bytes, file.get()) != plan.weight_bytes || std::fgetc(file.get()) != EOF)
-    throw std::runtime_error(name + " is truncated");
-}
 
 size_t usable_threads() {
 #if defined(__linux__)
@@ -144,7 +120,7 @@ flowloom_model::flowloom_model(const flowloom_options& options) {
     throw std::runtime_error("this CPU does not have " + std::string(feature) + ", which kernels for " + plan.version +
                              " use: compile the model for an older one");
   weights_ = allocate<char>(plan.weight_bytes, "the block of weights");
-  read_weights(options.weights, weights_.get());
+  read_image(open_weights(options.weights), weights_.get(), plan.weight_bytes);
   arena_ = allocate<char>(plan.arena_bytes, "the arena");
   bind(threads);
   executor_open(engine_.get());

@@ -1,46 +1,17 @@
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
-#include "model.h"
+#include "weights_file.h"
 
 namespace flowloom {
-namespace {
 
 constexpr size_t PIECE = 32 << 20;
 
-// The first bytes of weights.bin; an image of the weights in device memory follows.
-struct Header {
-  char magic[8];
-  uint64_t layout, bytes;
-  char padding[232];
-};
-static_assert(sizeof(Header) == 256);
-
-struct Closer {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-
-}  // namespace
-
 void upload_weights(const char* path, char* block, gpuStream_t stream) {
-  const std::unique_ptr<FILE, Closer> file(path == nullptr ? nullptr : std::fopen(path, "rb"));
-  const std::string name = path == nullptr ? "(no path)" : path;
-  if (!file) throw std::runtime_error("cannot read the weights " + name);
-  Header header{};
-  if (std::fread(&header, sizeof header, 1, file.get()) != 1 || std::memcmp(header.magic, "FLOWLOOM", 8) != 0)
-    throw std::runtime_error(name + " is not a file of weights");
-  if (header.layout != plan.weights_layout || header.bytes != plan.weight_bytes)
-    throw std::runtime_error(name + " holds the weights of another model, or of another compilation of this one");
-  std::fseek(file.get(), 0, SEEK_END);
-  if (static_cast<size_t>(std::ftell(file.get())) != sizeof header + plan.weight_bytes)
-    throw std::runtime_error(name + " is truncated");
-  std::fseek(file.get(), sizeof header, SEEK_SET);
+  const WeightsFile file = open_weights(path);
   std::vector<char> piece(std::min(PIECE, plan.weight_bytes));
   for (size_t at = 0; at < plan.weight_bytes; at += piece.size()) {
     const size_t count = std::min(piece.size(), plan.weight_bytes - at);
-    if (std::fread(piece.data(), 1, count, file.get()) != count) throw std::runtime_error("cannot read " + name);
+    read_image(file, piece.data(), count);
     check(gpuMemcpyAsync(block + at, piece.data(), count, stream), "copying weights");
     check(gpuStreamSynchronize(stream), "copying weights");
   }
