@@ -172,3 +172,22 @@ def test_a_value_used_twice_where_functions_have_no_vector_form(
     functions = {"Tanh": numpy.tanh, "Neg": numpy.negative, "Erf": numpy.vectorize(math.erf)}
     first = functions[names[0]](a.astype("float64") @ b.astype("float64"))
     check(group, [a, b], [functions[names[1]](first), first], "cpu")
+
+
+def test_a_matmul_and_softplus_above_a_threshold() -> None:
+    a, b = random_array(1, (61, 48)), random_array(2, (48, 40))
+    result, threshold = TensorInfo("float32", (61, 40)), numpy.array(0.3, "float32")
+    reads = (TensorInfo("float32", a.shape), TensorInfo("float32", b.shape))
+    between = (result, result, result, TensorInfo("bool", (61, 40)))
+    operators = (
+        Operator("MatMul", {}, (0, 1), (3,), "node"),
+        Operator("Relu", {}, (3,), (4,), "node"),
+        Operator("Softplus", {}, (4,), (5,), "node"),
+        Operator("Greater", {}, (4, 2), (6,), "node"),
+        Operator("Where", {}, (6, 4, 5), (7,), "node"),
+    )
+    values = (*reads, TensorInfo("float32", ()), *between, result)
+    group = Group("softplus", values, 2, (False, False), {2: threshold}, operators, (7,))
+    rectified = numpy.maximum(a.astype("float64") @ b.astype("float64"), 0)
+    above = rectified > threshold
+    check(group, [a, b], [numpy.where(above, rectified, numpy.logaddexp(0, rectified))], "cpu")

@@ -183,7 +183,11 @@ class _Expansion:
             step.value = self._rewrite(tensor.op.body[tensor.value_index], axes, scope)
 
     def _rewrite(self, value: Expression, axes: dict[Var, Expression], scope: _Scope) -> Expression:
-        """An expression whose axes are replaced, with variables for the elements it needs."""
+        """An expression whose axes are replaced, with variables for the elements it needs.
+
+        A bound variable is replaced by a new one, as TVM binds none twice.
+        """
+        renamed = {**axes}
 
         def call(call: Call, mutator: Any) -> Expression:
             if _name(call) == _LOAD:
@@ -192,10 +196,16 @@ class _Expansion:
                 return self._choose(call, axes, scope)
             return mutator.default_mutate(call)
 
-        def rename(variable: Var, mutator: Any) -> Expression:
-            return axes.get(variable, variable)
+        def let(bound: tirx.Let, mutator: Any) -> Expression:
+            own = Var(bound.var.name, bound.var.ty)
+            renamed[bound.var] = own
+            return tirx.Let(own, mutator.mutate(bound.value), mutator.mutate(bound.body))
 
-        return tvm_ffi.structural_mutate(value, ((Call, call), (Var, rename)))
+        def rename(variable: Var, mutator: Any) -> Expression:
+            return renamed.get(variable, variable)
+
+        rules = ((Call, call), (tirx.Let, let), (Var, rename))
+        return tvm_ffi.structural_mutate(value, rules)
 
     def _load(self, call: Call, axes: dict[Var, Expression], scope: _Scope) -> Expression:
         tensor = call.args[0]
