@@ -227,6 +227,7 @@ class GenericSchedule:
         """Order a reduction's loops for its memory, and set its start value before them."""
         if not reduced:
             return
+        reduced = self.fused(reduced, known)
         inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
         if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
             self.start_before(block, reduced[0])
@@ -241,6 +242,16 @@ class GenericSchedule:
                 work *= extent_of(self.schedule, last[0])
             self.schedule.reorder(*reduced, *last)
         self.start_before(block, reduced[0])
+
+    def fused(self, reduced: list[LoopRV], known: BlockFacts) -> list[LoopRV]:
+        """The loops of a reduction; those that walk memory as one become one where it is inner."""
+        whole = [reduced[0]]
+        for axis, loop in enumerate(reduced[1:], known.spatial + 1):
+            if known.reduce_inner and can_fuse(known, axis - 1, axis):
+                whole[-1] = self.schedule.fuse(whole[-1], loop)
+            else:
+                whole.append(loop)
+        return whole
 
     def start_before(self, block: SBlockRV, loop: LoopRV) -> None:
         """Set a reduction's start value before a loop, when the rows' index lets TVM prove it may.
