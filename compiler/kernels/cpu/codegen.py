@@ -17,6 +17,7 @@ from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.tables import link_tables
+from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.kernels.tir.narrow import is_narrow, widened
@@ -80,7 +81,8 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
-    lowered = with_instructions(tvm.ir.transform.Sequential(passes)(_in_float32(module)))
+    module = with_calls(_in_float32(module))
+    lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")
     text = _EXTREME.sub(r"call nsz \1", text)

@@ -1,10 +1,11 @@
-"""Mathematical functions in LLVM that vectorise, in place of scalar calls of libm.
+"""Mathematical functions in LLVM, of scalars and of vectors, in place of scalar calls of libm.
 
 Each is a branch-free internal function that is always inlined, so LLVM's loop vectoriser sees
-plain arithmetic. Errors are below 4 units in the last place of float32 (exp, expm1, log, log1p,
-tanh, sigmoid, erf), infinities, NaN and subnormal numbers included.
+plain arithmetic in one of scalars. Errors are below 4 units in the last place of float32 (exp,
+expm1, log, log1p, tanh, sigmoid, erf), infinities, NaN and subnormal numbers included.
 """
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, reduce
@@ -39,12 +40,22 @@ end:
 """
 
 
+_FUNCTION = re.compile(r"@(flowloom_([a-z0-9]+)(?:_of_(\d+))?)\(")
+_FMA = re.compile(r"@llvm\.fmuladd\.(?:v(\d+))?f32\(")
+_DECLARED = re.compile(r"^declare .*@(?:flowloom_|llvm\.fmuladd\.(?:v\d+)?f32\().*\n?", re.M)
+
+
 def _single(value: float) -> float:
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
+def _like(type: ir.Type, element: ir.Type) -> ir.Type:
+    """A type of other elements, a vector of as many if it is one."""
+    return ir.VectorType(element, type.count) if isinstance(type, ir.VectorType) else element
+
+
 class Number:
-    """A float or integer value under construction, with Python's operators."""
+    """Floats or integers under construction, one or a vector, with Python's operators."""
 
     def __init__(self, builder: ir.IRBuilder, value: ir.Value):
         self.builder = builder
@@ -52,8 +63,10 @@ class Number:
 
     def constant(self, number: float) -> "Number":
         """A constant of the same type."""
-        exact = _single(number) if self.value.type == FLOAT else int(number)
-        return Number(self.builder, ir.Constant(self.value.type, exact))
+        type = self.value.type
+        exact = _single(number) if type == _like(type, FLOAT) else int(number)
+        every = [exact] * type.count if isinstance(type, ir.VectorType) else exact
+        return Number(self.builder, ir.Constant(type, every))
 
     def like(self, other: "Number | float") -> ir.Value:
         """The value of a number, or of a constant of this type."""
@@ -61,7 +74,7 @@ class Number:
 
     def _make(self, name: str, other: "Number | float", swap: bool = False) -> "Number":
         pair = [self.value, self.like(other)]
-        prefix = "f" if self.value.type == FLOAT else ""
+        prefix = "f" if self.value.type == _like(self.value.type, FLOAT) else ""
         left, right = reversed(pair) if swap else pair
         return Number(self.builder, getattr(self.builder, prefix + name)(left, right))
 
@@ -97,25 +110,24 @@ class Number:
 
     def bits(self) -> "Number":
         """The bits of a float as an integer."""
-        return Number(self.builder, self.builder.bitcast(self.value, INT))
+        return Number(self.builder, self.builder.bitcast(self.value, _like(self.value.type, INT)))
 
     def as_float(self) -> "Number":
         """The float that has these bits."""
-        return Number(self.builder, self.builder.bitcast(self.value, FLOAT))
+        return Number(self.builder, self.builder.bitcast(self.value, _like(self.value.type, FLOAT)))
 
     def to_float(self) -> "Number":
         """The float nearest to an integer."""
-        return Number(self.builder, self.builder.sitofp(self.value, FLOAT))
+        return Number(self.builder, self.builder.sitofp(self.value, _like(self.value.type, FLOAT)))
 
     def shift(self, count: int) -> "Number":
         """Shift bits left, or right with the sign for a negative count."""
-        amount = ir.Constant(INT, abs(count))
         method = self.builder.shl if count > 0 else self.builder.ashr
-        return Number(self.builder, method(self.value, amount))
+        return Number(self.builder, method(self.value, self.like(abs(count))))
 
     def mask(self, bits: int) -> "Number":
         """Bitwise and."""
-        return Number(self.builder, self.builder.and_(self.value, ir.Constant(INT, bits)))
+        return Number(self.builder, self.builder.and_(self.value, self.like(bits)))
 
     def merge(self, other: "Number") -> "Number":
         """Bitwise or."""
@@ -141,8 +153,10 @@ def select(condition: Number, yes: Number | float, no: Number | float) -> Number
 
 def fma(a: Number, b: Number | float, c: Number | float) -> Number:
     """`a * b + c`, rounded once where the CPU can."""
-    name = "llvm.fmuladd"
-    function = a.builder.module.declare_intrinsic(name, [FLOAT])
+    type = a.value.type
+    lanes = f"v{type.count}" if isinstance(type, ir.VectorType) else ""
+    kind = ir.FunctionType(type, [type] * 3)
+    function = a.builder.module.declare_intrinsic(f"llvm.fmuladd.{lanes}f32", fnty=kind)
     return Number(a.builder, a.builder.call(function, [a.value, a.like(b), a.like(c)]))
 
 
@@ -260,11 +274,18 @@ FUNCTIONS: dict[str, Callable[[Number], Number]] = {
 """The float32 functions that replace libm's."""
 
 
+def vector_symbol(symbol: str, lanes: int) -> str:
+    """The name of a function's form for vectors of so many elements."""
+    return symbol if lanes == 1 else f"{symbol}_of_{lanes}"
+
+
 @cache
-def definition(name: str) -> str:
-    """The LLVM text of one function and the intrinsics that it declares."""
+def definition(name: str, lanes: int = 1) -> str:
+    """The LLVM text of one function, of a scalar or a vector, and of no intrinsics."""
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(FLOAT, [FLOAT]), f"flowloom_{name}")
+    type = FLOAT if lanes == 1 else ir.VectorType(FLOAT, lanes)
+    symbol = vector_symbol(f"flowloom_{name}", lanes)
+    function = ir.Function(module, ir.FunctionType(type, [type]), symbol)
     function.linkage = "internal"
     function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(function.append_basic_block())
@@ -274,20 +295,17 @@ def definition(name: str) -> str:
 
 def link_mathematics(text: str) -> str:
     """Add the definitions of the functions that LLVM code declares."""
-    wanted = [name for name in FUNCTIONS if f"@flowloom_{name}(" in text]
-    parts = [definition(name) for name in wanted]
-    if wanted:
-        parts.append("declare float @llvm.fmuladd.f32(float, float, float)")
+    found = {(name, int(lanes or 1)) for _, name, lanes in _FUNCTION.findall(text)}
+    parts = [definition(name, n) for name, n in sorted(found) if name in FUNCTIONS]
     if "@flowloom_integer_power(" in text:
         parts.append(_POWER)
-    lines = [
-        line
-        for line in text.splitlines()
-        if not (
-            line.startswith("declare") and ("@flowloom_" in line or "@llvm.fmuladd.f32(" in line)
-        )
-    ]
-    return "\n".join([*lines, *parts])
+    linked = "\n".join([_DECLARED.sub("", text), *parts])
+    return "\n".join([linked, *sorted({_declared_fma(lanes) for lanes in _FMA.findall(linked)})])
+
+
+def _declared_fma(lanes: str) -> str:
+    type, suffix = (f"<{lanes} x float>", f"v{lanes}f32") if lanes else ("float", "f32")
+    return f"declare {type} @llvm.fmuladd.{suffix}({type}, {type}, {type})"
 
 
 def dtype_of(x: Any) -> str:

@@ -15,6 +15,7 @@ from tvm.ir import Call, Op, PrimType, Var
 from tvm.tirx import ForKind, Stmt
 
 from compiler.kernels.ops import wrapping
+from compiler.kernels.ops.vector_functions import with_operators
 
 Body = Callable[[Any], Stmt]
 
@@ -98,7 +99,7 @@ def lane_loop(lanes: int, body: Body) -> Stmt:
     if lanes == 1:
         return body(0)
     lane = variable("lane")
-    inner = body(lane)
+    inner = with_operators(body(lane))
     kind = ForKind.SERIAL if _binds(inner) and _has_scalar_call(inner) else ForKind.VECTORIZED
     return tirx.For(lane, 0, lanes, kind, inner)
 

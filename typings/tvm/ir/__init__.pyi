@@ -68,6 +68,9 @@ class Call(Expr):
     attrs: Any
     def __init__(self, op: Expr, args: Sequence[object], ret_ty: Type = ...) -> None: ...
 
+class StringImm(Expr):
+    value: str
+
 class TensorLoad(Expr):
     source: Var
     indices: Sequence[Expr]
