@@ -60,5 +60,5 @@ def _attributes(given: Mapping[str, Any], directions: int, hidden: int) -> dict[
     if given.get("input_forget"):
         found["input_forget"] = 1
     if given["cell"] == "GRU":
-        found["linear_before_reset"] = 1
+        found["linear_before_reset"] = given["linear_before_reset"]
     return found

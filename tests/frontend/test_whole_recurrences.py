@@ -46,6 +46,12 @@ def test_directions_biases_states_and_lengths(op_type: str, optional: str, direc
     kept(model_of(op_type, optional, direction=direction, **RESETS_AFTER.get(op_type, {})))
 
 
+@pytest.mark.parametrize("optional", ["", "BhL"])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+def test_a_reset_before_the_gemm(optional: str, direction: str):
+    kept(model_of("GRU", optional, direction=direction))
+
+
 @pytest.mark.parametrize(
     "activations", [["Relu", "Softsign", "HardSigmoid"], ["Sigmoid", "ScaledTanh", "Elu"]]
 )
@@ -102,7 +108,6 @@ def test_only_some_outputs(output: str):
 def test_what_no_kernel_computes_is_unrolled():
     for model in (
         model_of("LSTM", "BP"),
-        model_of("GRU", "B"),
         model_of("RNN", "", direction="bidirectional", activations=["Tanh", "Relu"]),
     ):
         kept(model, operators=0)
@@ -145,7 +150,9 @@ def test_modules_on_the_emulator(data: st.DataObject):
     direction = data.draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
     optional = data.draw(st.sampled_from(["", "B", "Bhc", "BLhc"]))
     precision = data.draw(st.sampled_from(["tf32", "fp16"]))
-    model = model_of(op_type, optional, direction=direction, **RESETS_AFTER.get(op_type, {}))
+    resets_after = data.draw(st.booleans()) and op_type == "GRU"
+    given = {"linear_before_reset": 1} if resets_after else {}
+    model = model_of(op_type, optional, direction=direction, **given)
     inputs = {"x": np.random.default_rng(2).standard_normal((STEPS, BATCH, 5), np.float32)}
     module = compiler.compile(model, target="emu", precision=precision)
     assert any("recurrence<" in kernel.source for kernel in module.kernels.values())

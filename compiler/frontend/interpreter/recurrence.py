@@ -33,8 +33,11 @@ def _function(name: str, alpha: float, beta: float, clip: float) -> Activate:
     return (lambda x: inner(np.clip(x, -clip, clip))) if clip else inner
 
 
-def _cell(node: Node, x: Array, r: Array, bias: Array | float, state: list[Array]) -> list[Array]:
-    """The states after a step, by the gates of the inputs and of the state."""
+def _cell(
+    node: Node, x: Array, weight: Array, bias: Array | float, state: list[Array]
+) -> list[Array]:
+    """The states after a step, by the gates of the inputs and the weights of the state's."""
+    r = state[0] @ weight.T
     names, alphas, betas = (
         node.attribute(key) for key in ("activations", "activation_alpha", "activation_beta")
     )
@@ -46,7 +49,10 @@ def _cell(node: Node, x: Array, r: Array, bias: Array | float, state: list[Array
     if node.attribute("cell") == "GRU":
         (xz, xr, xh), (hz, hr, hh) = np.split(x, 3, 1), np.split(r, 3, 1)
         update, reset = functions[0](xz + hz), functions[0](xr + hr)
-        fresh = functions[1](xh + reset * (hh + bias))
+        after = bool(node.attribute("linear_before_reset", 1))
+        candidate = weight[2 * hh.shape[1] :].T
+        scaled = reset * (hh + bias) if after else (reset * state[0]) @ candidate
+        fresh = functions[1](xh + scaled)
         return [(1 - update) * fresh + update * state[0]]
     i, o, f, c = np.split(x + r, 4, 1)
     write = functions[0](i)
@@ -69,7 +75,7 @@ def _direction(node: Node, index: int, backwards: bool) -> tuple[Array, list[Arr
     outputs = np.zeros((steps, batch, hidden))
     for step in reversed(range(steps)) if backwards else range(steps):
         running = (step < lengths)[:, None]
-        following = _cell(node, x[step], state[0] @ weight.T, bias, state)
+        following = _cell(node, x[step], weight, bias, state)
         outputs[step] = np.where(running, following[0], 0)
         pairs = zip(following, state, strict=True)
         state = [np.where(running, new, old) for new, old in pairs]

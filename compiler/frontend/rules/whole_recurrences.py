@@ -27,7 +27,8 @@ def whole_recurrence(
     """
     steps, batch, _ = _time_first(call, call.data).shape
     directions, _, hidden = call.operand(2).shape
-    sizes = Recurrence(call.op_type, steps, batch, hidden, directions)
+    exchanges = 2 if _resets_first(call) else 1
+    sizes = Recurrence(call.op_type, steps, batch, hidden, directions, exchanges=exchanges)
     if not _is_plain(call, functions, sizes) or not call.builder.has_kernel(sizes):
         return None
     return _emit(call, sizes, functions[0])
@@ -39,16 +40,19 @@ def _is_plain(
     """Whether the operator Recurrence computes what a node does."""
     lengths = call.input(4)
     known = lengths is not None and lengths.array is not None and sizes.batch == 1
-    resets_after = call.op_type != "GRU" or call.attributes.get("linear_before_reset", 0)
     return (
         call.data.dtype in DTYPES
         and sizes.hidden >= LEAST_HIDDEN
         and call.operand(2).array is not None
         and call.input(7) is None
-        and bool(resets_after)
         and all(own == functions[0] for own in functions)
         and not (known and _lengths(call, sizes.steps))
     )
+
+
+def _resets_first(call: Call) -> bool:
+    """Whether a GRU resets its state before the GEMM that reads it."""
+    return call.op_type == "GRU" and not call.attributes.get("linear_before_reset", 0)
 
 
 def _emit(
@@ -77,6 +81,7 @@ def _emit(
         "activation_beta": list(betas),
         "clip": float(call.attributes.get("clip") or 0),
         "input_forget": int(call.attributes.get("input_forget", 0)),
+        "linear_before_reset": int(not _resets_first(call)),
     }
     return call.builder.emit_used("Recurrence", inputs, attributes, call.used)
 
@@ -88,12 +93,12 @@ def _time_first(call: Call, value: Value) -> Value:
 
 
 def _biases(call: Call, sizes: Recurrence) -> tuple[Value | None, Value | None]:
-    """The bias of the projection, and that of a GRU's candidate, which the reset gate scales."""
+    """The bias of the projection, and that of a GRU's candidate if the reset gate scales it."""
     both = call.input(3)
     if both is None:
         return None, None
     rows, hidden = sizes.gates * sizes.hidden, sizes.hidden
-    candidate = hidden if sizes.cell == "GRU" else 0
+    candidate = hidden if sizes.cell == "GRU" and not _resets_first(call) else 0
     parts = [rows, rows - candidate, candidate][: 2 + (candidate > 0)]
     bias, *others = call.builder.emit("Split", [both, call.vector(parts)], {"axis": 1}, len(parts))
     added = others[0]

@@ -47,13 +47,17 @@ part of that which one kernel may be estimated to take: weights in shared memory
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The sizes of a recurrence; all directions have the same."""
+    """The sizes of a recurrence; all directions have the same.
+
+    A step has two exchanges of states if a GRU resets its state before its GEMM.
+    """
 
     cell: str
     steps: int
     batch: int
     hidden: int
     directions: int
+    exchanges: int = 1
 
     @property
     def gates(self) -> int:
@@ -149,7 +153,10 @@ def kernel_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget
 
 
 def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) -> float:
-    """The estimated microseconds of a step: multiplying, reading weights and exchanging states."""
+    """The estimated microseconds of a step: multiplying, reading weights and exchanging states.
+
+    All of it is done for each exchange.
+    """
     size = element_bytes_of(target)
     tiles, chunks = config.own_tiles(recurrence), config.own_chunks(recurrence, size)
     others = chunks - config.held(recurrence, size, target.device.registers)
@@ -157,12 +164,12 @@ def step_us(recurrence: Recurrence, config: RecurrentConfig, target: GpuTarget) 
     reading = SHARED_US * tiles * others * config.warps
     units = config.blocks * config.units(recurrence)
     arrived = recurrence.sequences * units * size / 1024
-    return STEP_US + multiplying + reading + ARRIVED_US * arrived
+    return recurrence.exchanges * (STEP_US + multiplying + reading + ARRIVED_US * arrived)
 
 
 def unrolled_us(recurrence: Recurrence) -> float:
     """The estimated microseconds of one step after another; directions run side by side."""
-    return recurrence.steps * UNROLLED_US
+    return recurrence.steps * recurrence.exchanges * UNROLLED_US
 
 
 def unroll_all(recurrence: Recurrence) -> bool:

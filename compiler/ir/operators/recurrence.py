@@ -62,6 +62,7 @@ RECURRENCES: dict[str, Operator] = {
             "activation_beta": Attribute("floats", required=True),
             "clip": number(0.0),
             "input_forget": flag(0),
+            "linear_before_reset": flag(1),
         },
         T=FLOATS,
     ),
@@ -70,6 +71,6 @@ RECURRENCES: dict[str, Operator] = {
 
 The operands are the projected inputs (steps, batch, directions * gates * hidden) with their biases,
 the weights R, a GRU's bias of what its reset gate scales (directions, hidden), lengths and initial
-states, as ONNX's. A GRU resets after the GEMM of the state. Activations are each direction's;
-a `clip` of 0 is none.
+states, as ONNX's. A GRU resets after the GEMM of the state, or before, without such a bias, if
+`linear_before_reset` is 0. Activations are each direction's; a `clip` of 0 is none.
 """

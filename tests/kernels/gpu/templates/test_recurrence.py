@@ -61,6 +61,7 @@ class Case:
             "activation_beta": [0.5 - 0.1 * i for i in range(len(names))],
             "clip": self.clip,
             "input_forget": self.input_forget,
+            "linear_before_reset": int(self.sizes.exchanges == 1),
         }
 
     def build(self) -> tuple[Group, list[Array], list[Array]]:
@@ -114,6 +115,10 @@ CASES = {
     "both directions": Case(
         Recurrence("LSTM", 3, 9, 24, 2), RecurrentConfig(2, 4, 2), "Lhc", "bidirectional"
     ),
+    "resets first": Case(Recurrence("GRU", 3, 2, 12, 1, 2), RecurrentConfig(1, 4, 2), "L"),
+    "resets first, both directions": Case(
+        Recurrence("GRU", 4, 9, 40, 2, 2), RecurrentConfig(3, 4, 4), "Lh", "bidirectional"
+    ),
     "odd rows": Case(Recurrence("RNN", 4, 3, 21, 1), RecurrentConfig(2, 4, 1), "h"),
     "tf32": Case(Recurrence("LSTM", 3, 2, 24, 1), RecurrentConfig(3, 4, 2), "h", precision="tf32"),
     "bf16 of float32": Case(
@@ -160,12 +165,13 @@ def test_any_sizes(data: st.DataObject):
         data.draw(st.integers(1, 10)),
         data.draw(st.integers(8, 30)),
         2 if direction == "bidirectional" else 1,
+        data.draw(st.sampled_from([1, 2])) if cell == "GRU" else 1,
     )
     precision = data.draw(st.sampled_from(["tf32", "fp16"]))
     target = parse_gpu(f"cuda:sm_90:{precision}")
     fitting = [d for d in recurrent_configs(sizes, target) if d.warps == 4]
     optional = data.draw(st.sets(st.sampled_from("BLhc" if cell == "LSTM" else "BLh")))
-    if cell != "GRU":
+    if cell != "GRU" or sizes.exchanges > 1:
         optional -= {"B"}
     config = data.draw(st.sampled_from(fitting))
     agrees(Case(sizes, config, "".join(optional), direction, precision=precision))

@@ -27,6 +27,7 @@ CELLS = {
         "const float update = f(x[0] + r[0]), reset = f(x[1] + r[1]);\n"
         "    h = (1.0f - update) * g(x[2] + reset * (r[2] + bias)) + update * h;"
     ),
+    "GRU that resets first": "h = (1.0f - c) * g(x[2] + r[2]) + c * h;",
     "LSTM": (
         "const float write = f(x[0] + r[0]), keep = {keep};\n"
         "    c = write * g(x[3] + r[3]) + keep * c;\n"
@@ -34,6 +35,9 @@ CELLS = {
     ),
 }
 """The statements of a cell, by the gates of the inputs `x` and of the state `r`."""
+
+RESET = "c = f(x[0] + r[0]);\n    return f(x[1] + r[1]) * h;"
+"""The statements of the reset state of a GRU whose GEMM reads it; `c` keeps the update gate."""
 
 
 def cell_struct(
@@ -44,8 +48,12 @@ def cell_struct(
     betas: Sequence[float],
     clip: float,
     coupled: bool,
+    resets_first: bool,
 ) -> str:
-    """The struct of a cell whose `step` computes its state from the gates."""
+    """The struct of a cell whose `step` computes its state from the gates.
+
+    One that resets first has the function of the reset state, too.
+    """
     head = "  static __device__ __forceinline__"
     lines = ["struct Cell {"]
     for own, name, alpha, beta in zip("fgk", names, alphas, betas, strict=False):
@@ -53,10 +61,17 @@ def cell_struct(
         bound = _literal(clip)
         clipped = f"x = flowloom_minimum(flowloom_maximum(x, -{bound}), {bound}); " if clip else ""
         lines.append(f"{head} float {own}(float x) {{ {clipped}return {body}; }}")
-    state = f"const float (&x)[{gates}], const float (&r)[{gates}], float bias, float& h, float& c"
+    inputs = f"const float (&x)[{gates}], const float (&r)[{gates}]"
     keep = "1.0f - write" if coupled else "f(x[2] + r[2])"
-    lines += [f"{head} void step({state}) {{", f"    {CELLS[cell].format(keep=keep)}", "  }", "};"]
-    return "\n".join([*lines, ""])
+    step = CELLS["GRU that resets first" if resets_first else cell].format(keep=keep)
+    lines += [
+        f"{head} void step({inputs}, float bias, float& h, float& c) {{",
+        f"    {step}",
+        "  }",
+    ]
+    if resets_first:
+        lines += [f"{head} float reset({inputs}, float h, float& c) {{", f"    {RESET}", "  }"]
+    return "\n".join([*lines, "};", ""])
 
 
 def _literal(number: float) -> str:

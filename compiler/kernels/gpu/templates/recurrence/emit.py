@@ -50,6 +50,7 @@ def _cell(problem: Problem) -> str:
         attributes["activation_beta"],
         attributes["clip"],
         bool(attributes["input_forget"]),
+        problem.sizes.exchanges > 1,
     )
 
 
@@ -67,6 +68,7 @@ def _struct(
         "DIRECTIONS": sizes.directions,
         "BACKWARDS": backwards[problem.operator.attributes["direction"]],
         "GATES": sizes.gates,
+        "EXCHANGES": sizes.exchanges,
         "SEQUENCES": sizes.sequences,
         "UNITS": config.units(sizes),
         "BLOCKS": config.blocks,

@@ -47,7 +47,9 @@ def read_recurrence(group: Group) -> Problem | None:
 def _sizes(group: Group, operator: Operator) -> Recurrence:
     steps, batch, _ = group.values[operator.operand(0)].shape
     directions, _, hidden = group.values[operator.operand(1)].shape
-    return Recurrence(str(operator.attributes["cell"]), steps, batch, hidden, directions)
+    cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
+    exchanges = 1 if after else 2
+    return Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges)
 
 
 def _reads(group: Group, operator: Operator) -> dict[str, Buffer] | None:

@@ -6,6 +6,7 @@
 // Warps split k in SPLITS; a thread adds their sums for a unit of a sequence and computes its cell. Each block then stores its part of the state in the shared memory of
 // all blocks, which count the bytes that have arrived. There are two buffers: a block stores the next state only
 // when it has all of the present one, to which each block adds its part after it has read the one before.
+// A GRU that resets before its GEMM has two EXCHANGES in a step: the reset state, then the next one.
 //
 // `P` holds the constants of one problem, `C` is its cell; see emit.py.
 
@@ -23,7 +24,7 @@ struct RecurrentShape {
   static constexpr int STATE = P::SEQUENCES * PITCH, OWN = P::SEQUENCES * P::UNITS;  // elements
   static constexpr int CELLS = (OWN + THREADS - 1) / THREADS;                        // of a thread
   static constexpr bool ONE_WARP = OWN <= 32;                                        // has all cells
-  static constexpr int BYTES = P::BLOCKS * OWN * sizeof(Element);
+  static constexpr int BYTES = P::BLOCKS * OWN * sizeof(Element), ROUNDS = P::STEPS * P::EXCHANGES;
 };
 
 template <class P>
@@ -157,11 +158,9 @@ struct RecurrentCell {
       x[g] = valid ? (float)p.x[((row * P::DIRECTIONS + direction) * P::GATES + g) * P::HIDDEN + first_unit + unit] : 0;
   }
 
-  // Computes the cell from the sums of all warps; the output, which is 0 past a sequence's end.
-  template <class C>
-  __device__ __forceinline__ float step(const float* parts, int t) {
+  // The sums of all warps.
+  __device__ __forceinline__ void add(const float* parts, float (&sums)[P::GATES]) const {
     using S = RecurrentShape<P>;
-    float sums[P::GATES];
 #pragma unroll
     for (int g = 0; g < P::GATES; g++) {
       sums[g] = 0;
@@ -169,9 +168,24 @@ struct RecurrentCell {
       for (int s = 0; s < P::SPLITS; s++)
         sums[g] += parts[(s * P::SEQUENCES + sequence) * S::LINE + g * P::UNITS + unit];
     }
+  }
+
+  // Computes the cell; the output, which is 0 past a sequence's end.
+  template <class C>
+  __device__ __forceinline__ float step(const float* parts, int t) {
+    float sums[P::GATES];
+    add(parts, sums);
     if (!valid || t >= length) return 0;
     C::step(x, sums, bias, h, c);
     return h;
+  }
+
+  // The reset state of a GRU, whose update gate `c` has until the step ends.
+  template <class C>
+  __device__ __forceinline__ float reset(const float* parts) {
+    float sums[P::GATES];
+    add(parts, sums);
+    return C::reset(x, sums, h, c);
   }
 };
 
@@ -242,13 +256,13 @@ __device__ __forceinline__ void recurrence(const P& p) {
     __syncthreads();
 
 #pragma unroll 1
-  for (int step = 0; step < P::STEPS; step++) {
-    const int t = backwards ? P::STEPS - 1 - step : step, now = step & 1;
-    const bool last = step + 1 == P::STEPS;
+  for (int round = 0; round < S::ROUNDS; round++) {
+    const int step = round / P::EXCHANGES, t = backwards ? P::STEPS - 1 - step : step, now = round & 1;
+    const bool ends = round % P::EXCHANGES == P::EXCHANGES - 1, last = round + 1 == S::ROUNDS;
     if constexpr (P::BLOCKS > 1)
-      if (step > 0) {
-        await_arrivals(arrivals + now, (step - 1) >> 1 & 1);
-        if (threadIdx.x == 0 && step + 2 < P::STEPS) expect_arrivals(arrivals + now, S::BYTES);
+      if (round > 0) {
+        await_arrivals(arrivals + now, (round - 1) >> 1 & 1);
+        if (threadIdx.x == 0 && round + 2 < S::ROUNDS) expect_arrivals(arrivals + now, S::BYTES);
       }
     weights.multiply(states + now * S::STATE, parts);
     __syncthreads();
@@ -259,14 +273,18 @@ __device__ __forceinline__ void recurrence(const P& p) {
       RecurrentCell<P>& cell = cells[i];
       outputs[i] = 0;
       if (!cell.own) continue;
-      outputs[i] = cell.template step<C>(parts, t);
+      float sent;
+      if constexpr (P::EXCHANGES > 1)
+        if (!ends) sent = cell.template reset<C>(parts);
+      if (ends) outputs[i] = cell.template step<C>(parts, t), sent = cell.h;
       Element* to = P::BLOCKS > 1 ? stage + cell.sequence * P::UNITS : next + cell.sequence * S::PITCH;
-      to[cell.unit] = recurrent_element<P>(cell.h);
+      to[cell.unit] = recurrent_element<P>(sent);
     }
     if constexpr (P::BLOCKS == 1)
       __syncthreads();
     else if (!last)
       send_states<P>(stage, next, first_unit, arrivals + (now ^ 1));
+    if (!ends) continue;
 #pragma unroll
     for (int i = 0; i < S::CELLS; i++) {
       const int64_t row = (int64_t)t * P::DIRECTIONS * P::BATCH * P::HIDDEN;

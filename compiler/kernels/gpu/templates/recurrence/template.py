@@ -38,7 +38,7 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig]):
         """The sizes and the type of the weights; the times of steps are alike."""
         sizes = problem.sizes
         return {
-            "cell": sizes.cell,
+            "cell": sizes.cell + (", resets first" if sizes.exchanges > 1 else ""),
             "steps": sizes.steps,
             "batch": sizes.batch,
             "hidden": sizes.hidden,
