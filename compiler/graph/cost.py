@@ -1,7 +1,7 @@
 """FLOPs and bytes of operators and groups, and a roofline estimate of their time."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from xdsl.dialects.builtin import NoneType, StringAttr
@@ -18,7 +18,8 @@ from compiler.target.target import Target
 class Roofline:
     """The bounds of a kernel: FLOPs and bytes per ns, and the ns of its launch.
 
-    `operators` is the most operators of a kernel that has cheap ones only.
+    `operators` is the most operators of a kernel that has cheap ones only. A contraction of at
+    least `filling` results occupies the whole device.
     """
 
     flops_per_ns: float
@@ -26,6 +27,7 @@ class Roofline:
     launch_ns: int
     cache_bytes: int
     operators: int = 32
+    filling: int | None = None
 
 
 CPU = Roofline(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
@@ -42,9 +44,13 @@ GPU = Roofline(
 """A data centre's GPU: FLOPs outside tensor cores, memory, the shortest kernel of a CUDA graph."""
 
 
+FILLING_TILE = 128 * 128
+"""The results of a contraction for each SM from which on none is left for another kernel."""
+
+
 def roofline_of(target: Target) -> Roofline:
     """The roofline of a target."""
-    return GPU if target.is_gpu else CPU
+    return replace(GPU, filling=target.device.sms * FILLING_TILE) if target.is_gpu else CPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -70,14 +71,25 @@ class OperatorTable:
     outputs: set[int] = field(default_factory=set[int])
 
     def dag(self, roofline: cost.Roofline) -> DAG:
-        """The nodes' dependencies, with the estimated ns of each as a separate kernel."""
+        """The nodes' dependencies, with the estimated ns of each as a separate kernel.
+
+        Contractions that fill the device follow each other: they could only share it.
+        """
         costs = [
             cost.cost_of(op, roofline)
             if isinstance(op, GroupOp)
             else cost.estimate(self.work([v]), roofline)
             for v, op in enumerate(self.operations)
         ]
-        return DAG.from_edges(costs, ((u, v) for u, us in enumerate(self.users) for v in us))
+        edges = ((u, v) for u, us in enumerate(self.users) for v in us)
+        return DAG.from_edges(costs, chain(edges, pairwise(self._filling(roofline.filling))))
+
+    def _filling(self, results: int | None) -> list[int]:
+        """The contractions of at least so many results, in block order."""
+        if results is None:
+            return []
+        contractions = (v for v, x in enumerate(self.nodes) if x.kind is Kind.CONTRACTION)
+        return [v for v in contractions if prod(self.nodes[v].shape or ()) >= results]
 
     def work(self, members: Sequence[int]) -> cost.Work:
         """The work of a kernel of these nodes."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+from compiler.graph.targets import set_target
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
 from tests.support import nodes_of, run
@@ -54,6 +55,23 @@ def two_convolutions() -> Model:
 def test_a_sum_does_not_make_one_convolution_wait_for_the_other():
     groups = nodes_of(run(two_convolutions(), "fuse-operators"))
     assert sorted(groups) == [["Add"], ["Conv"], ["Conv"]]
+
+
+def product_of_projections(columns: int, target: str) -> list[list[str]]:
+    """The groups of (x U) * (x V)."""
+    b = Writer()
+    x, shape = b.input("x", (2048, 128)), (2048, columns)
+    factors = [b.op("MatMul", x, b.random(128, columns), shape=shape) for _ in range(2)]
+    model = b.model((2048, 128), b.op("Mul", *factors))
+    set_target(model.module, target)
+    return sorted(nodes_of(run(model, "fuse-operators")))
+
+
+def test_one_matmul_waits_for_the_other_where_both_fill_the_device():
+    together, apart = [["MatMul"], ["MatMul", "Mul"]], [["MatMul"], ["MatMul"], ["Mul"]]
+    assert product_of_projections(1056, "cuda:sm_90") == together
+    assert product_of_projections(1048, "cuda:sm_90") == apart
+    assert product_of_projections(1056, "cpu") == apart
 
 
 def test_a_longer_path_is_an_option_and_logged(caplog: pytest.LogCaptureFixture):

@@ -75,6 +75,14 @@ class Growth:
                 if self.sets.set_of[w] != fused:
                     yield u, w
 
+    def dependents(self, fused: int) -> Iterator[int]:
+        """The nodes outside that follow the fused set: users of its results, and contractions that
+        wait for the device."""
+        for u in self.members(fused):
+            for w in self.dag.successors[u]:
+                if self.sets.set_of[w] != fused:
+                    yield w
+
     def only_for(self, fused: int, v: int) -> bool:
         """Whether node `v` is the only user of the fused set's results."""
         yields = not self.table.outputs.isdisjoint(self.members(fused))

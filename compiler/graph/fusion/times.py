@@ -61,7 +61,7 @@ def _delay(
         fused, finish = pending.pop()
         if finish > limit:
             return False
-        for _, w in growth.consumers(fused):
+        for w in growth.dependents(fused):
             waiting = growth.sets.set_of[w]
             if waiting in (mine, other):
                 continue
