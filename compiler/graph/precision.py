@@ -1,6 +1,6 @@
 """Which tensors of a fused graph may be stored in 16 bits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -33,6 +33,9 @@ _BOUNDED = frozenset(
 
 _WIDE_INTEGERS = ("int32", "int64")
 
+MMA_SIZE = 16
+"""The rows of an MMA tile."""
+
 _POINTWISE = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
 
 
@@ -56,12 +59,55 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     Results of GEMMs, convolutions and recurrences are assumed to be in range, as in mixed-precision
     training.
     """
-    reader = _Reader(graph, LARGEST[dtype])
-    for op in graph.body.block.ops:
-        reader.visit(op)
-    kept = {reader.classes.root(value) for value in reader.kept}
-    values = (value for op in graph.body.block.ops for value in op.results)
-    return [value for value in values if reader.classes.root(value) not in kept]
+    reader = _read(graph, dtype)
+    return reader.without([*reader.kept, *reader.boundary])
+
+
+@dataclass(frozen=True)
+class CopiedOutputs:
+    """The results of a group, by number, of which other groups read copies in 16 bits."""
+
+    group: GroupOp
+    readers: Mapping[int, Sequence[GroupOp]]
+
+
+def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
+    """The outputs of the graph that tensor cores had better read as copies in 16 bits.
+
+    They would be narrow between kernels, pointwise kernels compute them, and contractions with a
+    narrow tensor, or with what their own kernel computes, read them for whole MMA tiles.
+    """
+    reader = _read(graph, dtype)
+    narrow = set(reader.without([*reader.kept, *reader.boundary]))
+    outputs = set(graph.results_yielded).intersection(reader.without(reader.kept))
+    found: list[CopiedOutputs] = []
+    for group in graph.groups:
+        readers = {
+            number: contracting
+            for number, value in enumerate(group.outputs)
+            if value in outputs and (contracting := _contracting(value, narrow))
+        }
+        if readers and all(KINDS[op.type_name] in _POINTWISE for op in group.operators):
+            found.append(CopiedOutputs(group, readers))
+    return found
+
+
+def _contracting(value: SSAValue, narrow: Collection[SSAValue]) -> list[GroupOp]:
+    """The groups whose contractions read a tensor for whole MMA tiles."""
+    users = dict.fromkeys(use.operation for use in value.uses)
+    groups = [user for user in users if isinstance(user, GroupOp) and user.control is None]
+    return [group for group in groups if _reads_tiles(group, value, narrow)]
+
+
+def _reads_tiles(group: GroupOp, value: SSAValue, narrow: Collection[SSAValue]) -> bool:
+    outer: dict[SSAValue, SSAValue] = dict(zip(group.body.block.args, group.inputs, strict=True))
+    for matmul in (op for op in group.operators if op.type_name == "MatMul"):
+        sources = [outer.get(source := _repeated_from(v), source) for v in matmul.inputs]
+        if value in sources:
+            other = 1 - sources.index(value)
+            tiled = min(shape_of(matmul.inputs[other].type)[-2:]) >= MMA_SIZE
+            return tiled and (sources[other] in narrow or sources[other] not in outer.values())
+    return False
 
 
 def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
@@ -98,12 +144,19 @@ class _Reader:
     largest: float
     classes: DisjointSets = field(default_factory=DisjointSets)
     kept: list[SSAValue] = field(default_factory=list[SSAValue])
+    boundary: list[SSAValue] = field(default_factory=list[SSAValue])
     overflowing: set[SSAValue] = field(default_factory=set[SSAValue])
     merging: bool = False
 
     def __post_init__(self) -> None:
         self.merging = target_of(self.graph).fuses_siblings
-        self.kept += [*self.graph.body.block.args, *self.graph.results_yielded]
+        self.boundary += [*self.graph.body.block.args, *self.graph.results_yielded]
+
+    def without(self, kept: Sequence[SSAValue]) -> list[SSAValue]:
+        """The results of operations that share no memory with any of some values."""
+        roots = {self.classes.root(value) for value in kept}
+        values = (value for op in self.graph.body.block.ops for value in op.results)
+        return [value for value in values if self.classes.root(value) not in roots]
 
     def visit(self, op: Operation) -> None:
         """Note which operands and results of an operation outside groups stay float32."""
@@ -159,6 +212,23 @@ class _Reader:
             return False
         sizes = abs(attribute_to_array(value.owner.value).astype(numpy.float64))
         return bool((numpy.isfinite(sizes) & (sizes > self.largest)).any())
+
+
+def _read(graph: GraphOp, dtype: str) -> _Reader:
+    """The reader of a whole graph."""
+    reader = _Reader(graph, LARGEST[dtype])
+    for op in graph.body.block.ops:
+        reader.visit(op)
+    return reader
+
+
+def _repeated_from(value: SSAValue) -> SSAValue:
+    """The tensor whose elements a value holds, perhaps several times."""
+    while isinstance(owner := (value := moved_from(value)).owner, OperatorOp):
+        if owner.type_name != "Expand":
+            break
+        value = owner.inputs[0]
+    return value
 
 
 def _is_weight(op: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> bool:

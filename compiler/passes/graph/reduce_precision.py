@@ -9,11 +9,11 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
-from compiler.graph.precision import narrow_values, narrow_weights
+from compiler.graph.precision import CopiedOutputs, copied_outputs, narrow_values, narrow_weights
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GroupOp, WeightOp
-from compiler.ir.edit import erase_dead, graphs_of, insert_before
+from compiler.ir.dataflow import GroupOp, WeightOp, YieldOp
+from compiler.ir.edit import erase_dead, graphs_of, insert_before, replace
 from compiler.ir.types import shape_of, tensor_type
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.widen_groups import (
@@ -35,7 +35,8 @@ class ReducePrecision(GraphPass):
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
     and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
-    keep their type (see `compiler.graph.precision`); each group's `kernel` is its signature.
+    keep their type (see `compiler.graph.precision`); an output that contractions read in tiles has
+    a copy in 16 bits for them; each group's `kernel` is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%2 : tensor<4xf32>):
@@ -68,7 +69,27 @@ class ReducePrecision(GraphPass):
             stored = STORED.get(target_of(graph).precision, "float32")
             dtype = stored if self.storage == "target" else self.storage
             if dtype != "float32":
+                for copies in copied_outputs(graph, dtype):
+                    _write_copies(copies)
                 _narrow(list(graph.groups), narrow_values(graph, dtype), dtype)
+
+
+def _write_copies(copies: CopiedOutputs) -> None:
+    """Let a group yield some results twice, and the readers take the second ones."""
+    group, count = copies.group, len(copies.group.outputs)
+    yielded = group.results_yielded
+    yielded = [*yielded, *(yielded[number] for number in copies.readers)]
+    body = group.detach_region(group.body)
+    last = body.block.last_op
+    assert last is not None
+    Rewriter.replace_op(last, YieldOp(*yielded), [])
+    types = [value.type for value in yielded]
+    insert_before(group, wider := GroupOp(group.inputs, types, body))
+    wider.kernel = group.kernel
+    for copy, (number, readers) in zip(wider.outputs[count:], copies.readers.items(), strict=True):
+        for reader in readers:
+            reader.operands[reader.inputs.index(group.outputs[number])] = copy
+    replace(group, wider.outputs[:count])
 
 
 def _narrow(groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str) -> None:
