@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 
 from compiler.graph.attention import find_attentions
@@ -21,17 +22,25 @@ class Family:
     axis: int
 
 
-def find_families(network: GraphNetwork, matmuls: bool, convolutions: bool) -> list[Family]:
-    """Families of MatMuls whose results only attention reads, which takes strided operands, and
-    of convolutions of one image whose results can be contiguous slices."""
+def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool) -> list[Family]:
+    """Families of MatMuls, of at least `fewest` results together, that kernels read which take
+    strided operands, and of convolutions of one image whose results can be contiguous slices."""
     finder = _Finder(network)
     alike: dict[Hashable, list[int]] = {}
     for i, node in enumerate(network.operators):
-        wanted = convolutions if node.type == "Conv" else matmuls
+        wanted = convolutions if node.type == "Conv" else fewest is not None
         if wanted and (key := finder.key(node)) is not None:
             alike.setdefault(key, []).append(i)
     families = (finder.family(anchors) for anchors in alike.values())
-    return [family for family in families if family is not None]
+    found = [family for family in families if family is not None]
+    return [f for f in found if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
+
+
+def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
+    """The columns of a head where a Reshape splits the last axis into heads; None for another."""
+    if len(after) < 2 or prod(after[-2:]) != before[-1] or prod(after) != prod(before):
+        return None
+    return after[-1]
 
 
 def weight_axis(node: GraphNode, operand: int) -> int:
@@ -83,7 +92,37 @@ class _Finder:
             if self.can_be_sliced(chain[-1], axis):
                 alike.setdefault(tuple(map(self.follower_key, chain[1:])), []).append(chain)
         most = max(alike.values(), key=len, default=list[tuple[int, ...]]())
-        return Family(tuple(most), axis) if len(most) > 1 else None
+        return Family(tuple(most), axis) if len(most) > 1 and self.has_whole_heads(most) else None
+
+    def is_image(self, family: Family) -> bool:
+        """Whether a family is of convolutions."""
+        return self.network.operators[family.branches[0][0]].type == "Conv"
+
+    def results(self, family: Family) -> int:
+        """The elements of the fused result."""
+        return sum(prod(self.shape(self.result(branch))) for branch in family.branches)
+
+    def result(self, branch: Sequence[int]) -> int:
+        """The value that a branch computes."""
+        return self.network.operators[branch[-1]].outputs[0]
+
+    def has_whole_heads(self, branches: Sequence[Sequence[int]]) -> bool:
+        """Whether each branch begins at whole heads of its size, into which all columns divide."""
+        widths = [self.shape(self.result(branch))[-1] for branch in branches]
+        firsts = (0, *accumulate(widths))
+        return all(
+            first % size == 0 and firsts[-1] % size == 0
+            for first, branch in zip(firsts, branches, strict=False)
+            for size in self.head_sizes(self.result(branch))
+        )
+
+    def head_sizes(self, value: int) -> Iterator[int]:
+        """The columns of a head in each Reshape that splits a value's columns."""
+        for user in self.users[value]:
+            node = self.network.operators[user]
+            size = head_size(self.shape(value), self.shape(node.outputs[0]))
+            if node.type == "Reshape" and size is not None:
+                yield size
 
     def followers(self, anchor: int, axis: int) -> Iterator[int]:
         """The elementwise operators after an anchor whose other operands are weights or scalars."""
@@ -127,4 +166,15 @@ class _Finder:
         if prod(self.shape(value)[:axis]) == 1:
             types = [self.network.operators[user].type for user in self.users[value]]
             return not {"Concat", "Reshape"}.intersection(types)
-        return set(self.users[value]) <= self.inside.get(value, set())
+        inside = self.inside.get(value, set())
+        return all(user in inside or self.rearranges(user, value) for user in self.users[value])
+
+    def rearranges(self, user: int, value: int) -> bool:
+        """Whether an operator is a kernel's first that moves elements, perhaps after a Reshape."""
+        node = self.network.operators[user]
+        if node.type != "Reshape":
+            return KINDS.get(node.type) is Kind.INJECTIVE
+        heads = node.outputs[0]
+        split = head_size(self.shape(value), self.shape(heads)) is not None
+        kinds = {KINDS.get(self.network.operators[u].type) for u in self.users[heads]}
+        return split and heads not in self.kept and kinds == {Kind.INJECTIVE}

@@ -57,7 +57,7 @@ def test_a_sum_does_not_make_one_convolution_wait_for_the_other():
     assert sorted(groups) == [["Add"], ["Conv"], ["Conv"]]
 
 
-def product_of_projections(columns: int, target: str) -> list[list[str]]:
+def multiplied_projections(columns: int, target: str) -> list[list[str]]:
     """The groups of (x U) * (x V)."""
     b = Writer()
     x, shape = b.input("x", (2048, 128)), (2048, columns)
@@ -69,9 +69,9 @@ def product_of_projections(columns: int, target: str) -> list[list[str]]:
 
 def test_one_matmul_waits_for_the_other_where_both_fill_the_device():
     together, apart = [["MatMul"], ["MatMul", "Mul"]], [["MatMul"], ["MatMul"], ["Mul"]]
-    assert product_of_projections(1056, "cuda:sm_90") == together
-    assert product_of_projections(1048, "cuda:sm_90") == apart
-    assert product_of_projections(1056, "cpu") == apart
+    assert multiplied_projections(1056, "cuda:sm_90") == together
+    assert multiplied_projections(1048, "cuda:sm_90") == apart
+    assert multiplied_projections(1056, "cpu") == apart
 
 
 def test_a_longer_path_is_an_option_and_logged(caplog: pytest.LogCaptureFixture):

@@ -8,14 +8,25 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
+from compiler.graph.cost import roofline_of
 from compiler.graph.network import GraphNetwork, read_network
-from compiler.graph.siblings import Family, find_families, weight_axis
+from compiler.graph.siblings import Family, find_families, head_size, weight_axis
 from compiler.graph.targets import target_of
 from compiler.graph.weights import concatenated_key
 from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
-from compiler.ir.edit import graphs_of, insert_before, integers_before, restore_order
+from compiler.ir.edit import (
+    graphs_of,
+    insert_before,
+    integers_before,
+    like_before,
+    replace,
+    restore_order,
+)
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.passes.base import GraphPass
+
+SMALLER_TILES = 2
+"""The tiles of half the size with which MatMuls of fewer results than fill the device take it."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +34,10 @@ class FuseSiblings(GraphPass):
     """Horizontal fusion of MatMuls (Q, K and V) or convolutions that share an input.
 
     Requires: nothing; best before `fuse-attention`, which reads slices of the fused result in
-    place. Ensures, if asked, in a graph for a target with such kernels (cuda): MatMuls of one
-    tensor with constant weights whose results only attention reads are one MatMul; convolutions of
-    one image and shape whose results can be views of one result are one convolution. The key of a
+    place. Ensures in a graph for a target with such kernels (cuda): MatMuls of one tensor with
+    constant weights that together fill the device (of others if asked) are one MatMul, where only
+    attention and kernels that move elements read the results; if asked, convolutions of one image
+    and shape whose results can be views of one result are one convolution. The key of a
     concatenated weight names its parts.
 
         %2 = dataflow.op "MatMul" (%0, %a) ...
@@ -40,19 +52,20 @@ class FuseSiblings(GraphPass):
     name = "fuse-siblings"
 
     matmuls: bool = False
-    """Fuse the MatMuls that attention reads; on an H200 they ran faster on separate streams."""
+    """Fuse MatMuls that leave SMs idle; on an H200 they ran faster on separate streams."""
     convolutions: bool = False
     """Fuse convolutions; on an H200 they ran faster on separate streams."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse the siblings of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if (self.matmuls or self.convolutions) and target_of(graph).fuses_siblings:
+            if target_of(graph).fuses_siblings:
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:
-        network = read_network(graph)
-        families = find_families(network, self.matmuls, self.convolutions)
+        network, filling = read_network(graph), roofline_of(target_of(graph)).filling
+        busy = None if filling is None else filling // SMALLER_TILES
+        families = find_families(network, 0 if self.matmuls else busy, self.convolutions)
         for family in families:
             _fuse_family(network, family)
         if families:
@@ -83,9 +96,8 @@ def _slice_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> No
     """Replace the siblings' results by slices of the fused result."""
     first = 0
     for op in branches:
-        extent = shape_of(op.outputs[0].type)[axis]
-        _replace(op, whole, axis, first, first + extent)
-        first += extent
+        _replace(op, whole, axis, first)
+        first += shape_of(op.outputs[0].type)[axis]
 
 
 def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAValue:
@@ -114,9 +126,26 @@ def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> 
     return op.outputs[0]
 
 
-def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int, end: int) -> None:
-    """Replace a sibling's result by a slice of the fused one."""
+def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
+    """Replace a sibling's result by a slice of the fused one, or of its heads.
+
+    A Reshape of all columns is a view, a Reshape of a slice would need a copy.
+    """
+    value, columns = op.outputs[0], shape_of(whole.type)[-1]
+    for user in {use.operation for use in value.uses}:
+        size = head_size(shape_of(value.type), shape_of(user.results[0].type))
+        if isinstance(user, OperatorOp) and user.type_name == "Reshape" and size is not None:
+            shape = (*shape_of(user.outputs[0].type)[:-2], columns // size, size)
+            heads = like_before(op, "Reshape", [whole, integers_before(op, shape)], shape)
+            part = _part(op, heads, len(shape) - 2, first // size, user.outputs[0].type)
+            replace(user, [part])
+    if value.first_use is not None:
+        value.replace_all_uses_with(_part(op, whole, axis, first, value.type))
+
+
+def _part(op: OperatorOp, whole: SSAValue, axis: int, first: int, type: Attribute) -> SSAValue:
+    """Insert a slice of a type before a sibling."""
+    end = first + shape_of(type)[axis]
     numbers = [integers_before(op, [number]) for number in (first, end, axis)]
-    part = OperatorOp("Slice", [whole, *numbers], [op.outputs[0].type], node=op.node_name)
-    insert_before(op, part)
-    op.outputs[0].replace_all_uses_with(part.outputs[0])
+    insert_before(op, part := OperatorOp("Slice", [whole, *numbers], [type], node=op.node_name))
+    return part.outputs[0]

@@ -13,7 +13,7 @@ from compiler.ir.types import shape_of
 from tests.graphs import GraphBuilder
 from tests.passes.graph.test_batch_gemv import whole
 from tests.strategies import Model
-from tests.support import run
+from tests.support import nodes_of, run
 
 HEADS, SIZE, ROWS = 2, 4, 3
 WIDE = HEADS * SIZE
@@ -66,6 +66,44 @@ def test_projections_become_one(bias: bool):
 
 def test_projections_that_others_look_at_stay():
     assert count(attention(looked_at=True), "MatMul") == 2 + 2
+
+
+def by_heads(*heads: tuple[int, int], rows: int = ROWS, target: str = "cuda") -> Model:
+    """Projections of one input to some heads, each of a size, that other kernels read."""
+    build = GraphBuilder()
+    x = build.input("x", (2, rows, WIDE))
+    results: list[SSAValue] = []
+    for i, (number, size) in enumerate(heads):
+        width, shape = number * size, (2, rows, number, size)
+        whole_shape = (2, rows, width)
+        part = build.op("MatMul", x, build.weight(whole((WIDE, width), i)), shape=whole_shape)
+        split = build.op("Reshape", part, build.constant(shape, "int64"), shape=shape)
+        moved = tuple(shape[axis] for axis in (0, 2, 1, 3))
+        turned = build.op("Transpose", split, shape=moved, perm=[0, 2, 1, 3])
+        results.append(build.op("Neg", turned))
+    module = build.finish(*results)
+    set_target(module, target)
+    return Model(module, build.weights, {"x": whole((2, rows, WIDE), 5)})
+
+
+def test_kernels_that_move_heads_read_them_in_place():
+    model = by_heads((2, 4), (1, 4), (1, 4))
+    assert count(model, "MatMul") == 1
+    moves = ["Slice", "Transpose", "Neg"]
+    groups = nodes_of(run(model, "fuse-operators"))
+    assert groups == [["MatMul"], moves, moves, moves], "no slice is copied"
+
+
+def test_heads_begin_and_end_where_those_of_all_columns_do():
+    assert count(by_heads((4, 2), (2, 4)), "MatMul") == 1
+    assert count(by_heads((3, 2), (2, 4)), "MatMul") == 2
+
+
+def test_matmuls_that_fill_the_device_together_are_fused_unasked():
+    filling, fewer = [(66, 8), (66, 8)], [(66, 8), (65, 8)]
+    assert count(by_heads(*filling, rows=512), "MatMul", "fuse-siblings") == 1
+    assert count(by_heads(*fewer, rows=512), "MatMul", "fuse-siblings") == 2
+    assert count(by_heads(*filling, rows=512, target="cpu"), "MatMul", "fuse-siblings") == 2
 
 
 def test_other_targets_stay():
