@@ -161,6 +161,20 @@ def test_masked_rows():
     numpy.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("case", "early"),
+    [
+        (SMALL, True),
+        (replace(SMALL, mask="where"), False),  # not a sum
+        (replace(SMALL, mask="none"), False),
+        (replace(SMALL, heads=300), False),  # so many blocks hide the latency
+    ],
+)
+def test_masks_are_loaded_before_keys_arrive(case: Attention, early: bool):
+    text = staged_kernel(short_group(case), Block(1, 1, 3, 16)).text
+    assert f"SHIFTED = {int(early)};" in text
+
+
 def test_many_rows_share_keys():
     target = parse_gpu("cuda:sm_90:fp16")
     problem = problem_in("attention", group := short_group(VIT), target)

@@ -43,6 +43,9 @@ OTHERS, MASKS = 40, 16
 MOST_REGISTERS, SPARE = 255, 23
 """Registers that a thread can have, and those left for what the estimate misses."""
 
+FEW_BLOCKS = 2
+"""The most staged blocks for each SM that are few."""
+
 AHEAD = 2
 """Rounds of keys copied ahead where shared memory has no room for all keys."""
 
@@ -206,20 +209,33 @@ def _kept(problem: Problem, config: Config) -> int:
     return most if ceil_div(columns, config.round) <= rounds else (rounds + 1) * config.round
 
 
-def _registers(problem: Problem, config: Config) -> int:
-    """About how many registers a thread of a staged block needs."""
+def _registers(problem: Problem, config: Config, early: bool = False) -> int:
+    """About how many registers a thread of a staged block needs, `early` with shifts of scores."""
     depth, width = (ceil_div(n, MMA_SIZE) for n in _heads(problem))
     scores = config.staged // 2 * (config.tiles if problem.attention.scores else 1)
+    scores += config.staged // 2 * config.tiles if early else 0
     others = OTHERS + MASKS if problem.attention.scores else OTHERS
     others += config.staged // 8 + 4 if problem.normalised else 0  # squares of keys
     return others + config.tiles * (4 * depth + 8 * width + scores)
 
 
-def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
+def loads_early(problem: Problem, config: Config, target: GpuTarget) -> bool:
+    """Whether staged blocks load what is added to scores before keys arrive, which takes registers.
+
+    No other blocks of an SM hide the latency where there are few.
+    """
+    blocks = problem.batch * ceil_div(problem.rows, config.rows)
+    return blocks <= FEW_BLOCKS * target.device.sms and not problem.rounded
+
+
+def resident_blocks(
+    problem: Problem, config: Config, target: GpuTarget, early: bool = False
+) -> int:
     """How many staged blocks fit the registers and shared memory of an SM.
 
     Registers are divided among its four partitions.
     """
-    warps = REGISTERS // (32 * ceil_div(_registers(problem, config), 8) * 8) // 4 * 4
+    registers = ceil_div(_registers(problem, config, early), 8) * 8
+    warps = REGISTERS // (32 * registers) // 4 * 4
     shared = (target.shared_bytes + RESERVED) // (shared_bytes(problem, config) + RESERVED)
     return max(1, min(warps // (config.bands * config.warps), shared))

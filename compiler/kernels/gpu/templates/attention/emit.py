@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from math import e, log2, prod
 from typing import Any
 
 from tvm.ir import Call, PrimType, Var
-from tvm.tirx import Div, FloatImm, Let, Mul, Select
+from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
 from compiler.graph.strides import StridedWindow
 from compiler.kernels.arithmetic import ceil_div
@@ -17,6 +18,7 @@ from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
     ahead,
+    loads_early,
     resident_blocks,
     shared_bytes,
 )
@@ -48,6 +50,15 @@ from compiler.target.target import GpuTarget
 
 
 @dataclass(frozen=True)
+class ScoreForm:
+    """The factor of an element of Q K^T in the argument of the softmax, 0 for other functions of
+    it, and whether something is added that does not depend on it."""
+
+    scale: float
+    shifted: bool = False
+
+
+@dataclass(frozen=True)
 class Emitter:
     """Writes the CUDA text of one attention."""
 
@@ -58,7 +69,7 @@ class Emitter:
 
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
-        (score, scale), launch = self._score(), self.launch()
+        (score, form), launch = self._score(), self.launch()
         rounding = rounding_of(self.group, self.problem.attention, self.target)
         sources = tuple(operand.source for operand in self.problem.operands[:3])
         text = "\n".join(
@@ -68,9 +79,9 @@ class Emitter:
                 *map(header, self._own_headers()),
                 score.text,
                 rounding.text,
-                self._constants(scale, rounding),
+                self._constants(form, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
-                self._function(launch.symbol, score),
+                self._function(launch.symbol, score, self._is_early(form)),
             ]
         )
         keep = self.problem.attention.value.keep
@@ -93,8 +104,8 @@ class Emitter:
             return ("staged_attention", "warpgroups", "wgmma_registers", "wgmma_attention")
         return ("staged_attention",) if self.config.staged else ()
 
-    def _score(self) -> tuple[StoreFunction, float]:
-        """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
+    def _score(self) -> tuple[StoreFunction, ScoreForm]:
+        """The argument of the softmax, and its form."""
         attention, operators = self.problem.attention, self.group.operators
         first = operators[attention.first]
         scores = operators[attention.softmax].operand(0)
@@ -110,7 +121,7 @@ class Emitter:
         score = as_float(_computed_first(element, dtype), dtype)
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
-        return function, _scale(score, value)
+        return function, score_form(score, value)
 
     def _scores_at(self, z: Any) -> list[Any]:
         """The index of problem z in the batch of the scores, of which the weights may be a view."""
@@ -123,7 +134,12 @@ class Emitter:
         batch = batch[len(batch) - len(weights) :]
         return reshaped_index(unit_free(batch, weights), weights, scores)
 
-    def _function(self, name: str, score: StoreFunction) -> str:
+    def _is_early(self, form: ScoreForm) -> bool:
+        """Whether what is added to scores is loaded before keys arrive."""
+        plain = self.config.staged > 0 and not self.config.wgmma
+        return form.shifted and plain and loads_early(self.problem, self.config, self.target)
+
+    def _function(self, name: str, score: StoreFunction, early: bool) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
         names = [f"buffer{i}" for i in range(len(score.types))]
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
@@ -134,7 +150,7 @@ class Emitter:
         own = ", keep" if masked else ""
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
-            held = wgmma_resident if self.config.wgmma else resident_blocks
+            held = wgmma_resident if self.config.wgmma else partial(resident_blocks, early=early)
             resident = held(self.problem, self.config, self.target)
             form, bounds = "attend_staged", f"{bounds}, {resident}"
         form = "attend_by_wgmma" if self.config.wgmma else form
@@ -146,9 +162,10 @@ class Emitter:
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
         )
 
-    def _constants(self, scale: float, rounding: Rounding) -> str:
+    def _constants(self, form: ScoreForm, rounding: Rounding) -> str:
         query, key, value, _ = self.problem.operands
         factor, of_values = query.factor * key.factor, value.factor * rounding.factor
+        scale = 0.0 if form.shifted else form.scale
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
@@ -164,6 +181,10 @@ class Emitter:
         if self.config.staged:
             scale = log2(e) * (factor * scale if factor * scale > 0 else 1)
             lines.append(f"  static constexpr float LOG2_SCALE = {scale.hex()}f;")
+            lines.append(f"  static constexpr bool SHIFTED = {int(self._is_early(form))};")
+            lines.append(
+                f"  static constexpr float SHIFTED_SCALE = {(factor * form.scale).hex()}f;"
+            )
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
             f" {{ return {batch_offset(operand.window)}; }}"
@@ -220,6 +241,20 @@ def _computed_first(score: Any, dtype: str) -> Any:
         return score
     held = Var("held", PrimType(dtype))
     return Let(held, value, Select(condition, held, constant))
+
+
+def score_form(score: Any, value: Var) -> ScoreForm:
+    """The form of a score by the element of Q K^T."""
+    if isinstance(score, Add):
+        for product, shift in ((score.a, score.b), (score.b, score.a)):
+            if (scale := _scale(product, value)) and not _reads(shift, value):
+                return ScoreForm(scale, shifted=True)
+    return ScoreForm(_scale(score, value))
+
+
+def _reads(expression: Any, value: Var) -> bool:
+    """Whether a variable is in an expression."""
+    return any(part.same_as(value) for part in analysis.undefined_vars(expression))
 
 
 def _scale(score: Any, value: Var) -> float:

@@ -28,6 +28,27 @@ struct Count {
   static constexpr int KEYS = COUNT;
 };
 
+// The numbers that are added to the dot products of a warp's rows and COUNT keys.
+template <class P, int COUNT>
+struct Shifts {
+  static constexpr int PIECES = P::SHIFTED ? (COUNT + 15) / 16 * 2 : 1;
+  float at[P::TILES][PIECES][4];
+
+  // Loads them. That need not wait for the copies of the keys.
+  template <class Score>
+  __device__ __forceinline__ void load(const Score& score, int z, int row, int first) {
+    const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int m = 0; P::SHIFTED && m < P::TILES; m++)
+#pragma unroll
+      for (int i = 0; i < PIECES * 4; i++) {
+        const int own = row + m * 16 + i / 2 % 2 * 8 + line, column = i / 4 * 8 + quad * 2 + i % 2;
+        const bool exists = own < P::ROWS && (COUNT % 16 == 0 || column < COUNT);
+        at[m][i / 4][i % 4] = exists ? score(z, own, first + column, 0.0f) : 0.0f;
+      }
+  }
+};
+
 // A pass as a type.
 template <int KIND>
 struct As {
@@ -119,7 +140,8 @@ struct Band {
 
   // Processes COUNT keys from key `first` on; lines of zeros follow up to a multiple of 16.
   template <int COUNT, int PASS, class Score>
-  __device__ __forceinline__ void process_keys(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
+  __device__ __forceinline__ void process_keys(const int4* k, const int4* v, int z, int row, int first, const Score& score,
+                                               const Shifts<P, COUNT>& shifts) {
     constexpr int STEPS = (COUNT + 15) / 16;
     const int lane = threadIdx.x % 32;
     float scores[P::TILES][STEPS * 2][4] = {}, key_squares[STEPS * 2] = {};
@@ -143,8 +165,13 @@ struct Band {
     for (int m = 0; m < P::TILES; m++)
       if (P::Q_NORM || P::K_NORM) divide_by_norms<P>(scores[m], row_factor[m], key_squares);
 #pragma unroll
-    for (int m = 0; m < P::TILES; m++)
-      apply_score(scores[m], z, row + m * 16, first, score, [](int column) { return COUNT % 16 == 0 || column < COUNT; });
+    for (int m = 0; m < P::TILES; m++) {
+      const auto exists = [](int column) { return COUNT % 16 == 0 || column < COUNT; };
+      if constexpr (P::SHIFTED)
+        add_shifts(scores[m], shifts.at[m], exists);
+      else
+        apply_score(scores[m], z, row + m * 16, first, score, exists);
+    }
     if (PASS != WEIGHTS) raise_maxima(scores, [&](const float(&scales)[P::TILES][2]) { rescale_values(scales); });
     exponentiate<PASS>(scores);
     if constexpr (PASS == SUMS) return;
@@ -182,6 +209,16 @@ struct Band {
         x = -CUDART_INF_F;
       else if constexpr (!P::SCALED)
         x = score(z, own < P::ROWS ? own : P::ROWS - 1, first + column, x * P::FACTOR);
+    }
+  }
+
+  // As `apply_score`, where arguments are multiples of dot products with something added.
+  template <int PIECES, class Exists>
+  __device__ __forceinline__ void add_shifts(float (&scores)[PIECES][4], const float (&shifts)[PIECES][4], const Exists& exists) {
+#pragma unroll
+    for (int i = 0; i < PIECES * 4; i++) {
+      float& x = scores[i / 4][i % 4];
+      x = exists(i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2) ? x * P::SHIFTED_SCALE + shifts[i / 4][i % 4] : -CUDART_INF_F;
     }
   }
 
@@ -330,24 +367,28 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
     else
       copy(round + P::AHEAD);
   };
-  const auto process_keys = [&](int round, auto count, auto pass) {
-    const int line = S::place(round) + part;
+  const auto process_keys = [&](int round, auto count, auto pass, auto&& before) {
+    const int line = S::place(round) + part, key = round * S::ROUND + part;
+    Shifts<P, decltype(count)::KEYS> shifts;
+    if (first < P::ROWS) shifts.load(score, z, first, key);
+    before();
     if (first < P::ROWS)
       band.template process_keys<decltype(count)::KEYS, decltype(pass)::PASS>(
-          keys + line * S::K_LINE, values + line * S::V_LINE, z, first, round * S::ROUND + part, score);
+          keys + line * S::K_LINE, values + line * S::V_LINE, z, first, key, score, shifts);
   };
+  const auto nothing = [] {};
   const auto process_all = [&](auto pass) {
 #pragma unroll 1
-    for (int round = 0; round < S::WHOLE; round++) {
-      if (decltype(pass)::PASS != WEIGHTS) wait(round);
-      process_keys(round, Count<P::KEYS>(), pass);
-    }
+    for (int round = 0; round < S::WHOLE; round++)
+      process_keys(round, Count<P::KEYS>(), pass, [&] {
+        if (decltype(pass)::PASS != WEIGHTS) wait(round);
+      });
     if constexpr (S::LAST > 0) {
       if (decltype(pass)::PASS != WEIGHTS) wait(S::WHOLE);
       if (part + P::KEYS <= S::LAST) {
-        if constexpr (S::LAST >= P::KEYS) process_keys(S::WHOLE, Count<P::KEYS>(), pass);
+        if constexpr (S::LAST >= P::KEYS) process_keys(S::WHOLE, Count<P::KEYS>(), pass, nothing);
       } else if (part < S::LAST) {
-        if constexpr (S::LAST % P::KEYS > 0) process_keys(S::WHOLE, Count<S::LAST % P::KEYS>(), pass);
+        if constexpr (S::LAST % P::KEYS > 0) process_keys(S::WHOLE, Count<S::LAST % P::KEYS>(), pass, nothing);
       }
     }
   };
