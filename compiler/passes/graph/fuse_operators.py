@@ -30,7 +30,8 @@ class FuseOperators(GraphPass):
 
     Requires: nothing; existing groups stay as they are. Ensures: every operator outside groups is a
     view that needs no copy; every group has its signature as `kernel`; there are no dead operators;
-    by the cost model the critical path is no longer than before.
+    by the cost model the critical path is no longer than before, where contractions that each fill
+    the device follow each other.
 
         %3 = dataflow.op "Conv" (%0, %1) ...
         %4 = dataflow.op "Relu" (%3) ...
