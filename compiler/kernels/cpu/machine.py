@@ -1,7 +1,7 @@
 """The CPU that kernels are compiled for, as LLVM knows it."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -122,6 +122,9 @@ def byte_sums_of(target: CpuTarget) -> ByteSums:
     return "usdot" if "i8mm" in has else "sdot" if "dotprod" in has else ""
 
 
+TYPICAL_FIRST_CACHE = 32 << 10
+"""The bytes of the first-level cache of a core that is not this machine's."""
+
 TYPICAL_CACHE = 1 << 20
 """The bytes of the second-level cache of a core that is not this machine's."""
 
@@ -132,11 +135,21 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux describes the caches of a core."""
 
 
-@cache
+def first_cache_bytes(target: CpuTarget) -> int:
+    """The bytes of a core's first-level cache for data."""
+    return _cache_bytes(target, 1) or TYPICAL_FIRST_CACHE
+
+
 def second_cache_bytes(target: CpuTarget) -> int:
     """The bytes of a core's second-level cache."""
+    return _cache_bytes(target, 2) or TYPICAL_CACHE
+
+
+@cache
+def _cache_bytes(target: CpuTarget, level: int) -> int:
+    """The bytes of a core's cache, if the target is this machine and it says."""
     ours = named_target(target).mcpu == llvm.get_host_cpu_name()
-    return (ours and data_caches(CACHES).get(2)) or TYPICAL_CACHE
+    return data_caches(CACHES).get(level, 0) if ours else 0
 
 
 def last_cache_bytes() -> int:
@@ -177,19 +190,3 @@ def vector_bytes(target: CpuTarget) -> int:
     """
     assembly = llvm_machine(target).emit_assembly(llvm.parse_assembly(_PROBE))
     return 64 if "zmm" in assembly else 32 if "ymm" in assembly else 16
-
-
-@dataclass(frozen=True, slots=True)
-class Registers:
-    """Vector registers of a target: how many, and float32 lanes in each."""
-
-    count: int
-    lanes: int
-
-
-@cache
-def registers_of(target: CpuTarget) -> Registers:
-    """The vector registers of a target."""
-    width = vector_bytes(target)
-    many = width == 64 or target.instruction_set == AARCH64
-    return Registers(32 if many else 16, max(1, width // 4))

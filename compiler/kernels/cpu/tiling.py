@@ -1,17 +1,17 @@
 """Choosing register tiles and blocks: candidate lists and cost functions on plain numbers.
 
-Costs count issue slots of one core: a multiply-add of a vector takes one, loads as given below.
-They rank candidates; on the machine of the benchmarks 3.75 slots pass in a nanosecond. Where a
-model is tuned, the first of a ranking are measured.
+Costs count issue slots of one core: a multiply-add of a vector takes one, loads what the core's
+`Loads` say. They rank candidates; where a model is tuned, the first of a ranking are measured.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import Registers
+from compiler.kernels.cpu.core import Core
 
 SCRATCH_BYTES = 12 << 10
 """Most bytes of the stack tile between the sums and the epilogue."""
@@ -25,26 +25,18 @@ MAX_BLOCKS = 32
 SUM_SHARE = 0.82
 """The share of the registers that may hold sums: LLVM needs some for itself."""
 
-FIRST_CACHE_BYTES = 24 << 10
-"""The part of the first-level cache that a panel may fill."""
+EXPOSED_SHARE = 0.1
+"""The share of loads that no arithmetic covers."""
 
-PAGES_BYTES = 256 << 10
-"""The bytes that the first level of the address cache covers."""
-
-FAR_SLOTS = 4
-"""Slots lost on every row of a channel when the channels are spread over more than that."""
-
-SHORT_RUN_SLOTS = 320
-"""Slots lost then besides, over the positions read in a row: short runs defeat prefetching."""
-
-LONG_RUN = 256
-"""Positions from which that does not matter."""
-
-CROSSING_SLOTS = 1.5
-"""Slots of loading one vector at any alignment from a plane in the first-level cache."""
+FAR_SHARE = 0.5
+"""The share of a line's way out of the second-level cache that no arithmetic covers where every
+line is read at its own place, not one after another."""
 
 MOST_ROWS = 14
 """Most rows of A in a register tile: their lines may fall in one set of the first-level cache."""
+
+APART_SLOTS = 0.1
+"""Slots of each row of A besides its load: rows are apart, in separate memory pages."""
 
 
 SLOTS_PER_NANOSECOND = 3.75
@@ -56,12 +48,12 @@ class Stores:
     """Slots that results cost after the reduction: each vector, each row of a register tile, and
     each lane where lanes are channels, whose results are apart."""
 
-    vector: int
-    row: int
-    lane: int
+    vector: float
+    row: float
+    lane: float
 
 
-FLOAT_STORES = Stores(vector=4, row=0, lane=1)
+FLOAT_STORES = Stores(vector=2, row=0, lane=1.5)
 
 BYTE_STORES = Stores(vector=8, row=6, lane=2)
 """The stores of sums that are scaled, rounded and clipped."""
@@ -81,42 +73,44 @@ class Tile:
 
 
 @cache
-def register_tiles(registers: Registers, kept_rows: bool = False) -> tuple[tuple[int, int], ...]:
+def register_tiles(core: Core, kept_rows: bool = False) -> tuple[tuple[int, int], ...]:
     """The (rows, vectors) whose sums and operands fit the registers.
 
     `kept_rows` leaves a register for every row, as LLVM keeps the scalars that neighbouring
     kernel taps have in common.
     """
     tiles: list[tuple[int, int]] = []
-    for rows in range(1, registers.count):
-        for vectors in range(1, registers.count):
+    for rows in range(1, core.registers):
+        for vectors in range(1, core.registers):
             held = min(rows, vectors) + 1
             if kept_rows:
                 held = max(held, rows + (vectors if vectors <= rows else 1))
             sums = rows * vectors
-            if sums + held < registers.count and sums <= registers.count * SUM_SHARE:
+            if sums + held < core.registers and sums <= core.registers * SUM_SHARE:
                 tiles.append((rows, vectors))
     return tuple(tiles)
 
 
-def step_slots(rows: int, vectors: int, vector_slots: float) -> float:
+def step_slots(core: Core, rows: int, vectors: int, vector_slots: float) -> float:
     """Slots of one reduction step of a register tile: arithmetic or loads, whichever is more."""
-    return max(rows * vectors, 0.5 * rows + vector_slots * vectors, 4.0) + 0.5
+    loads = core.loads.scalar * rows + vector_slots * vectors
+    return max(rows * vectors, loads, core.loads.latency) + EXPOSED_SHARE * loads
 
 
-def streamed_slots(bytes: int) -> float:
-    """Slots of loading one aligned vector of a panel of that size, read again and again."""
-    return 1.0 if bytes <= FIRST_CACHE_BYTES else 2.7
-
-
-def reduction_slots(
-    conv: Convolution, rows: int, vectors: int, vector_slots: float, run: int
+def image_step_slots(
+    conv: Convolution, core: Core, rows: int, vectors: int, read_bytes: int
 ) -> float:
-    """Slots of all steps of one register tile, which reads `run` positions of a row at a time."""
-    far = conv.channels * conv.slices * conv.planes.plane * conv.planes.phases * 4 > PAGES_BYTES
-    jumps = (FAR_SLOTS + SHORT_RUN_SLOTS / run) * conv.kernel[0] if far else 0
-    taps = conv.kernel[0] * conv.kernel[1]
-    return conv.summands * (taps * step_slots(rows, vectors, vector_slots) + jumps)
+    """Slots that a tile with lanes along the image takes a summand, all kernel taps together.
+
+    Tiles of output channels read the same `read_bytes` of the image again and again. Neighbouring
+    taps of a kernel's row read the same lines.
+    """
+    taps, phases = prod(conv.kernel), len(conv.planes.column_phases)
+    lines = conv.kernel[0] * phases * vectors if read_bytes > core.near_bytes else 0
+    loads = taps * (core.loads.scalar * rows + core.crossing * vectors)
+    all_loads = loads + FAR_SHARE * core.far * lines
+    arithmetic = taps * max(rows * vectors, core.loads.latency)
+    return max(arithmetic, all_loads) + EXPOSED_SHARE * loads
 
 
 PricedTile = tuple[Tile, float]
@@ -137,7 +131,7 @@ def ranked(candidates: Iterable[Tile], cost: Callable[[Tile], float]) -> list[Pr
 
 
 def flat_tiles(
-    conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES, panels: bool = False
+    conv: Convolution, core: Core, stores: Stores = FLOAT_STORES, panels: bool = False
 ) -> list[PricedTile]:
     """The tiles of a pointwise convolution over positions of the image, and their slots a group.
 
@@ -146,51 +140,56 @@ def flat_tiles(
     positions = conv.output[0] * conv.output[1]
 
     def tile_cost(rows: int, vectors: int) -> float:
-        run = vectors * registers.lanes
-        load = streamed_slots(conv.summands * run * 4)
+        read_bytes = conv.summands * vectors * core.lanes * 4
         if panels:
-            steps = conv.summands * step_slots(rows, vectors, load)
+            step = step_slots(core, rows, vectors, core.streamed(read_bytes))
         else:
-            steps = reduction_slots(conv, rows, vectors, max(CROSSING_SLOTS, load), run)
-        return steps + rows * (vectors * stores.vector + stores.row)
+            step = image_step_slots(conv, core, rows, vectors, read_bytes)
+        return conv.summands * step + rows * (vectors * stores.vector + stores.row)
 
     def cost(tile: Tile) -> float:
-        whole, rest = divmod(positions, tile.vectors * registers.lanes)
+        whole, rest = divmod(positions, tile.vectors * core.lanes)
         total = whole * tile_cost(tile.rows, tile.vectors) if whole else 0
         if rest:
-            total += tile_cost(tile.rows, ceil_div(rest, registers.lanes))
+            total += tile_cost(tile.rows, ceil_div(rest, core.lanes))
         return total * ceil_div(conv.filters, tile.rows)
 
-    return ranked((Tile(*t) for t in register_tiles(registers)), cost)
+    return ranked((Tile(*t) for t in register_tiles(core)), cost)
 
 
-def image_tiles(
-    conv: Convolution, registers: Registers, stores: Stores = FLOAT_STORES
-) -> list[PricedTile]:
+def image_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) -> list[PricedTile]:
     """The tiles with lanes along the rows of a convolution's planes, and their slots a group."""
 
     def cost(tile: Tile) -> float:
-        run = tile.vectors * registers.lanes
-        step = reduction_slots(conv, tile.rows, tile.vectors, CROSSING_SLOTS, run)
+        run = tile.steps * tile.vectors * core.lanes
+        parts = ceil_div(conv.output[1], run) if tile.span == 1 else 1
+        read_bytes = conv.summands * _chunk_positions(conv, tile, run, parts) * 4
+        step = image_step_slots(conv, core, tile.rows, tile.vectors, read_bytes)
         store = tile.rows * (tile.vectors * stores.vector + stores.row)
-        parts = ceil_div(conv.output[1], tile.steps * run) if tile.span == 1 else 1
         chunks = ceil_div(conv.output[0], tile.span) * parts
         tiles = chunks * tile.steps * ceil_div(conv.filters, tile.rows)
-        return tiles * (step + store)
+        return tiles * (conv.summands * step + store)
 
-    return ranked(_image_candidates(conv, registers), cost)
+    return ranked(_image_candidates(conv, core), cost)
 
 
-def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]:
+def _chunk_positions(conv: Convolution, tile: Tile, run: int, parts: int) -> int:
+    """The positions of a slice of the image that a chunk of `run` results reads, about."""
+    rows = conv.kernel[0] - 1
+    own = (tile.span + rows) * conv.planes.pitch if parts == 1 else (1 + rows) * run
+    return own * len(conv.planes.column_phases)
+
+
+def _image_candidates(conv: Convolution, core: Core) -> Iterator[Tile]:
     height, width = conv.output
     pitch = conv.planes.pitch
-    for rows, vectors in register_tiles(registers):
+    for rows, vectors in register_tiles(core):
         if rows > conv.filters and rows > 1:
             continue
         for span in range(1, height + 1):
             covered = (span - 1) * pitch + width
-            steps = ceil_div(covered, vectors * registers.lanes)
-            most = SCRATCH_BYTES // (rows * vectors * registers.lanes * 4)
+            steps = ceil_div(covered, vectors * core.lanes)
+            most = SCRATCH_BYTES // (rows * vectors * core.lanes * 4)
             if steps > most and span > 1:
                 break
             parts = ceil_div(steps, most)
@@ -198,47 +197,46 @@ def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]
 
 
 def channel_tiles(
-    conv: Convolution, registers: Registers, positions: int, stores: Stores = FLOAT_STORES
+    conv: Convolution, core: Core, positions: int, stores: Stores = FLOAT_STORES
 ) -> list[PricedTile]:
     """The tiles with lanes along output channels, and their slots a group.
 
     Lines have `positions`.
     """
-    depth = conv.summands * conv.kernel[0] * conv.kernel[1]
-    lines = conv.output[0] * conv.output[1] // positions
-    lanes = registers.lanes
+    depth = conv.summands * prod(conv.kernel)
+    lines = prod(conv.output) // positions
+    lanes, load = core.lanes, core.streamed(depth * conv.filters * 4)
 
     def cost(tile: Tile) -> float:
         rows, vectors = tile.rows, tile.vectors
         whole, rest = divmod(positions, rows)
-        load = streamed_slots(depth * vectors * lanes * 4)
-        slots = whole * reduction_slots(conv, rows, vectors, load, LONG_RUN)
+        slots = whole * depth * step_slots(core, rows, vectors, load)
         if rest:
-            slots += reduction_slots(conv, rest, vectors, load, LONG_RUN)
+            slots += depth * step_slots(core, rest, vectors, load)
         store = positions * vectors * (stores.vector + stores.lane * lanes)
         return lines * ceil_div(conv.filters, vectors * lanes) * (slots + store)
 
-    tiles = register_tiles(registers, kept_rows=conv.kernel[1] > 1)
+    tiles = register_tiles(core, kept_rows=conv.kernel[1] > 1)
     return ranked((Tile(*t) for t in tiles if t[0] <= positions), cost)
 
 
-def matmul_tiles(
-    rows: int, columns: int, depth: int, registers: Registers, packed: bool
-) -> list[PricedTile]:
+def matmul_tiles(rows: int, columns: int, depth: int, core: Core, packed: bool) -> list[PricedTile]:
     """The tiles of a matmul, and their slots a batch."""
-    lanes = registers.lanes
+    lanes = core.lanes
+    in_place = core.crossing if columns % lanes else core.loads.vector
 
     def cost(tile: Tile) -> float:
         height, vectors = tile.rows, tile.vectors
         whole, rest = divmod(rows, height)
         panels = ceil_div(columns, vectors * lanes)
-        load = streamed_slots(depth * vectors * lanes * 4) if packed else CROSSING_SLOTS
-        slots = whole * depth * step_slots(height, vectors, load)
+        load = core.streamed(depth * vectors * lanes * 4)
+        load = load if packed else max(load, in_place)
+        steps = whole * step_slots(core, height, vectors, load) + APART_SLOTS * rows
         if rest:
-            slots += depth * step_slots(rest, vectors, load)
-        return panels * (slots + rows * vectors * FLOAT_STORES.vector)
+            steps += step_slots(core, rest, vectors, load)
+        return panels * (depth * steps + rows * vectors * FLOAT_STORES.vector)
 
-    tiles = register_tiles(registers)
+    tiles = register_tiles(core)
     return ranked((Tile(*t) for t in tiles if t[0] <= min(rows, MOST_ROWS)), cost)
 
 

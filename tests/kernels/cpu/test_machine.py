@@ -9,14 +9,13 @@ from tvm.target import codegen
 import compiler
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels.build import exact_target
+from compiler.kernels.cpu.core import ONE_PIPE, Core, core_of
 from compiler.kernels.cpu.machine import (
-    Registers,
     byte_sums_of,
     data_caches,
     features_of,
     host_target,
     last_cache_bytes,
-    registers_of,
     second_cache_bytes,
 )
 from compiler.target.cpus import host_instruction_set, instruction_set
@@ -35,9 +34,10 @@ def test_the_name_of_a_cpu_says_its_instruction_set(known: str):
 
 
 def test_cpus_of_arm_have_their_registers_and_instructions():
-    assert registers_of(parse_cpu("cpu:neoverse-n1")) == Registers(32, 4)
-    assert registers_of(parse_cpu("cpu:x86-64-v3")) == Registers(16, 8)
-    assert registers_of(parse_cpu("cpu:x86-64-v4")) == Registers(32, 16)
+    assert core_of(parse_cpu("cpu:neoverse-n1")) == Core(32, 4)
+    assert core_of(parse_cpu("cpu:x86-64-v3")) == Core(16, 8)
+    assert core_of(parse_cpu("cpu:x86-64-v4")) == Core(32, 16)
+    assert core_of(parse_cpu("cpu:znver4")) == Core(32, 16, loads=ONE_PIPE)
     assert byte_sums_of(parse_cpu("cpu:aarch64")) == ""
     assert byte_sums_of(parse_cpu("cpu:neoverse-n1")) == "sdot"
     assert byte_sums_of(parse_cpu("cpu:aarch64:+dotprod,+i8mm")) == "usdot"

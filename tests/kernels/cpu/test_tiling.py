@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import Registers
+from compiler.kernels.cpu.core import ONE_PIPE, Core
 from compiler.kernels.cpu.tiling import (
     MAX_BLOCKS,
     SCRATCH_BYTES,
@@ -20,7 +20,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
 )
 
-AVX512, AVX2, SSE, NEON = Registers(32, 16), Registers(16, 8), Registers(16, 4), Registers(32, 4)
+AVX512, AVX2, SSE, NEON = Core(32, 16), Core(16, 8), Core(16, 4), Core(32, 4)
 TARGETS = [AVX512, AVX2, SSE, NEON]
 sizes = st.integers(1, 70)
 
@@ -32,46 +32,44 @@ def convolution(channels: int, filters: int, image: tuple[int, int], kernel: int
     return Convolution(1, 1, channels, filters, image, pair, (1, 1), (1, 1), (pad, pad), image)
 
 
-@pytest.mark.parametrize("registers", TARGETS, ids=str)
-def test_tiles_leave_registers_for_operands(registers: Registers) -> None:
-    tiles = register_tiles(registers)
-    assert all(r * v + min(r, v) + 1 < registers.count for r, v in tiles)
+@pytest.mark.parametrize("core", TARGETS, ids=str)
+def test_tiles_leave_registers_for_operands(core: Core) -> None:
+    tiles = register_tiles(core)
+    assert all(r * v + min(r, v) + 1 < core.registers for r, v in tiles)
     assert {(1, 1), (6, 2)} <= set(tiles)
-    assert set(register_tiles(registers, kept_rows=True)) < set(tiles)
+    assert set(register_tiles(core, kept_rows=True)) < set(tiles)
 
 
 @given(sizes, sizes, st.tuples(sizes, sizes), st.sampled_from([1, 3, 5]), st.sampled_from(TARGETS))
 def test_chunks_cover_the_rows_of_a_convolution(
-    channels: int, filters: int, image: tuple[int, int], kernel: int, registers: Registers
+    channels: int, filters: int, image: tuple[int, int], kernel: int, core: Core
 ) -> None:
     conv = convolution(channels, filters, image, kernel)
-    tile, slots = image_tiles(conv, registers)[0]
-    assert (tile.rows, tile.vectors) in register_tiles(registers)
-    covered = tile.steps * tile.vectors * registers.lanes
+    tile, slots = image_tiles(conv, core)[0]
+    assert (tile.rows, tile.vectors) in register_tiles(core)
+    covered = tile.steps * tile.vectors * core.lanes
     assert covered >= (tile.span - 1) * conv.planes.pitch + image[1]
-    assert slots >= conv.multiplications / registers.lanes
+    assert slots >= conv.multiplications / core.lanes
 
 
 @given(sizes, sizes, st.tuples(sizes, sizes), st.sampled_from(TARGETS))
 def test_tiles_of_pointwise_convolutions(
-    channels: int, filters: int, image: tuple[int, int], registers: Registers
+    channels: int, filters: int, image: tuple[int, int], core: Core
 ) -> None:
     conv = convolution(channels, filters, image, 1)
     for tile, slots in (
-        flat_tiles(conv, registers)[0],
-        channel_tiles(conv, registers, prod(image))[0],
-        matmul_tiles(prod(image), filters, channels, registers, packed=True)[0],
+        flat_tiles(conv, core)[0],
+        channel_tiles(conv, core, prod(image))[0],
+        matmul_tiles(prod(image), filters, channels, core, packed=True)[0],
     ):
-        assert (tile.rows, tile.vectors) in register_tiles(registers)
-        assert slots >= conv.multiplications / registers.lanes
+        assert (tile.rows, tile.vectors) in register_tiles(core)
+        assert slots >= conv.multiplications / core.lanes
 
 
 @given(sizes, st.integers(1, 100_000), st.sampled_from(TARGETS))
-def test_sums_of_rows_of_any_length_fit_the_stack(
-    filters: int, width: int, registers: Registers
-) -> None:
-    tile, _ = image_tiles(convolution(3, filters, (1, width), 3), registers)[0]
-    sums = tile.rows * tile.steps * tile.vectors * registers.lanes
+def test_sums_of_rows_of_any_length_fit_the_stack(filters: int, width: int, core: Core) -> None:
+    tile, _ = image_tiles(convolution(3, filters, (1, width), 3), core)[0]
+    sums = tile.rows * tile.steps * tile.vectors * core.lanes
     assert sums * 4 <= SCRATCH_BYTES
 
 
@@ -81,6 +79,30 @@ def test_full_vectors_are_preferred() -> None:
     small = convolution(512, 2048, (7, 7), 1)
     channels, flat = channel_tiles(small, AVX512, 49), flat_tiles(small, AVX512)
     assert channels[0][1] < flat[0][1]
+
+
+def test_tiles_load_less_than_they_multiply() -> None:
+    """An image of many channels comes from the second-level cache for every tile of channels."""
+    wide, narrow = convolution(256, 512, (28, 28), 1), convolution(128, 128, (38, 38), 3)
+    for tile, _ in (image_tiles(wide, AVX512)[0], image_tiles(narrow, AVX512)[0]):
+        loads = AVX512.loads.scalar * tile.rows + AVX512.crossing * tile.vectors
+        assert loads < 0.75 * tile.rows * tile.vectors
+
+
+def test_loads_cost_what_the_core_says() -> None:
+    half = Core(32, 16, loads=ONE_PIPE)
+    depth = 4096
+    for rows, vectors in ((2, 12), (1, 20)):
+        dear, cheap = (
+            dict(
+                ((t.rows, t.vectors), slots)
+                for t, slots in matmul_tiles(14, 320, depth, core, True)
+            )
+            for core in (AVX512, half)
+        )
+        assert dear[rows, vectors] > cheap[rows, vectors]
+    assert AVX2.crossing == 1.5
+    assert AVX512.streamed(AVX512.near_bytes) < AVX512.streamed(AVX512.near_bytes + 1)
 
 
 @given(st.floats(0, 1e9), st.lists(st.integers(1, 300), min_size=1, max_size=3))

@@ -16,7 +16,8 @@ from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import registers_of, second_cache_bytes
+from compiler.kernels.cpu.core import core_of
+from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
@@ -67,8 +68,8 @@ def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget
     """The nest of a convolution whose channels are words."""
     words = replace(conv, channels=words_of(conv.channels))
     operands = ByteOperands(around, conv.channels, word_arithmetic(target, False))
-    registers, cache = registers_of(target), second_cache_bytes(target)
-    nest = ConvChoices(words, around, registers, operands, cache).likeliest
+    core, cache = core_of(target), second_cache_bytes(target)
+    nest = ConvChoices(words, around, core, operands, cache).likeliest
     rows = isinstance(nest, ChannelLanes)  # images are broadcast there
     return replace(nest, operands=replace(operands, arithmetic=word_arithmetic(target, rows)))
 

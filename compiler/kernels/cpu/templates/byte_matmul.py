@@ -16,7 +16,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import registers_of
+from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.matmul import FILL_ELEMENTS, MatmulNest
@@ -80,13 +80,13 @@ def choose_byte_matmul(
     words = replace(
         bytes, left=(*bytes.left[:-1], depth), right=(*bytes.right[:-2], depth, bytes.right[-1])
     )
-    registers = registers_of(target)
-    tile, slots = matmul_tiles(words.rows, words.columns, depth, registers, packed=True)[0]
+    core = core_of(target)
+    tile, slots = matmul_tiles(words.rows, words.columns, depth, core, packed=True)[0]
     return ByteMatmulNest(
         problem=words,
         around=around,
         tile=tile,
-        lanes=registers.lanes,
+        lanes=core.lanes,
         packed=True,
         slots=slots,
         arithmetic=word_arithmetic(target, unsigned_rows=True),

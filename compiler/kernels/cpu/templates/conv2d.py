@@ -31,7 +31,8 @@ from compiler.graph.packing import packed_shape
 from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
-from compiler.kernels.cpu.machine import registers_of, second_cache_bytes
+from compiler.kernels.cpu.core import core_of
+from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv_choices import (
@@ -62,7 +63,7 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | 
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    given = conv, around, registers_of(target), FloatOperands(around)
+    given = conv, around, core_of(target), FloatOperands(around)
     direct = ConvChoices(*given, second_cache_bytes(target))
     winograd = WinogradChoices(*given, second_cache_bytes(target))
     kinds = [*direct.kinds, *winograd.kinds]

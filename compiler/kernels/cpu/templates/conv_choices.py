@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import Registers
+from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
@@ -59,7 +59,7 @@ class ConvChoices:
 
     conv: Convolution
     around: FusionContext
-    registers: Registers
+    core: Core
     operands: ConvOperands
     cache: int
 
@@ -84,7 +84,7 @@ class ConvChoices:
     def nest(self, config: ConvConfig, slots: float) -> Nest:
         """The nest of a config."""
         flat = config.lanes == PANELS or self._flat
-        common = (self.conv, self.around, config.tile, self.registers.lanes, flat, slots)
+        common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
         rest = (self.conv.planes, Taps(self.conv.kernel), self.operands)
         if config.lanes == CHANNELS:
             return ChannelLanes(*common, *rest, self.cache)
@@ -92,16 +92,16 @@ class ConvChoices:
 
     def _kinds(self) -> Iterator[list[PricedConfig]]:
         """The configs of each kind by their estimates; of equals an image's lanes come first."""
-        conv, registers, stores = self.conv, self.registers, self.operands.stores
+        conv, core, stores = self.conv, self.core, self.operands.stores
         if self._fits_panels:
-            yield _named(PANELS, flat_tiles(conv, registers, stores, panels=True))
+            yield _named(PANELS, flat_tiles(conv, core, stores, panels=True))
         if not (self._fits_panels and self.operands.panels):
             if not self._flat:
-                yield _named(IMAGE, image_tiles(conv, registers, stores))
-            elif prod(conv.output) >= registers.lanes:
-                yield _named(IMAGE, flat_tiles(conv, registers, stores))
+                yield _named(IMAGE, image_tiles(conv, core, stores))
+            elif prod(conv.output) >= core.lanes:
+                yield _named(IMAGE, flat_tiles(conv, core, stores))
         line = prod(conv.output) if self._flat else conv.output[1]
-        yield _named(CHANNELS, channel_tiles(conv, registers, line, stores))
+        yield _named(CHANNELS, channel_tiles(conv, core, line, stores))
 
     @property
     def _flat(self) -> bool:

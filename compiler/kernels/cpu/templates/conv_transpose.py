@@ -16,7 +16,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
-from compiler.kernels.cpu.machine import Registers, registers_of
+from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
@@ -42,8 +42,8 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(target)
-    nests = phase_nests(transposed, around, registers)
+    core = core_of(target)
+    nests = phase_nests(transposed, around, core)
     weight = anchor.operand(1)
     packings = [""] * group.inputs
     packings[weight] = transposed_weight_packing(nests[0], transposed.kernel)
@@ -159,12 +159,10 @@ def cropped_before(
     return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
 
 
-def phase_nests(
-    transposed: Transposed, around: FusionContext, registers: Registers
-) -> list[ImageLanes]:
+def phase_nests(transposed: Transposed, around: FusionContext, core: Core) -> list[ImageLanes]:
     """One nest for each output phase, all of one tile, as they share the packed weights."""
     frame, lowest = transposed.frame, transposed.lowest
-    tile, slots = image_tiles(frame, registers)[0]
+    tile, slots = image_tiles(frame, core)[0]
     nests: list[ImageLanes] = []
     for row, column in transposed.phases:
         conv = transposed.convolution(
@@ -188,7 +186,7 @@ def phase_nests(
                 conv=conv,
                 around=around,
                 tile=tile,
-                lanes=registers.lanes,
+                lanes=core.lanes,
                 flat=False,
                 slots=share,
                 planes=frame.planes,

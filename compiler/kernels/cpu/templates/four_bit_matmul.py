@@ -20,7 +20,8 @@ from tvm.tirx import PrimFunc, Stmt
 from compiler.graph.packing import packed_shape
 from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import Registers, registers_of, vector_bytes
+from compiler.kernels.cpu.core import Core, core_of
+from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.nibbles import TABLE_LANES, nibble_floats
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
@@ -75,25 +76,25 @@ def choose_four_bit_nest(
     left = group.values[anchor.operand(0)].shape
     depth, size = anchor.attributes["K"], anchor.attributes["block_size"]
     problem = Matmul(left, (depth, around.shape[-1]), around.shape)
-    registers = registers_of(target)
-    tile = four_bit_tile(problem.rows, registers)
-    vectors = ceil_div(problem.columns, registers.lanes) * ceil_div(problem.rows, tile.rows)
+    core = core_of(target)
+    tile = four_bit_tile(problem.rows, core)
+    vectors = ceil_div(problem.columns, core.lanes) * ceil_div(problem.rows, tile.rows)
     return FourBitNest(
         problem=problem,
         around=around,
         tile=tile,
-        lanes=registers.lanes,
+        lanes=core.lanes,
         packed=True,
         slots=vectors * depth * (tile.rows + UNPACKING_SLOTS),
         size=size,
-        permutes=registers.lanes == TABLE_LANES and vector_bytes(target) == 64,
+        permutes=core.lanes == TABLE_LANES and vector_bytes(target) == 64,
     )
 
 
-def four_bit_tile(rows: int, registers: Registers) -> Tile:
+def four_bit_tile(rows: int, core: Core) -> Tile:
     """The tile of a number of rows: even ones, of one vector if they alone have enough sums."""
     height = ceil_div(rows, ceil_div(rows, MOST_ROWS))
-    most = (registers.count - 4) // (2 * height + 3)
+    most = (core.registers - 4) // (2 * height + 3)
     return Tile(height, max(1, min(MOST_VECTORS, most)) if height < ENOUGH_ROWS else 1)
 
 

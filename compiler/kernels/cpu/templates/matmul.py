@@ -24,7 +24,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.machine import registers_of
+from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.tiling import Tile, matmul_tiles, split_blocks
@@ -75,13 +75,11 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
     if not around.elementwise:
         return None
     right = anchor.operand(1)
-    registers = registers_of(target)
+    core = core_of(target)
     packed = group.is_packable(right) and problem.shared
-    while not packed and registers.lanes > problem.columns:
-        registers = replace(registers, lanes=registers.lanes // 2)
-    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, registers, packed)[
-        :MOST_TILES
-    ]
+    while not packed and core.lanes > problem.columns:
+        core = replace(core, lanes=core.lanes // 2)
+    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)[:MOST_TILES]
     tiles, slots = zip(*ways, strict=True)
     configs = [MatmulConfig(tile.rows, tile.vectors) for tile in tiles]
 
@@ -91,7 +89,7 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
             problem=problem,
             around=around,
             tile=tiles[number],
-            lanes=registers.lanes,
+            lanes=core.lanes,
             packed=packed,
             slots=slots[number],
         )

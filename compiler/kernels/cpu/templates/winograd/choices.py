@@ -8,18 +8,17 @@ from itertools import islice
 from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import WinogradLayout
 from compiler.kernels.cpu.templates.winograd.nest import Winograd
 from compiler.kernels.cpu.tiling import (
     FLOAT_STORES,
     SCRATCH_BYTES,
-    Registers,
     Tile,
     ranked,
     register_tiles,
     step_slots,
-    streamed_slots,
 )
 from compiler.kernels.tir.fusion import FusionContext
 
@@ -69,7 +68,7 @@ class WinogradChoices:
 
     conv: Convolution
     around: FusionContext
-    registers: Registers
+    core: Core
     operands: FloatOperands
     cache: int
 
@@ -87,15 +86,15 @@ class WinogradChoices:
     def nest(self, config: WinogradConfig) -> Winograd:
         """The launches of a config."""
         tile = Tile(config.rows, config.vectors, config.steps, config.span)
-        layout = WinogradLayout(self.conv, config.results, tile, self.registers.lanes)
+        layout = WinogradLayout(self.conv, config.results, tile, self.core.lanes)
         return Winograd(self.conv, self.around, self.operands, layout, self._slots[config])
 
     def _of_size(self, results: int) -> list[PricedWinograd]:
         def cost(tile: Tile) -> float:
-            layout = WinogradLayout(self.conv, results, tile, self.registers.lanes)
-            return winograd_slots(layout, self.cache)
+            layout = WinogradLayout(self.conv, results, tile, self.core.lanes)
+            return winograd_slots(layout, self.core, self.cache)
 
-        tiles = ranked(_tiles(self.conv, results, self.registers), cost)
+        tiles = ranked(_tiles(self.conv, results, self.core), cost)
         return [
             (WinogradConfig(results, t.rows, t.vectors, t.steps, t.span), slots)
             for t, slots in islice(tiles, OF_ONE_SIZE)
@@ -108,13 +107,13 @@ def is_winograd(conv: Convolution) -> bool:
     return plain and conv.groups == 1 and conv.depth is None and all(conv.output)
 
 
-def _tiles(conv: Convolution, results: int, registers: Registers) -> Iterator[Tile]:
+def _tiles(conv: Convolution, results: int, core: Core) -> Iterator[Tile]:
     """Register tiles, each with chunks of whole rows, as even as can be, or of parts of a row."""
     rows, columns = (ceil_div(extent, results) for extent in conv.output)
     spans = sorted({ceil_div(rows, number) for number in range(1, rows + 1)})
-    least = LEAST_SHARE * max(a * b for a, b in register_tiles(registers))
-    for height, vectors in register_tiles(registers):
-        panel = vectors * registers.lanes
+    least = LEAST_SHARE * max(a * b for a, b in register_tiles(core))
+    for height, vectors in register_tiles(core):
+        panel = vectors * core.lanes
         most = SCRATCH_BYTES // (results * results * panel * 4)
         if height * vectors < least or not most:
             continue
@@ -132,10 +131,12 @@ def _has_parts(conv: Convolution) -> bool:
     return conv.pads[1] <= 1 and after <= 1
 
 
-def winograd_slots(layout: WinogradLayout, cache: int) -> float:
+def winograd_slots(layout: WinogradLayout, core: Core, cache: int) -> float:
     """The slots of one image: multiplications, both transforms, and data on their way."""
     conv, tile, points = layout.conv, layout.tile, layout.points
-    step = step_slots(tile.rows, tile.vectors, streamed_slots(conv.channels * layout.panel * 4))
+    step = step_slots(
+        core, tile.rows, tile.vectors, core.streamed(conv.channels * layout.panel * 4)
+    )
     registers = conv.channels * step + tile.rows * tile.vectors
     multiply = tile.steps * points * layout.tiles * registers
     bytes = points * conv.channels * layout.tiles * tile.rows * 4
