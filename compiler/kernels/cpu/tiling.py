@@ -17,7 +17,7 @@ SCRATCH_BYTES = 12 << 10
 """Most bytes of the stack tile between the sums and the epilogue."""
 
 BLOCK_SLOTS = 100_000
-"""Issue slots that one block should have at least, 30 us or so."""
+"""Issue slots that one block should have at least, 12 us or so."""
 
 MAX_BLOCKS = 32
 """Most blocks of one launch of a convolution or matmul."""
@@ -39,8 +39,8 @@ APART_SLOTS = 0.1
 """Slots of each row of A besides its load: rows are apart, in separate memory pages."""
 
 
-SLOTS_PER_NANOSECOND = 3.75
-"""Issue slots of a core of the benchmarks' machine in a nanosecond."""
+SLOTS_PER_NANOSECOND = 8
+"""About the issue slots of a core in a nanosecond, at two in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def exp(x: Number) -> Number:
 
 
 def _exp_below_zero(x: Number) -> Number:
-    """e**x where x is not above zero; subnormal results have a smaller power of two applied last."""
+    """e**x where x is not above zero; a constant makes results subnormal at the end."""
     q, n = _exp_parts(select(x < -104.0, -104.0, x))
     return (q + 1.0) * _power_of_two(n + 64) * 2.0**-64
 
