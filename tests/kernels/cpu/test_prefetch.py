@@ -1,4 +1,4 @@
-"""Pointwise convolutions prefetch what their epilogues read and write, and nothing else."""
+"""What kernels prefetch: results of pointwise convolutions, and weights beyond the cache."""
 
 import re
 
@@ -34,3 +34,22 @@ def test_prefetched_are_the_tensors_of_the_results_shape(
     assert scheduled is not None
     found = re.findall(r"T\.prefetch\(T\.address_of\((\w+)\[", str(scheduled.function))
     assert set(found) == expected
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(2048, {"read1"}), (64, set[str]())])
+def test_weights_beyond_the_cache_are_prefetched_panel_by_panel(
+    depth: int, expected: set[str]
+) -> None:
+    """Both a GEMM and a convolution of a small image, whose tiles read their weights in turns."""
+    rows, filters = 40, 512
+    for type, left, right, made in (
+        ("MatMul", (rows, depth), (depth, filters), (rows, filters)),
+        ("Conv", (1, depth, 5, 5), (filters, depth, 1, 1), (1, filters, 5, 5)),
+    ):
+        values = tuple(TensorInfo("float32", shape) for shape in (left, right, made))
+        operator = Operator(type, {}, (0, 1), (2,))
+        group = Group("weights", values, 2, (False, True), {}, (operator,), (2,))
+        scheduled = apply_template(group, parse_cpu("cpu:x86-64-v3"))
+        assert scheduled is not None
+        found = re.findall(r"T\.prefetch\(T\.address_of\((\w+)\[", str(scheduled.function))
+        assert set(found) - {"write0"} == expected

@@ -9,8 +9,10 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.machine import TYPICAL_CACHE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
+from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
 LEAST_CHANNELS = 16
@@ -88,10 +90,12 @@ class ChannelLanes(Nest):
             start = first if self.flat else line * self.planes.pitch + first
             first_read = self.channel_start(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
-            return tile.step(
+            multiplied = tile.step(
                 lambda i: tirx.BufferLoad(source, [first_read + i]),
                 lambda j: self.operands.weights(weights, weight + j * self.lanes, self.lanes),
             )
+            ahead = self._ahead(place, channel, row, column, weights)
+            return sequence([*ahead, multiplied])
 
         def channel(i: Any, number: Any, bias: Any) -> Stmt:
             def one(x: Any) -> Stmt:
@@ -111,6 +115,25 @@ class ChannelLanes(Nest):
         added = tirx.IfThenElse(place.part.number > 0, sequence(tile.add(sums, at)), None)
         last = tirx.IfThenElse(place.part.number == self.passes - 1, finish, None)
         return sequence([summed, added, tile.store(sums, at), last])
+
+    def _ahead(
+        self, place: Place, summand: Summand, row: Any, column: Column, weights: Var
+    ) -> list[Stmt]:
+        """Prefetch a share of the weights that all chunks read after those of this tile and pass.
+
+        Otherwise the first chunk would wait for memory and the others leave it idle.
+        """
+        if not self.tiles_first:
+            return []
+        step = self._weight(place, summand, row, column)
+        start = self._weight(place, Summand(place.part.first if place.part else 0), 0, Column(0))
+        channels = place.part.channels if place.part else self.conv.channels
+        run = channels * (self.conv.depth_taps * prod(self.taps.kernel) * self.width)
+        share = ceil_div(ceil_div(self.width, LINE), self.chunks) * LINE
+        done = place.chunk * (run // self.width) + (step - start) // self.width
+        rows = self.conv.summands * prod(self.taps.kernel) + self.operands.head_rows
+        last = self.conv.groups * self.tiles * rows * self.width - 1
+        return prefetch_share(weights, start + run, run, done, share, last)
 
     def _sums(self, place: Place, positions: int) -> tuple[Var, Any, list[Stmt]]:
         """The buffer of a place's sums, where they begin, and its allocation."""

@@ -24,9 +24,12 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
+from compiler.kernels.cpu.machine import TYPICAL_CACHE, second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.cpu.tiling import Tile, matmul_tiles, split_blocks
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
@@ -92,6 +95,7 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
             lanes=core.lanes,
             packed=packed,
             slots=slots[number],
+            cache=second_cache_bytes(target),
         )
         return scheduled_matmul(nest, group, right)
 
@@ -124,7 +128,10 @@ def matmul_fields(problem: Matmul, around: FusionContext, packed: bool) -> dict[
 
 @dataclass(frozen=True)
 class MatmulNest:
-    """A matmul with its tile; `packed` when B is laid out in panels beforehand."""
+    """A matmul with its tile; `packed` when B is laid out in panels beforehand.
+
+    `cache` is the bytes of a core's second-level cache.
+    """
 
     problem: Matmul
     around: FusionContext
@@ -132,6 +139,7 @@ class MatmulNest:
     lanes: int
     packed: bool
     slots: float
+    cache: int = TYPICAL_CACHE
     arithmetic: Arithmetic = FLOAT32
 
     @property
@@ -246,10 +254,11 @@ class MatmulNest:
 
         def step(k: Any) -> Stmt:
             line = self._line(b, panel, k)
-            return registers.step(
+            multiplied = registers.step(
                 lambda i: self._scalar(left, self._element(a, first + i, k)),
                 lambda j: self._vector(right, line + starts[j]),
             )
+            return sequence([*self._ahead(right, panel, tile, k), multiplied])
 
         def row(i: Any) -> Stmt:
             def one(x: Any) -> Stmt:
@@ -263,6 +272,20 @@ class MatmulNest:
         shift = self._shift(registers, right, self._head(b, panel))
         parts = [allocate, *registers.start(), reduce, *shift, kept, loop_over("row", rows, row)]
         return sequence(parts)
+
+    def _ahead(self, right: Var, panel: Any, tile: Any, k: Any) -> list[Stmt]:
+        """Prefetch a share of the next panel, which all tiles of rows read after this one.
+
+        Otherwise the first tile would wait for memory and the others leave it idle.
+        """
+        run = self.problem.depth * self.width
+        last = self.panels * run - 1
+        if not self.packed or (last + 1) * 4 <= self.cache // 2:
+            return []
+        tiles = ceil_div(self.problem.rows, self.tile.rows)
+        share = ceil_div(ceil_div(self.width, LINE), tiles) * LINE
+        number = tile * self.problem.depth + k
+        return prefetch_share(right, (panel + 1) * run, run, number, share, last)
 
     def _scalar(self, left: Var, position: Any) -> Any:
         """An element of A."""

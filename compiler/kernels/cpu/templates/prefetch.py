@@ -12,9 +12,13 @@ from tvm.ir import TensorLoad, Var
 from tvm.tirx import BufferStore, Evaluate, Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import loop_over, sequence
 from compiler.schedule import ELEMENT_BYTES
+
+FIRST_LEVEL, SECOND_LEVEL = 3, 2
+"""LLVM's numbers of the caches that lines are prefetched into."""
 
 LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -36,6 +40,33 @@ def prefetch(around: FusionContext, lead: Sequence[Any], first: Any, positions: 
     return loop_over("line", ceil_div(positions - 1, run) + 1, line)
 
 
+def prefetch_line(
+    tensor: Any, indices: Sequence[Any], level: int = FIRST_LEVEL, writes: int = 0
+) -> Stmt:
+    """Prefetch the cache line of an element into a cache of some level."""
+    pointer = tirx.address_of(tirx.BufferLoad(tensor, indices))
+    return Evaluate(tirx.call_intrin("void", "tirx.prefetch", pointer, writes, level, 1))
+
+
+def prefetch_share(
+    tensor: Any, start: Any, run: Any, number: Any, share: int, last: int
+) -> list[Stmt]:
+    """Prefetch a share of a run of elements, by its number, into the second-level cache.
+
+    Shares after the end of the run or of the tensor, whose `last` element is given, are its end.
+    """
+
+    def line(first: int) -> Stmt:
+        place = start + _at_most(number * share + first, run - 1)
+        return prefetch_line(tensor, [_at_most(place, last)], SECOND_LEVEL)
+
+    return [line(first) for first in range(0, share, LINE)]
+
+
+def _at_most(number: Any, limit: Any) -> Any:
+    return tirx.min(number, tirx.const(limit, "int32") if isinstance(limit, int) else limit)
+
+
 def _touches(statement: Stmt, number: Var) -> Iterator[Stmt]:
     """The prefetches of what a statement accesses at a place that depends on a variable."""
     accesses: list[tuple[Any, Sequence[Any], int]] = []
@@ -49,8 +80,7 @@ def _touches(statement: Stmt, number: Var) -> Iterator[Stmt]:
     tvm_ffi.structural_walk(statement, ((TensorLoad, load), (BufferStore, store)))
     for tensor, indices, writes in accesses:
         if _depend(indices, number):
-            pointer = tirx.address_of(tirx.BufferLoad(tensor, indices))
-            yield Evaluate(tirx.call_intrin("void", "tirx.prefetch", pointer, writes, 3, 1))
+            yield prefetch_line(tensor, indices, writes=writes)
 
 
 def _depend(indices: Sequence[Any], number: Var) -> bool:

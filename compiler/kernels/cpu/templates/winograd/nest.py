@@ -12,6 +12,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.templates.prefetch import prefetch_line
 from compiler.kernels.cpu.templates.winograd.image import ImageTransform
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.results import ResultTransform
@@ -192,5 +193,4 @@ class Winograd:
         filters = layout.groups * layout.group_filters
         last = tirx.const(filters * self.conv.channels * layout.points - 1, "int32")
         place = tirx.min(weights.start + WEIGHTS_AHEAD, last)
-        pointer = tirx.address_of(tirx.BufferLoad(weights.buffer, [place]))
-        return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", pointer, 0, 3, 1))
+        return prefetch_line(weights.buffer, [place])
