@@ -184,6 +184,12 @@ SPECIAL = {
     "dilated rows of one column": Case(
         1, 1, 8, 9, (17, 16), (3, 1), (1, 1), (12, 1), (12, 0) * 2, residual=True
     ),
+    "rows of one vector apart": Case(1, 18, 1, 1, (32, 32), (3, 3), (2, 2), (1, 1), (1,) * 4),
+    "rows of some vectors apart": Case(2, 3, 2, 2, (9, 70), (3, 5), (1, 3), (1, 1), (0, 2, 1, 1)),
+    "elements four apart": Case(1, 1, 2, 3, (6, 67), (2, 7), (2, 4), (1, 1), (0,) * 4),
+    "rows apart, computed": Case(
+        1, 4, 2, 3, (19, 41), (3, 3), (2, 2), (1, 1), (1,) * 4, prologue=True
+    ),
     "129 taps in a row": Case(1, 4, 2, 2, (300,), (129,), (1,), (1,), (64, 64)),
     "taps in a row by stride and dilation": Case(
         1, 1, 2, 3, (2, 900), (1, 200), (1, 3), (1, 2), (0, 5, 0, 7)

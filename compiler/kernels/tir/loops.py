@@ -4,7 +4,7 @@ A register tile holds `rows` x `vectors` accumulators, each a vector register. E
 reduction loads `vectors` vectors, broadcasts `rows` scalars, and multiplies and adds them all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Op, PrimType, Var
 from tvm.tirx import ForKind, Stmt
+from tvm.tirx.expr import Shuffle
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
@@ -139,6 +140,21 @@ def store_vector(target: Var, start: Any, value: Any, lanes: int) -> Stmt:
     if lanes == 1:
         return tirx.BufferStore(target, value, [start])
     return tirx.BufferStore(target, value, [tirx.Ramp(start, 1, lanes)])
+
+
+def spread(vector: Any, lanes: int, step: int) -> Callable[[int], Any]:
+    """The vectors of every `step`-th element of a vector of `lanes` times as many."""
+    return lambda first: Shuffle([vector], _numbers(range(first, lanes * step, step)))
+
+
+def interleaved(vectors: Sequence[Any], lanes: int) -> Any:
+    """The elements of vectors by turns."""
+    order = [j * lanes + i for i in range(lanes) for j in range(len(vectors))]
+    return Shuffle(list(vectors), _numbers(order))
+
+
+def _numbers(numbers: Iterable[int]) -> list[Any]:
+    return [tirx.const(number, "int32") for number in numbers]
 
 
 class Arithmetic(Protocol):

@@ -1,6 +1,7 @@
 """The first launch of a convolution: its input as padded, phase-split planes in a workspace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm import tirx
@@ -9,7 +10,18 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
+from compiler.kernels.tir.loops import (
+    block_loops,
+    loop_over,
+    sequence,
+    spread,
+    store_vector,
+    vector_at,
+    vector_loop,
+)
+
+MOST_APART = 4
+"""The largest stride at which vectors are loaded whole, and the elements between left out."""
 
 UNROLLED_PHASES = 9
 """Most phases that are separate code; more are a loop."""
@@ -24,6 +36,11 @@ class PlaneSource(Protocol):
     @property
     def padding(self) -> Any:
         """The element around the image."""
+        ...
+
+    @property
+    def reads_image(self) -> bool:
+        """Whether elements are loads, those of a row one after another."""
         ...
 
     def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
@@ -113,6 +130,61 @@ def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[
     return first, min(extent, max(first, -((phase - pad - image) // stride)))
 
 
+@dataclass(frozen=True)
+class StridedRow:
+    """The elements of a row from column `first` on, `count` of them a stride apart, as vectors.
+
+    TVM loads elements that are apart one by one, and LLVM unrolls loops over them first.
+    """
+
+    conv: Convolution
+    first: int
+    count: int
+    most_lanes: int
+
+    @property
+    def lanes(self) -> int:
+        """The elements of a vector: a power of two."""
+        return min(self.most_lanes, 1 << max(0, self.count.bit_length() - 1))
+
+    @property
+    def span(self) -> int:
+        """The columns that a vector's elements are among."""
+        return self.lanes * self.conv.strides[1]
+
+    @property
+    def last(self) -> int:
+        """The first column of the last vector, which ends with the row's last element."""
+        return self.first + (self.count - self.lanes) * self.conv.strides[1]
+
+    @property
+    def after(self) -> int:
+        """The columns of the last vector before its first element, lest it exceed the row."""
+        return 0 if self.last + self.span <= self.conv.image[1] else self.conv.strides[1] - 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether all vectors are inside the row."""
+        near = self.conv.strides[1] <= MOST_APART and self.lanes > 1
+        return near and self.last >= self.after
+
+    def copied(self, load: Callable[[Any], Any], target: Var, start: Any) -> Stmt:
+        """Copy the elements, which `load` reads by their columns, to consecutive places."""
+        stride, lanes = self.conv.strides[1], self.lanes
+
+        def vector(place: Any, column: Any, before: int) -> Stmt:
+            read = load(column - before)
+            wide = vector_at(read.source, read.indices[0], self.span)
+            return store_vector(target, start + place, spread(wide, lanes, stride)(before), lanes)
+
+        def one(number: Any) -> Stmt:
+            return vector(number * lanes, self.first + number * self.span, 0)
+
+        whole = ceil_div(self.count, lanes) - 1
+        parts = [loop_over("vector", whole, one)] if whole else []
+        return sequence([*parts, vector(self.count - lanes, self.last, self.after)])
+
+
 def _fill_plane(
     conv: Convolution,
     source: PlaneSource,
@@ -144,9 +216,17 @@ def _fill_plane(
         count = right - left
         if count <= 0:
             return sequence(clear(start, planes.pitch))
-        # TVM loads elements that are apart one by one; LLVM shuffles whole vectors.
-        apart = conv.strides[1] > 1
-        inner = loop_over("column", count, copy) if apart else vector_loop(count, lanes, copy)
+        first = left * conv.strides[1] + b - conv.pads[1]
+
+        def load(column: Any) -> Any:
+            return source.element(lead, at, column)
+
+        if conv.strides[1] == 1:
+            inner = vector_loop(count, lanes, copy)
+        elif source.reads_image and (vectors := StridedRow(conv, first, count, lanes)).fits:
+            inner = vectors.copied(load, target, start + left)
+        else:
+            inner = loop_over("column", count, copy)
         return sequence([*clear(start, left), inner, *clear(start + right, planes.pitch - right)])
 
     rows = [loop_over("row", bottom - top, row)] if bottom > top else []

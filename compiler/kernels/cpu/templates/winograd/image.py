@@ -10,8 +10,8 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
-from compiler.kernels.cpu.templates.winograd.lines import LineTransforms, spread
-from compiler.kernels.tir.loops import loop_over, sequence, vector_loop
+from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
+from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop
 
 
 @dataclass(frozen=True)

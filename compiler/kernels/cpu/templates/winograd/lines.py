@@ -1,6 +1,6 @@
 """Winograd's transforms of one line, on vectors; `graph/packing/winograd.py` has the points."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy
 from tvm import tirx
 from tvm.ir import PrimType, Var
 from tvm.tirx import Stmt
-from tvm.tirx.expr import Shuffle
 
 from compiler.graph.packing.winograd import POINTS
 
@@ -86,18 +85,3 @@ class _Code:
     def _constant(self, factor: float) -> Any:
         constant = tirx.const(factor, "float32")
         return tirx.Broadcast(constant, self.lanes) if self.lanes > 1 else constant
-
-
-def spread(vector: Any, lanes: int, step: int) -> Callable[[int], Any]:
-    """The vectors of every `step`-th element of a vector of `lanes` times as many."""
-    return lambda first: Shuffle([vector], _numbers(range(first, lanes * step, step)))
-
-
-def interleaved(vectors: Sequence[Any], lanes: int) -> Any:
-    """The elements of vectors by turns."""
-    order = [j * lanes + i for i in range(lanes) for j in range(len(vectors))]
-    return Shuffle(list(vectors), _numbers(order))
-
-
-def _numbers(numbers: Iterable[int]) -> list[Any]:
-    return [tirx.const(number, "int32") for number in numbers]

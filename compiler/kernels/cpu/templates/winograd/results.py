@@ -9,9 +9,9 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
-from compiler.kernels.cpu.templates.winograd.lines import LineTransforms, interleaved
+from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_loop
+from compiler.kernels.tir.loops import interleaved, loop_over, scratch, sequence, vector_loop
 
 
 @dataclass(frozen=True)
