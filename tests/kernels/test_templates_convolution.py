@@ -190,6 +190,13 @@ SPECIAL = {
     "rows apart, computed": Case(
         1, 4, 2, 3, (19, 41), (3, 3), (2, 2), (1, 1), (1,) * 4, prologue=True
     ),
+    "depthwise, rows of taps in two phases": Case(
+        2, 5, 1, 1, (23, 40), (5, 3), (2, 1), (1, 1), (2, 1, 1, 1), residual=True
+    ),
+    "depthwise, dilated": Case(1, 7, 1, 1, (13, 37), (3, 4), (1, 1), (3, 2), (2, 3, 4, 1)),
+    "depthwise, a tall kernel": Case(
+        1, 17, 1, 1, (12, 33), (31, 7), (1, 1), (1, 1), (15, 3) * 2, prologue=True
+    ),
     "129 taps in a row": Case(1, 4, 2, 2, (300,), (129,), (1,), (1,), (64, 64)),
     "taps in a row by stride and dilation": Case(
         1, 1, 2, 3, (2, 900), (1, 200), (1, 3), (1, 2), (0, 5, 0, 7)
@@ -210,6 +217,8 @@ TO_MEASURE = {
     "many chunks": Case(1, 1, 3, 5, (30, 43), (1, 1), *SQUARE, bias=True),
     "square": Case(1, 1, 18, 40, (9, 9), (3, 3), (2, 1), (1, 1), (1, 1, 1, 1), bias=True),
     "depthwise": Case(1, 20, 1, 1, (8, 19), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+    "depthwise, parts of rows": Case(2, 3, 1, 1, (9, 75), (3, 3), (1, 1), (1, 1), (1,) * 4),
+    "depthwise, two phases": Case(1, 5, 1, 1, (23, 40), (5, 3), (2, 1), (1, 1), (2, 1, 1, 1)),
 }
 
 

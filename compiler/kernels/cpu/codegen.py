@@ -1,6 +1,7 @@
 """From launch functions to a relocatable object with the uniform entry points, by LLVM."""
 
 import re
+from math import inf
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,6 +21,7 @@ from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
+from compiler.kernels.tir.loops import ROLLED
 from compiler.kernels.tir.narrow import is_narrow, widened
 from compiler.target.target import CpuTarget
 
@@ -109,20 +111,23 @@ def entry_text(symbol: str, body: str, arguments: int) -> str:
     return "\n".join(lines)
 
 
-def keep_loops(text: str) -> str:
+def keep_loops(text: str, most: float = UNROLLED_LOOP) -> str:
     """Mark the loops of TVM's code that have more than a few iterations as not to be unrolled.
 
     LLVM would unroll those of up to about 30 before its vectoriser runs, for much slower code.
+    Loops that are named so are marked in any case.
     """
     marks: list[str] = []
-    kept = [_kept(function, marks) for function in re.split(r"^(?=define )", text, flags=re.M)]
+    kept = [
+        _kept(function, marks, most) for function in re.split(r"^(?=define )", text, flags=re.M)
+    ]
     return "\n".join(["".join(kept), '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
 
 
-def _kept(function: str, marks: list[str]) -> str:
+def _kept(function: str, marks: list[str], most: float) -> str:
     """One function, in which a loop's last jump to its beginning has the mark."""
     for name, extent in _LOOP.findall(function):
-        if int(extent) > UNROLLED_LOOP:
+        if int(extent) > most or name.startswith(ROLLED):
             mark = 900000 + len(marks)
             before, _, after = function.rpartition(f"br label %for_begin_{name}\n")
             function = f"{before}br label %for_begin_{name}, !llvm.loop !{mark}\n{after}"
@@ -135,7 +140,7 @@ def compile_llvm(
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, scheduled.reassociate)
-    text = guard_loops(keep_loops(text) if scheduled.whole_loops else text)
+    text = guard_loops(keep_loops(text, UNROLLED_LOOP if scheduled.whole_loops else inf))
     entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"

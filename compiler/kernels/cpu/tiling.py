@@ -196,6 +196,28 @@ def _image_candidates(conv: Convolution, core: Core) -> Iterator[Tile]:
             yield Tile(rows, vectors, ceil_div(steps, parts), span)
 
 
+def row_tiles(conv: Convolution, core: Core, stores: Stores = FLOAT_STORES) -> list[PricedTile]:
+    """The tiles of several rows of one channel's result, and their slots a channel.
+
+    A vector of the image is loaded once for the rows that it is multiplied for.
+    """
+    (height, width), (taps, columns) = conv.output, conv.kernel
+    phases = len(conv.planes.row_phases)
+    reach = (taps - 1) * conv.dilations[0] // conv.strides[0]
+
+    def cost(tile: Tile) -> float:
+        rows, vectors = tile.rows, tile.vectors
+        reads = min(rows * taps, phases * (rows + reach))
+        loads = reads * vectors * core.crossing + rows * taps * core.loads.scalar
+        steps = columns * (max(rows * taps * vectors, loads) + EXPOSED_SHARE * loads)
+        chunks = ceil_div(height, rows) * ceil_div(width, vectors * core.lanes)
+        return chunks * (steps + rows * (vectors * stores.vector + stores.row))
+
+    most = ceil_div(width, core.lanes)
+    tiles = (Tile(*t) for t in register_tiles(core) if t[1] <= most and 1 < t[0] <= height)
+    return ranked(tiles, cost)
+
+
 def channel_tiles(
     conv: Convolution, core: Core, positions: int, stores: Stores = FLOAT_STORES
 ) -> list[PricedTile]:

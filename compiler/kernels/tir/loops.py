@@ -20,6 +20,9 @@ from compiler.kernels.ops.vector_functions import with_operators
 
 Body = Callable[[Any], Stmt]
 
+ROLLED = "rolled"
+"""The name of loops that LLVM must not unroll."""
+
 
 def variable(name: str) -> Var:
     """A new int32 variable."""
@@ -214,19 +217,29 @@ class RegisterTile:
         zero = [tirx.BufferStore(a, self._zero(), [0]) for a in flat]
         return [*[tirx.AllocBuffer(a) for a in flat], *zero]
 
-    def step(self, scalar: Callable[[int], Any], vector: Callable[[int], Any]) -> Stmt:
-        """Multiply and add in one reduction step; the fewer operands stay in registers."""
-        if self.vectors <= self.rows:
-            outer, inner = (self.vectors, vector), (self.rows, self._broadcast(scalar))
+    def step(
+        self,
+        scalar: Callable[[int], Any],
+        vector: Callable[[int], Any],
+        rows: Sequence[int] | None = None,
+    ) -> Stmt:
+        """Multiply and add in one reduction step, of some rows or all.
+
+        The fewer operands stay in registers.
+        """
+        rows, columns = range(self.rows) if rows is None else rows, range(self.vectors)
+        vectors_stay = self.vectors <= len(rows)
+        if vectors_stay:
+            outer, inner = (columns, vector), (rows, self._broadcast(scalar))
         else:
-            outer, inner = (self.rows, self._broadcast(scalar)), (self.vectors, vector)
-        held = [self._bind(f"held{j}", outer[1](j)) for j in range(outer[0])]
-        parts: list[Stmt] = list(held)
-        for i in range(inner[0]):
+            outer, inner = (rows, self._broadcast(scalar)), (columns, vector)
+        held = {j: self._bind(f"held{j}", outer[1](j)) for j in outer[0]}
+        parts: list[Stmt] = list(held.values())
+        for i in inner[0]:
             passing = self._bind(f"passing{i}", inner[1](i))
             parts.append(passing)
-            for j, other in enumerate(held):
-                if self.vectors <= self.rows:
+            for j, other in held.items():
+                if vectors_stay:
                     total, row, column = self.accumulators[i][j], passing.var, other.var
                 else:
                     total, row, column = self.accumulators[j][i], other.var, passing.var

@@ -14,17 +14,20 @@ from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
 from compiler.kernels.cpu.templates.operands import ConvOperands
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
+from compiler.kernels.cpu.templates.row_lanes import RowLanes
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
     channel_tiles,
     flat_tiles,
     image_tiles,
+    row_tiles,
 )
 from compiler.kernels.tir.fusion import FusionContext
 
-IMAGE, PANELS, CHANNELS = "image", "panels", "channels"
-"""The axes of lanes: positions of the image or of copied panels, or output channels."""
+IMAGE, PANELS, CHANNELS, ROWS = "image", "panels", "channels", "rows"
+"""The axes of lanes: positions of the image or of copied panels, output channels, or the rows of
+one channel's result, of which a tile has several."""
 
 OF_ONE_KIND = 10
 """The most configs with lanes along the same."""
@@ -88,7 +91,8 @@ class ConvChoices:
         rest = (self.conv.planes, Taps(self.conv.kernel), self.operands)
         if config.lanes == CHANNELS:
             return ChannelLanes(*common, *rest, self.cache)
-        return (PanelLanes if config.lanes == PANELS else ImageLanes)(*common, *rest)
+        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, ROWS: RowLanes}
+        return kinds[config.lanes](*common, *rest)
 
     def _kinds(self) -> Iterator[list[PricedConfig]]:
         """The configs of each kind by their estimates; of equals an image's lanes come first."""
@@ -100,8 +104,17 @@ class ConvChoices:
                 yield _named(IMAGE, image_tiles(conv, core, stores))
             elif prod(conv.output) >= core.lanes:
                 yield _named(IMAGE, flat_tiles(conv, core, stores))
+        if self._has_rows:
+            yield _named(ROWS, row_tiles(conv, core, stores))
         line = prod(conv.output) if self._flat else conv.output[1]
         yield _named(CHANNELS, channel_tiles(conv, core, line, stores))
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether rows of a result read the same rows of one channel, in steps of one column."""
+        conv = self.conv
+        single = conv.channels == conv.filters == 1 and not conv.depth
+        return single and conv.kernel[0] > 1 and conv.strides[1] == 1 and conv.output[0] > 1
 
     @property
     def _flat(self) -> bool:
