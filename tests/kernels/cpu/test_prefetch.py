@@ -1,4 +1,4 @@
-"""What kernels prefetch: results of pointwise convolutions, and weights beyond the cache."""
+"""Prefetches: of the results of pointwise convolutions, and of weights beyond the cache."""
 
 import re
 

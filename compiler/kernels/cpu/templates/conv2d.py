@@ -12,6 +12,8 @@ Lanes along the image (weights are broadcast, results need no transposition):
 Lanes along output channels (inputs are broadcast, for small images) is the same with
 `tile += broadcast(plane[positions]) x weights[vectors]` and a transposing epilogue.
 
+Of depthwise convolutions a tile may be several rows of one channel's result (`row_lanes`).
+
 The planes are the input itself for a pointwise convolution, else a first launch fills them (see
 `planes`). A chunk is a run of row-major positions of the planes, so short rows waste few lanes.
 
