@@ -1,6 +1,7 @@
 """Prefetches: of the results of pointwise convolutions, and of weights beyond the cache."""
 
 import re
+from math import isqrt
 
 import pytest
 
@@ -36,15 +37,18 @@ def test_prefetched_are_the_tensors_of_the_results_shape(
     assert set(found) == expected
 
 
-@pytest.mark.parametrize(("depth", "expected"), [(2048, {"read1"}), (64, set[str]())])
-def test_weights_beyond_the_cache_are_prefetched_panel_by_panel(
-    depth: int, expected: set[str]
+@pytest.mark.parametrize(
+    ("rows", "depth", "expected"),
+    [(36, 2048, {"read1"}), (36, 64, set[str]()), (1, 2048, set[str]())],
+)
+def test_weights_beyond_the_cache_are_prefetched_where_several_tiles_read_them(
+    rows: int, depth: int, expected: set[str]
 ) -> None:
-    """Both a GEMM and a convolution of a small image, whose tiles read their weights in turns."""
-    rows, filters = 40, 512
+    """Both in a GEMM and in a convolution of a small image."""
+    filters, side = 512, isqrt(rows)
     for type, left, right, made in (
         ("MatMul", (rows, depth), (depth, filters), (rows, filters)),
-        ("Conv", (1, depth, 5, 5), (filters, depth, 1, 1), (1, filters, 5, 5)),
+        ("Conv", (1, depth, side, side), (filters, depth, 1, 1), (1, filters, side, side)),
     ):
         values = tuple(TensorInfo("float32", shape) for shape in (left, right, made))
         operator = Operator(type, {}, (0, 1), (2,))

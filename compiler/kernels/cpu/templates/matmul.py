@@ -280,9 +280,9 @@ class MatmulNest:
         """
         run = self.problem.depth * self.width
         last = self.panels * run - 1
-        if not self.packed or (last + 1) * 4 <= self.cache // 2:
-            return []
         tiles = ceil_div(self.problem.rows, self.tile.rows)
+        if not self.packed or tiles == 1 or (last + 1) * 4 <= self.cache // 2:
+            return []
         share = ceil_div(ceil_div(self.width, LINE), tiles) * LINE
         number = tile * self.problem.depth + k
         return prefetch_share(right, (panel + 1) * run, run, number, share, last)
