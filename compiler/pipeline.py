@@ -55,6 +55,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     reduce-precision,
     assign-layouts,
     emplace-concats,
+    fold-ranges,
     partition-graph{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},

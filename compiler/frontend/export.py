@@ -10,14 +10,16 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from compiler.errors import ModelError
+from compiler.frontend.export_nodes import Nodes, partial_range_nodes
 from compiler.frontend.export_recurrence import recurrence_nodes
-from compiler.frontend.export_segments import Nodes, scatter_order_nodes, segment_sum_nodes
+from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.operators import (
     CONTRIB_DOMAINS,
     FLOAT8_CONTRACTIONS,
     OPERATORS,
+    PARTIAL_RANGES,
     RECURRENCE,
     SCATTER_ORDER,
     SEGMENT_SUM,
@@ -187,6 +189,7 @@ class _Exporter:
     def _own(self) -> Mapping[str, Callable[[dataflow.OperatorOp], list[onnx.NodeProto]]]:
         """How operators that ONNX does not have are written."""
         return {
+            PARTIAL_RANGES: self._partial_ranges,
             RECURRENCE: self._recurrence,
             SCATTER_ORDER: self._scatter_order,
             SEGMENT_SUM: self._segment_sum,
@@ -205,6 +208,12 @@ class _Exporter:
         slots, count = (shape_of(value.type)[0] for value in op.inputs[1:4:2])
         nodes = Nodes(self.names.fresh, self._constant)
         return segment_sum_nodes(nodes, inputs, output, slots, count)
+
+    def _partial_ranges(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The nodes of a PartialRanges."""
+        tensor, outputs = self.names[op.inputs[0]], [self.names[value] for value in op.outputs]
+        nodes, (count,) = Nodes(self.names.fresh, self._constant), shape_of(op.outputs[0].type)
+        return partial_range_nodes(nodes, tensor, outputs, count)
 
     def _constant(self, stem: str, array: np.ndarray) -> str:
         """Store a constant under a name like the given one."""

@@ -1,33 +1,12 @@
 """Scattered sums in two steps as ONNX nodes."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-
-class Nodes:
-    """Nodes to add to a graph: `fresh` gives a new name like a stem, `store` adds a constant."""
-
-    def __init__(self, fresh: Callable[[str], str], store: Callable[[str, np.ndarray], str]):
-        self.made: list[onnx.NodeProto] = []
-        self.fresh, self.store = fresh, store
-
-    def add(self, kind: str, *inputs: str | int | list[int] | np.ndarray, **given: Any) -> str:
-        """Add a node, whose operands that are not names become int64 constants."""
-        name = self.fresh("scattered")
-        operands = [
-            value if isinstance(value, str) else self.store("constant", np.asarray(value, np.int64))
-            for value in inputs
-        ]
-        self.made.append(helper.make_node(kind, operands, [name], **given))
-        return name
-
-    def named(self, kind: str, inputs: Sequence[str], name: str, **given: Any) -> None:
-        """Add a node whose result has a name."""
-        self.made.append(helper.make_node(kind, inputs, [name], **given))
+from compiler.frontend.export_nodes import Nodes
 
 
 def scatter_order_nodes(

@@ -1,7 +1,7 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -26,13 +26,15 @@ class TensorInfo:
 
     A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major. Kernels see float8 as its bytes:
-    uint8, with the `code` that they stand for.
+    uint8, with the `code` that they stand for. Of a `folded` result a thread
+    keeps the extreme that is named, "minimum" or "maximum".
     """
 
     dtype: str
     shape: tuple[int, ...]
     block: int = 0
     code: str = ""
+    folded: str = ""
 
     @property
     def element(self) -> str:
@@ -151,6 +153,16 @@ class Group:
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         content += ("boundary",) * self.boundary
         return hashlib.sha256(_plain(content).encode()).hexdigest()
+
+
+def needed(operators: Sequence[Operator], outputs: Sequence[int]) -> tuple[Operator, ...]:
+    """The operators that results depend on, in order."""
+    wanted, kept = set(outputs), list[Operator]()
+    for op in reversed(operators):
+        if wanted.intersection(op.outputs):
+            wanted.update(i for i in op.inputs if i is not None)
+            kept.append(op)
+    return tuple(reversed(kept))
 
 
 def _plain(content: NDArray[Any] | list[Any] | tuple[Any, ...] | str | float | None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Operator, TensorInfo, needed
 
 _LARGEST_ZERO = 1 << 16
 """The largest zero point: float32 holds its sum with any number that is not clipped."""
@@ -41,7 +41,7 @@ def requantised(group: Group) -> Group:
     if not rewriting.quantised:
         return group
     values = tuple(rewriting.values)
-    kept = _needed(operators, group.outputs)
+    kept = needed(operators, group.outputs)
     return replace(group, values=values, constants=rewriting.constants, operators=kept)
 
 
@@ -132,13 +132,3 @@ class _Rewriting:
         number = self._value(TensorInfo(array.dtype.name, array.shape))
         self.constants[number] = array
         return number
-
-
-def _needed(operators: list[Operator], outputs: tuple[int, ...]) -> tuple[Operator, ...]:
-    """The operators that results depend on, in order."""
-    wanted, kept = set(outputs), list[Operator]()
-    for op in reversed(operators):
-        if wanted.intersection(op.outputs):
-            wanted.update(i for i in op.inputs if i is not None)
-            kept.append(op)
-    return tuple(reversed(kept))

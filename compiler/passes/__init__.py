@@ -7,6 +7,7 @@ from compiler.passes.graph.batch_gemv import BatchGemv
 from compiler.passes.graph.canonicalize import Canonicalize
 from compiler.passes.graph.conv_to_gemm import ConvToGemm
 from compiler.passes.graph.emplace_concats import EmplaceConcats
+from compiler.passes.graph.fold_ranges import FoldRanges
 from compiler.passes.graph.fuse_attention import FuseAttention
 from compiler.passes.graph.fuse_channels_last import FuseChannelsLast
 from compiler.passes.graph.fuse_depthwise_pointwise import FuseDepthwisePointwise
@@ -48,6 +49,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     ReducePrecision,
     AssignLayouts,
     EmplaceConcats,
+    FoldRanges,
     PartitionGraph,
     AssignStreams,
     OrderLaunches,

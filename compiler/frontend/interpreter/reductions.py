@@ -104,3 +104,9 @@ def _extreme_position(node: Node, x: Array, axis: int) -> Array:
     position = np.argmax(np.flip(fits, axis) if last else fits, axis, keepdims=True)
     position = x.shape[axis] - 1 - position if last else position
     return np.where(np.take(nan, [0], axis), 0, position).astype(np.int64)
+
+
+@evaluates("PartialRanges")
+def evaluate_partial_ranges(node: Node) -> list[Array]:
+    """The range of the whole tensor for each part: parts may overlap."""
+    return [np.repeat(x, node.attribute("count")) for x in (node[0].min(), node[0].max())]

@@ -1,17 +1,34 @@
 """Matching operators on a tensor and on its range: its least and its greatest element."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode, users_of
 from compiler.ir.operators import KINDS, Kind
+
+LEAST_ELEMENTS = 1 << 10
+"""Fewest elements of a tensor whose range its producer finds: fewer are reduced in no time."""
+
+PART_ELEMENTS, MANY_PART_ELEMENTS = 32, 1 << 10
+"""Elements of a part of a tensor, and of one with many: those that a warp stores, or fewer."""
+
+MANY_PARTS, MOST_PARTS = 1 << 10, 1 << 11
+"""Parts of a tensor that a block of threads reads in no time, and the most."""
+
+
+ROW_NORMS = ("LayerNormalization", "RMSNormalization")
+"""Normalisations whose kernels store each element once."""
 
 
 @dataclass(frozen=True)
 class TensorRange:
     """Elementwise operators on a tensor and its extremes; numbers are those of the network.
 
-    `lowest` and `highest` are the operators that reduce the tensor; `operators` are all, in order.
+    `lowest` and `highest` are the operators that reduce the tensor, or the extremes of its parts;
+    `operators` are all, in order.
     """
 
     tensor: int
@@ -24,16 +41,58 @@ def find_ranges(network: Network) -> list[TensorRange]:
     """The ranges of a network by which the elements of their tensors are computed, too."""
     users = users_of(network)
     found: list[TensorRange] = []
-    for lowest, node in enumerate(network.operators):
-        if node.type == "ReduceMin" and _is_whole(network, node):
-            tensor = node.inputs[0]
-            assert tensor is not None
-            others = (network.operators[i] for i in users[tensor])
-            same = [o.type == "ReduceMax" and _is_whole(network, o) for o in others]
-            if any(same):
-                highest = users[tensor][same.index(True)]
+    for lowest in _extremes(network, "ReduceMin"):
+        tensor = network.operators[lowest].inputs[0]
+        assert tensor is not None
+        same = set(users[tensor])
+        for highest in [i for i in _extremes(network, "ReduceMax") if i in same][:1]:
+            found += _followed(network, tensor, lowest, highest)
+    return found
+
+
+def find_parted_ranges(network: Network) -> list[TensorRange]:
+    """As `find_ranges`, of extremes of two other tensors: those of the parts of the tensor.
+
+    Every tensor that the operators may be on is found with them.
+    """
+    found: list[TensorRange] = []
+    pairs = product(_extremes(network, "ReduceMin"), _extremes(network, "ReduceMax"))
+    for lowest, highest in pairs:
+        parts = [network.operators[i].inputs[0] for i in (lowest, highest)]
+        for tensor, value in enumerate(network.values):
+            known = tensor in (*parts, *network.constants) or parts[0] == parts[1]
+            if not known and value.dtype == "float32":
                 found += _followed(network, tensor, lowest, highest)
     return found
+
+
+def _extremes(network: Network, type: str) -> list[int]:
+    """The operators of a type that give one element of a whole tensor."""
+    nodes = enumerate(network.operators)
+    return [i for i, node in nodes if node.type == type and _is_whole(network, node)]
+
+
+def range_parts(elements: int) -> int:
+    """How many parts of a tensor have their range written: a power of two, for any kernel's warps.
+
+    0 where a range is found as fast afterwards.
+    """
+    if elements < LEAST_ELEMENTS:
+        return 0
+    few = min(MANY_PARTS, elements // PART_ELEMENTS)
+    return 1 << (min(MOST_PARTS, max(few, elements // MANY_PART_ELEMENTS)) - 1).bit_length()
+
+
+def folds_results(types: Sequence[str]) -> bool:
+    """Whether the kernel of a group of operators can find the range of what it stores.
+
+    It has one contraction or normalisation and elementwise operators, these alone, or an attention.
+    """
+    kinds = Counter(KINDS[type] for type in types if type not in ROW_NORMS)
+    if "Softmax" in types and kinds[Kind.CONTRACTION] == 2:
+        return True
+    anchors = len([type for type in types if type in ROW_NORMS]) + kinds[Kind.CONTRACTION]
+    return anchors < 2 and kinds.keys() <= {Kind.CONTRACTION, Kind.ELEMENTWISE, Kind.VIEW}
 
 
 def _is_whole(network: Network, node: NetworkNode) -> bool:

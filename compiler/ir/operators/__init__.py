@@ -29,6 +29,7 @@ from compiler.ir.operators.injective import INJECTIVE
 from compiler.ir.operators.normalization import NORMALIZATIONS
 from compiler.ir.operators.opaque import OPAQUE
 from compiler.ir.operators.pooling import POOLING
+from compiler.ir.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.ir.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.ir.operators.reductions import REDUCTIONS
 from compiler.ir.operators.segments import SCATTER_ORDER, SEGMENT_SUM, SEGMENTS
@@ -42,6 +43,7 @@ __all__ = [
     "KINDS",
     "LARGEST_TENSOR",
     "OPERATORS",
+    "PARTIAL_RANGES",
     "RECURRENCE",
     "SCATTER_ORDER",
     "SEGMENT_SUM",
@@ -80,6 +82,7 @@ OPERATORS: dict[str, Operator] = {
     **OPAQUE,
     **RECURRENCES,
     **SEGMENTS,
+    **RANGES,
 }
 """Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
 

@@ -249,6 +249,8 @@ def _of_the_size(
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(context.buffers, infos, strict=True)):
+        if info.folded:
+            continue
         if info.block == block and info.elements == prod(extents):
             found[buffer] = Part.ELEMENT
         elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):

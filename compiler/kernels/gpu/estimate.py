@@ -5,6 +5,7 @@ from math import ceil
 
 from compiler.kernels.gpu.epilogue import without_text
 from compiler.kernels.gpu.generic import element_threads, items_of
+from compiler.kernels.gpu.ranges.kernels import extra_launches
 from compiler.kernels.gpu.select import Selection, best
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
@@ -26,7 +27,8 @@ def estimated(group: Group, target: GpuTarget) -> KernelEstimate:
     """The kernel that would be built for a group, in about a millisecond."""
     found = best(group, target)
     if found is None:
-        return KernelEstimate(_kernel(group, (_generic_launch(group),)))
+        own = (_generic_launch(group), *extra_launches(group, folds=False))
+        return KernelEstimate(_kernel(group, own))
     with without_text():
         emitted = found.launches()
     launches = tuple(
@@ -41,7 +43,7 @@ def _time(found: Selection) -> float | None:
     None for templates without a model, whose estimate is 0: no other one competes with them.
     """
     if found.candidate.entry is not None:
-        return found.candidate.entry.ranked[0].warm
+        return found.candidate.entry.ranked[0].warm + 1000.0 * found.candidate.ranges_us
     return 1000.0 * found.candidate.estimate_of(found.config) or None
 
 

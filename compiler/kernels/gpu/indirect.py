@@ -32,11 +32,11 @@ def _entries(text: str) -> Iterator[str]:
         assert len(parts) == len(parameters), f"a parameter of {name} is not a pointer: {listed}"
         places = ", ".join(f"{kind} const* {own}_at" for kind, _, own in parts)
         loads = "".join(f"  {kind} {alone}{own} = *{own}_at;\n" for kind, alone, own in parts)
-        body = text[head.end() : _end(text, head.end())]
+        body = text[head.end() : body_end(text, head.end())]
         yield f'extern "C" __global__ {qualifiers}{name}_indirect({places}) {{\n{loads}{body}\n'
 
 
-def _end(text: str, start: int) -> int:
+def body_end(text: str, start: int) -> int:
     """The position after the brace that closes a body which begins at `start`."""
     depth = 1
     for brace in re.finditer(r"[{}]", text[start:]):

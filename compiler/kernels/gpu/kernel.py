@@ -10,6 +10,8 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.generic import schedule_gpu
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
+from compiler.kernels.gpu.ranges.groups import without_ranges
+from compiler.kernels.gpu.ranges.kernels import with_ranges
 from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
 from compiler.kernels.group import Group
@@ -96,5 +98,6 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
     found = best(group, target)
     if found is not None:
         return found.emit()
-    device = split_device(schedule_gpu(requantised(group)), group.name, target)
-    return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
+    device = split_device(schedule_gpu(requantised(without_ranges(group))), group.name, target)
+    kernel = CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
+    return with_ranges(kernel, group, folds=False)

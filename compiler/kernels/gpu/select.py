@@ -15,6 +15,8 @@ from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import full_version, problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import code_hash
+from compiler.kernels.gpu.ranges.groups import with_folded_results, without_ranges
+from compiler.kernels.gpu.ranges.kernels import extra_launches, extra_us, with_ranges
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group
@@ -40,12 +42,16 @@ class Provenance(Enum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A template that can compute a group as a problem, with that problem's measured configs."""
+    """A template that can compute a group as a problem, with that problem's measured configs.
+
+    The `whole` group has ranges of results, which the template does not see.
+    """
 
     template: Template[Any, Any]
     group: Group
     problem: Any
     target: GpuTarget
+    whole: Group | None = None
 
     @cached_property
     def key(self) -> str:
@@ -64,7 +70,15 @@ class Candidate:
 
     def estimate_of(self, config: Any) -> float:
         """The estimated microseconds of a config."""
-        return self.template.estimate_us(self.problem, config, self.target)
+        own = self.template.estimate_us(self.problem, config, self.target)
+        return own and own + self.ranges_us
+
+    @cached_property
+    def ranges_us(self) -> float:
+        """The microseconds that the ranges of results take."""
+        if self.whole is None:
+            return 0.0
+        return extra_us(self.whole, self.template.folds_ranges, self.target.device.sms)
 
     def is_faster(self, other: "Candidate") -> bool:
         """By measured times where both have one of the same device, else by estimates."""
@@ -109,11 +123,17 @@ class Candidate:
 
     def emit(self, config: Any) -> CudaKernel:
         """The group's kernel with a config."""
-        return self.template.emit(self.group, self.problem, config, self.target)
+        kernel = self.template.emit(self.group, self.problem, config, self.target)
+        if self.whole is None:
+            return kernel
+        return with_ranges(kernel, self.whole, self.template.folds_ranges)
 
     def launches(self, config: Any) -> Sequence[Launch]:
         """The launches of the group's kernel with a config, for estimates."""
-        return self.template.launches(self.group, self.problem, config, self.target)
+        own = self.template.launches(self.group, self.problem, config, self.target)
+        if self.whole is None:
+            return own
+        return [*own, *extra_launches(self.whole, self.template.folds_ranges)]
 
     def _measured(self, entry: Entry | None, configs: set[Any]) -> Any:
         """The best measured config that can be built; None without any."""
@@ -185,13 +205,21 @@ def _requantised(group: Same[Group]) -> Group:
     return requantised(group.value)
 
 
+@lru_cache(REMEMBERED)
+def _without_ranges(group: Same[Group], folds: bool) -> Group:
+    """The group that a template sees, which folds ranges of results or leaves them out."""
+    bare = without_ranges(group.value)
+    return bare if bare is group.value or not folds else with_folded_results(group.value)
+
+
 def candidates_of(
     template: Template[Any, Any], group: Group, target: GpuTarget
 ) -> Iterator[Candidate]:
     """A template's candidates for a group: one for each problem."""
-    group = _requantised(Same(group))
-    for problem in template.match(group, target):
-        yield Candidate(template, group, problem, target)
+    whole = _requantised(Same(group))
+    own = _without_ranges(Same(whole), template.folds_ranges)
+    for problem in template.match(own, target):
+        yield Candidate(template, own, problem, target, None if own is whole else whole)
 
 
 def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:

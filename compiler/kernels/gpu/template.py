@@ -31,6 +31,9 @@ class Template(Protocol[Problem, Config]):
     """The headers that decide how fast a config is: measured times belong to their code's hash."""
     config_type: ClassVar[type[Any] | None] = None
     """The dataclass of configs; None where none are measured."""
+    folds_ranges: ClassVar[bool] = False
+    """Whether a store function stores each element of every result once, so that threads can fold
+    the range of what they store, see `ranges`."""
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The problems that a group can be computed as; none for a group of another kind."""

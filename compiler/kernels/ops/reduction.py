@@ -8,6 +8,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import Expr
 
+from compiler.ir.operators import PARTIAL_RANGES
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
@@ -169,3 +170,24 @@ def lower_extreme_position(context: Context) -> te.Tensor:
 
     position, _ = te.compute(kept, body, name="position")
     return finished(context, position, [axis], _same)
+
+
+@lowering(PARTIAL_RANGES)
+def lower_partial_ranges(context: Context) -> list[te.Tensor]:
+    """The range of the whole tensor for each part."""
+    data, shape = context.tensor(0), context.info(0).shape
+    axes, first = range(len(shape)), [0 for _ in shape]
+    extremes = (
+        reduce_axes(lambda *i: data(*i), shape, axes, reducer, PARTIAL_RANGES)
+        for reducer in (min_reducer, max_reducer)
+    )
+    return [_repeated(x, first, context.output.shape) for x in extremes]
+
+
+def _repeated(tensor: te.Tensor, index: Sequence[int], shape: Sequence[int]) -> te.Tensor:
+    """One element of a tensor as all elements of a shape."""
+
+    def body(*_: Any) -> Any:
+        return tensor(*index)
+
+    return te.compute(shape, body, name="repeated")

@@ -166,6 +166,9 @@ class FusionContext:
         statements: list[Stmt] = [Bind(variable, bound) for variable, bound in code.steps]
         results = zip(self.writes, code.results, self.stored, places, strict=True)
         for target, element, info, at in results:
+            if info.folded:
+                statements += _fold(target, element, info.folded)
+                continue
             position = self._position(info.stored_shape, stored_index(info, at), place)
             statements.append(tirx.BufferStore(target, element, [position]))
         return sequence(statements)
@@ -196,6 +199,13 @@ class FusionContext:
             return tirx.BufferLoad(read, [self._position(shape, indices, place)])
 
         return leaf
+
+
+def _fold(extreme: Var, element: Any, kind: str) -> list[Stmt]:
+    """Fold an element into the extreme of what a thread stores."""
+    before = tirx.BufferLoad(extreme, [0])
+    after = tirx.call_pure_extern("float32", f"flowloom_{kind}", before, element)
+    return [tirx.BufferStore(extreme, after, [0])]
 
 
 def _flat_axes(indices: Sequence[Any]) -> int:

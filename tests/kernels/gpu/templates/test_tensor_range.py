@@ -134,7 +134,7 @@ def test_short_tensors_have_one_launch_and_long_ones_many_blocks():
         elements: estimated("tensor_range", problem_of(group_of(model_of(elements))), TARGET)
         for elements in (700, 100_000)
     }
-    assert launches[700].launches == 1
+    assert launches[700].launches(problem_of(group_of(model_of(700)))) == 1
     assert launches[100_000].blocks > 64
 
 

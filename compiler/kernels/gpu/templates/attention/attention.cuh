@@ -12,7 +12,8 @@
 // 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
 //
 // `P` holds the constants of one problem; see emit.py. `score(z, row, column, dot)` gives the argument
-// of the softmax for a dot product, `P::finished` what is stored of a result.
+// of the softmax for a dot product, `P::finished` what is stored of a result; `fold(results, valid)` is given the first
+// `valid` of four results that a thread stores.
 //
 // Where weights are ROUNDED, `P::rounded` takes them divided by the sum of their row: the keys are
 // processed twice, first for the maxima and sums alone, or AT_ONCE where warps have 16 each and keep
@@ -492,8 +493,8 @@ __device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* va
 }
 
 // Computes this block's bands of problem blockIdx.y. Rows of V that are not to be kept are taken as zeros.
-template <class P, class Q, class K, class V, class O, class Score>
-__device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score,
+template <class P, class Q, class K, class V, class O, class Score, class Fold>
+__device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score, const Fold& fold,
                                        const bool* keep = nullptr) {
   using T = WarpTiles<P>;
   DYNAMIC_SHARED;
@@ -528,6 +529,7 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
     for (int i = 0; i < 4; i++) sum[i] = P::finished(sum[i] / row_sum * P::V_FACTOR);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
+    fold(sum, valid);
     if (misaligned == 0)
       store_four<P::O_VECTOR4>(to, P::O_COLUMN, sum, valid);
     else

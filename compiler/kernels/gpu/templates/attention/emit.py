@@ -12,6 +12,7 @@ from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
 from compiler.graph.strides import StridedWindow
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
@@ -60,12 +61,13 @@ class ScoreForm:
 
 @dataclass(frozen=True)
 class Emitter:
-    """Writes the CUDA text of one attention."""
+    """Writes the CUDA text of one attention; `extremes` are the buffers of its range, if any."""
 
     group: Group
     problem: Problem
     target: GpuTarget
     config: Config
+    extremes: tuple[int, ...] = ()
 
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
@@ -81,12 +83,13 @@ class Emitter:
                 rounding.text,
                 self._constants(form, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
+                self._fold(),
                 self._function(launch.symbol, score, self._is_early(form)),
             ]
         )
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
-        arguments = (*sources, len(self.group.reads), *score.arguments, *masks)
+        arguments = (*sources, len(self.group.reads), *score.arguments, *masks, *self.extremes)
         launches = (replace(launch, args=arguments),)
         return CudaKernel(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
 
@@ -148,6 +151,8 @@ class Emitter:
         masked = self.problem.attention.value.keep is not None
         declared += ["const bool* keep"] if masked else []
         own = ", keep" if masked else ""
+        extremes = ("low", "high") if self.extremes else ()
+        declared += [f"float* {extreme}" for extreme in extremes]
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
             held = wgmma_resident if self.config.wgmma else partial(resident_blocks, early=early)
@@ -159,8 +164,23 @@ class Emitter:
         return (
             f'extern "C" __global__ void{cluster} __launch_bounds__({bounds})'
             f" {name}({', '.join(declared)}) {{\n"
-            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}}{own});\n}}\n"
+            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}},"
+            f" Fold{{{', '.join(extremes)}}}{own});\n}}\n"
         )
+
+    def _fold(self) -> str:
+        """The struct that folds results, as they are stored, into the range of a thread."""
+        kind = c_type(self.group.values[self.problem.operands[3].source].dtype)
+        body = [
+            "#pragma unroll",
+            "    for (int i = 0; i < 4; i++)",
+            f"      if (const float x = ({kind})four[i]; i < valid)",
+            "        *low = flowloom_minimum(*low, x), *high = flowloom_maximum(*high, x);",
+        ]
+        head = f"{DEVICE} void operator()(const float (&four)[4], int valid) const {{"
+        if not self.extremes:
+            return f"struct Fold {{\n{head}}}\n}};\n"
+        return "\n".join(["struct Fold {", "  float *low, *high;", head, *body, "  }", "};", ""])
 
     def _constants(self, form: ScoreForm, rounding: Rounding) -> str:
         query, key, value, _ = self.problem.operands

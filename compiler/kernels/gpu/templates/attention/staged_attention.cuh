@@ -310,8 +310,8 @@ struct Band {
   }
 
   // Stores the rows' results. Adjacent lanes swap halves, so that each has four contiguous columns.
-  template <class O>
-  __device__ __forceinline__ void store(O* o, int first) const {
+  template <class O, class Fold>
+  __device__ __forceinline__ void store(O* o, int first, const Fold& fold) const {
     const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
     const int lane = threadIdx.x % 32, quad = lane % 4, odd = lane % 2;
 #pragma unroll
@@ -329,6 +329,7 @@ struct Band {
           four[j + 2] = P::finished((odd ? other[i + j] : given) * inverse);
         }
         const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
+        fold(four, valid);
         O* to = o + row * P::O_ROW + column * P::O_COLUMN;
         if (aligned)
           store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
@@ -340,8 +341,8 @@ struct Band {
 };
 
 // Computes this block's bands of problem blockIdx.y. Rows of V that are not to be kept are taken as zeros.
-template <class P, class T, class O, class Score>
-__device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score,
+template <class P, class T, class O, class Score, class Fold>
+__device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score, const Fold& fold,
                                               const bool* keep = nullptr) {
   using S = SharedTiles<P>;
   DYNAMIC_SHARED;
@@ -409,5 +410,5 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
 #pragma unroll 1
     for (int other = 1; other < P::WARPS; other++) band.merge_partial(partials + other * S::PARTIAL * 32);
   }
-  if (first < P::ROWS) band.store(o + P::o_offset(z), first);
+  if (first < P::ROWS) band.store(o + P::o_offset(z), first, fold);
 }

@@ -6,6 +6,7 @@ from itertools import chain
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.ranges.groups import folded_buffers, without_folded
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
@@ -42,6 +43,7 @@ class FusedAttention(Template[Problem, Config]):
     """
 
     name = "attention"
+    folds_ranges = True
     headers = (
         *("attention", "instructions", "staged_attention"),
         *("warpgroups", "wgmma_registers", "wgmma_attention"),
@@ -50,7 +52,7 @@ class FusedAttention(Template[Problem, Config]):
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The attention; raises KernelError for one that no kernel can compute."""
-        problem = read_attention(group, target)
+        problem = read_attention(without_folded(group), target)
         return [problem] if problem else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
@@ -93,7 +95,8 @@ class FusedAttention(Template[Problem, Config]):
                 f"{group.describe()} has an attention that {config} cannot compute for {target}:"
                 " take a config without splits"
             )
-        return Emitter(group, problem, target, config).kernel()
+        bare, extremes = without_folded(group), folded_buffers(group)
+        return Emitter(bare, problem, target, config, extremes).kernel()
 
     def launches(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget

@@ -121,8 +121,8 @@ struct WgmmaBand : Band<P, E> {
 
 // Stores this block's share of the rows, each the sum of the cluster's partial results, which are scaled
 // to the largest maximum.
-template <class P, class O>
-__device__ __forceinline__ void merge_rows(O* o, const float* values, const float* rows) {
+template <class P, class O, class Fold>
+__device__ __forceinline__ void merge_rows(O* o, const float* values, const float* rows, const Fold& fold) {
   using T = KeyTiles<P>;
   constexpr int FOURS = SharedTiles<P>::WIDTHS * 4;
   const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
@@ -147,6 +147,7 @@ __device__ __forceinline__ void merge_rows(O* o, const float* values, const floa
 #pragma unroll
     for (int i = 0; i < 4; i++) four[i] = P::finished(four[i] * inverse);
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
+    fold(four, valid);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     if (aligned)
       store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
@@ -235,8 +236,8 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
 
 // Computes this block's rows of problem blockIdx.y, with the keys of split blockIdx.z. Rows of V that are
 // not to be kept are taken as zeros.
-template <class P, class E, class O, class Score>
-__device__ __forceinline__ void attend_by_wgmma(const E* q, const E* k, const E* v, O* o, const Score& score,
+template <class P, class E, class O, class Score, class Fold>
+__device__ __forceinline__ void attend_by_wgmma(const E* q, const E* k, const E* v, O* o, const Score& score, const Fold& fold,
                                                 const bool* keep = nullptr) {
   using T = KeyTiles<P>;
   float* const shared = swizzled_shared();
@@ -248,13 +249,13 @@ __device__ __forceinline__ void attend_by_wgmma(const E* q, const E* k, const E*
   else
     process_tiles<P, false>(band, (int4*)shared, q, k, v, first, score, keep);
   if constexpr (P::SPLITS == 1) {
-    if (first < P::ROWS) band.store(o, first);
+    if (first < P::ROWS) band.store(o, first, fold);
   } else {
     float *const values = shared, *const rows = values + T::ROWS * T::LINE;
     __syncthreads();
     band.store_rows(values, rows);
     cluster_sync();
-    merge_rows<P>(o, values, rows);
+    merge_rows<P>(o, values, rows, fold);
     cluster_sync_relaxed();
   }
 }

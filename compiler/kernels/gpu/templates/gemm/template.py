@@ -55,6 +55,7 @@ class Gemm(Template[Problem, Tile]):
     """
 
     name = "gemm"
+    folds_ranges = True
     headers = ("gemm", "instructions", "operands", "halo", "results", "warpgroups", "wgmma_gemm")
     config_type = Tile
 

@@ -28,6 +28,7 @@ class Gemv(Template[Problem, None]):
     """A group around one MatMul or Gemm of at most four rows."""
 
     name = "gemv"
+    folds_ranges = True
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The GEMM of at most four rows, whose results are stored one by one."""

@@ -36,6 +36,7 @@ class Pointwise(Template[Shape, None]):
     """
 
     name = "pointwise"
+    folds_ranges = True
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Shape]:
         """The shape of all results; one result of few operators is left to the generic schedule."""

@@ -77,6 +77,7 @@ class RowNorm(Template[Problem, Config]):
     """
 
     name = "row_norm"
+    folds_ranges = True
     headers = ("row_norm",)
     config_type = Config
 

@@ -22,6 +22,7 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig]):
     """A group around one MatMul or Gemm of a few rows by constant weights."""
 
     name = "skinny_gemm"
+    folds_ranges = True
     headers = ("skinny_gemm", "instructions")
     config_type = SkinnyConfig
 

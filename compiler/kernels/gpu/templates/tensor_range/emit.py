@@ -8,7 +8,7 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import device_function, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem, after_range
-from compiler.kernels.group import Group
+from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -39,12 +39,12 @@ class Part:
 def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
     """The kernel of a group: one launch, or one for the ranges of blocks and one for the rest."""
     parts = (
-        _load(group, problem, target),
+        *_loads(group, problem, target),
         _store("Store", group, problem, problem.wide, target),
         _store("Scalars", group, problem, problem.scalars, target),
     )
-    phases = ("WHOLE",) if config.launches == 1 else ("RANGES", "REST")
-    scratch = (2 * FLOAT_BYTES * config.blocks,) if config.launches > 1 else ()
+    phases = ("WHOLE",) if config.launches(problem) == 1 else ("RANGES", "REST")
+    scratch = (2 * FLOAT_BYTES * config.blocks,) if len(phases) > 1 else ()
     types = {n: t for part in parts for n, t in zip(part.arguments, part.types, strict=True)}
     if scratch:
         types[group.inputs + len(group.writes)] = "float"
@@ -54,22 +54,34 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
         made = ", ".join(part.made for part in parts)
         workspace = f"buffer{max(types)}" if scratch else "nullptr"
         given = ", ".join(f"{kind}* buffer{number}" for number, kind in types.items())
+        call = "follow_parts<Problem>" if problem.parts else f"follow_range<Problem, {phase}>"
+        passed = made if problem.parts else f"{made}, {workspace}"
         text += [
             f'extern "C" __global__ void __launch_bounds__({config.threads}) {name}({given}) {{',
-            f"  follow_range<Problem, {phase}>({made}, {workspace});\n}}\n",
+            f"  {call}({passed});\n}}\n",
         ]
     grid, block = (config.blocks, 1, 1), (config.threads, 1, 1)
     launches = tuple(Launch(name, tuple(types), grid, block) for name in names)
     return CudaKernel("\n".join(text), launches, scratch, flops=group.operations)
 
 
-def _load(group: Group, problem: Problem, target: GpuTarget) -> Part:
-    """An element of the tensor."""
-    context, element = FusionContext(group, problem.lowest), variable("element")
-    value = context.operand(0, unflatten_index(element, problem.shape))
-    function = value_function(f"{group.name}_load", context, value, [element], target)
-    text = f"{function.text}\n{value_struct('Load', function, 'int element')}"
-    return Part("Load", text, function.types, function.arguments)
+def _loads(group: Group, problem: Problem, target: GpuTarget) -> list[Part]:
+    """An element of the tensor, or those of the extremes of its parts."""
+    reduced = {"Load": problem.lowest}
+    if problem.parts:
+        reduced = {"Low": problem.lowest, "High": problem.highest}
+    return [_load(name, group, operator, target) for name, operator in reduced.items()]
+
+
+def _load(name: str, group: Group, operator: Operator, target: GpuTarget) -> Part:
+    """An element of the tensor that an operator reduces."""
+    context, element = FusionContext(group, operator), variable("element")
+    shape = group.values[operator.operand(0)].shape
+    value = context.operand(0, unflatten_index(element, shape))
+    own = f"{group.name}_{name.lower()}"
+    function = value_function(own, context, value, [element], target)
+    text = f"{function.text}\n{value_struct(name, function, 'int element')}"
+    return Part(name, text, function.types, function.arguments)
 
 
 def _store(
@@ -113,6 +125,7 @@ def _number(group: Group, results: Sequence[int], buffer: int) -> int:
 def _constants(problem: Problem, config: Config) -> str:
     constants = {
         "ELEMENTS": problem.elements,
+        "PARTS": problem.parts,
         "THREADS": config.threads,
         "ITEMS": config.items,
         "BLOCKS": config.blocks,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.fusion.ranges import find_ranges
+from compiler.graph.fusion.ranges import TensorRange, find_parted_ranges, find_ranges
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
 
@@ -17,13 +17,17 @@ DIVISIONS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 @dataclass(frozen=True)
 class Problem:
-    """The extremes of a tensor of `shape`, and the results for each element and of one element."""
+    """The extremes of a tensor of `shape`, and the results for each element and of one element.
+
+    Where the kernel that computed the tensor wrote the extremes of its `parts`, these are reduced.
+    """
 
     lowest: Operator
     highest: Operator
     shape: tuple[int, ...]
     wide: tuple[int, ...]
     scalars: tuple[int, ...]
+    parts: int = 0
 
     @property
     def elements(self) -> int:
@@ -39,25 +43,40 @@ class Config:
     items: int
     blocks: int
 
-    @property
-    def launches(self) -> int:
+    def launches(self, problem: Problem) -> int:
         """Launches of the kernel."""
-        return 1 if self.blocks == 1 else 2
+        return 1 if self.blocks == 1 or problem.parts else 2
 
 
 def read_range(group: Group) -> Problem | None:
     """The problem of a group that is a range, casts of its tensor aside; None for any other."""
-    (found, *others) = find_ranges(group) or [None]
-    if found is None or others:
+    (found, *others) = find_ranges(group) or _all_of(group, find_parted_ranges(group)) or [None]
+    if found is None or others or not _is_all(group, found):
         return None
-    rest = set(range(len(group.operators))).difference(found.operators)
-    if not all(_leads_to(group, group.operators[i], found.tensor) for i in rest):
-        return None
-    shape = group.values[found.tensor].shape
     wide = tuple(v for v in group.outputs if prod(group.values[v].shape) > 1)
     lowest, highest = (group.operators[i] for i in (found.lowest, found.highest))
     scalars = tuple(v for v in group.outputs if v not in wide)
-    return Problem(lowest, highest, shape, wide, scalars)
+    reduced = lowest.operand(0)
+    parts = 0 if reduced == found.tensor else group.values[reduced].elements
+    return Problem(
+        lowest=lowest,
+        highest=highest,
+        shape=group.values[found.tensor].shape,
+        wide=wide,
+        scalars=scalars,
+        parts=parts,
+    )
+
+
+def _all_of(group: Group, found: Sequence[TensorRange]) -> list[TensorRange]:
+    """The ranges that a group consists of, of those on any tensor."""
+    return [one for one in found if _is_all(group, one)]
+
+
+def _is_all(group: Group, found: TensorRange) -> bool:
+    """Whether a group has nothing but operators of a range and casts of its tensor."""
+    rest = set(range(len(group.operators))).difference(found.operators)
+    return all(_leads_to(group, group.operators[i], found.tensor) for i in rest)
 
 
 def _leads_to(group: Group, op: Operator, tensor: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.tensor_range.emit import range_kernel
@@ -21,6 +22,10 @@ ITEM_US, ELEMENTS = 0.03, 6e3
 """Microseconds of an element of each thread, and the elements that an SM has in one: as those of
 rows, see `row_norm`."""
 
+PART_US = 0.02
+"""Microseconds in which each thread of a block reads a float of the ranges of parts, one of several
+at once."""
+
 
 class TensorRange(Template[Problem, Config]):
     """A group of `fuse-ranges`: its extremes are exact, and the same bits every time."""
@@ -39,8 +44,11 @@ class TensorRange(Template[Problem, Config]):
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, the elements at the rate of the SMs that have some, and those of a thread."""
         busy = min(target.device.sms, config.blocks)
-        passes = 2 * problem.elements / (ELEMENTS * busy) + 2 * ITEM_US * config.items
-        return START_US + LAUNCH_US * (config.launches - 1) + passes
+        parts = PART_US * 2 * ceil_div(problem.parts, config.threads)
+        passes = 1 if problem.parts else 2
+        once = problem.elements / (ELEMENTS * busy) + ITEM_US * config.items
+        launches = config.launches(problem)
+        return START_US + LAUNCH_US * (launches - 1) + parts + passes * once
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""

@@ -1,0 +1,40 @@
+"""Nodes as which operators that ONNX does not have are written; ranges of parts of a tensor."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+
+class Nodes:
+    """Nodes to add to a graph: `fresh` gives a new name like a stem, `store` adds a constant."""
+
+    def __init__(self, fresh: Callable[[str], str], store: Callable[[str, np.ndarray], str]):
+        self.made: list[onnx.NodeProto] = []
+        self.fresh, self.store = fresh, store
+
+    def add(self, kind: str, *inputs: str | int | list[int] | np.ndarray, **given: Any) -> str:
+        """Add a node, whose operands that are not names become int64 constants."""
+        name = self.fresh("computed")
+        operands = [
+            value if isinstance(value, str) else self.store("constant", np.asarray(value, np.int64))
+            for value in inputs
+        ]
+        self.made.append(helper.make_node(kind, operands, [name], **given))
+        return name
+
+    def named(self, kind: str, inputs: Sequence[str], name: str, **given: Any) -> None:
+        """Add a node whose result has a name."""
+        self.made.append(helper.make_node(kind, inputs, [name], **given))
+
+
+def partial_range_nodes(
+    nodes: Nodes, tensor: str, outputs: Sequence[str], count: int
+) -> list[onnx.NodeProto]:
+    """The range of the whole tensor for each of some parts."""
+    shape = nodes.store("count", np.array([count], np.int64))
+    for kind, output in zip(("ReduceMin", "ReduceMax"), outputs, strict=True):
+        nodes.named("Expand", [nodes.add(kind, tensor, keepdims=0), shape], output)
+    return nodes.made

@@ -1,0 +1,141 @@
+"""Kernels that write the ranges of their results."""
+
+from dataclasses import replace
+from math import prod
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import c_type
+from compiler.kernels.gpu.indirect import KERNEL_HEAD, body_end
+from compiler.kernels.gpu.ranges.groups import RangedResult, ranged_results
+from compiler.kernels.gpu.source import header
+from compiler.kernels.group import Group
+from compiler.schedule import Launch
+
+FOLD_US = 0.1
+"""Microseconds in which the threads of a kernel fold what they store and warps write ranges."""
+
+LAUNCH_US, ELEMENTS = 2.0, 6e3
+"""Microseconds of a launch that reads the tensor again, and the elements that an SM reads in one:
+those of `tensor_range`."""
+
+THREADS, ITEMS, WARP = 256, 4, 32
+"""Threads of a block of such a launch, fewest elements of each, and threads that write a pair."""
+
+MOST_SHARED = 46 << 10
+"""Most bytes of shared memory of a launch that has room for the ranges of a block's warps."""
+
+
+def extra_us(group: Group, folds: bool, sms: int) -> float:
+    """The estimated microseconds that the ranges of a group take its kernel."""
+    results = ranged_results(group)
+    again = sum(LAUNCH_US + found.info.elements / (ELEMENTS * sms) for found in results)
+    return FOLD_US * len(results) if folds else again
+
+
+def extra_launches(group: Group, folds: bool) -> list[Launch]:
+    """The launches for the ranges of a group besides those of its kernel, for estimates."""
+    return [] if folds else [_launch(group, found) for found in ranged_results(group)]
+
+
+def with_ranges(kernel: CudaKernel, group: Group, folds: bool) -> CudaKernel:
+    """The kernel that also writes the ranges of a group; it `folds` them or leaves them out."""
+    results = ranged_results(group)
+    if not results:
+        return kernel
+    if not folds:
+        kernel = _renumbered(kernel, group, 2 * len(results))
+    kernel = replace(kernel, text=f"{header('ranges')}\n{kernel.text}")
+    for found in results:
+        writing = _folding_launch(kernel, found) if folds else None
+        kernel = kernel if writing is None else _folding(kernel, writing, found)
+        if writing is None or not _writes_each(writing, found):
+            kernel = _followed(kernel, group, found)
+    return kernel
+
+
+def _renumbered(kernel: CudaKernel, group: Group, count: int) -> CudaKernel:
+    """A kernel without the last results, so that its scratch memory comes after these."""
+    first = group.inputs + len(group.outputs) - count
+    launches = (
+        replace(launch, args=tuple(a if a < first else a + count for a in launch.args))
+        for launch in kernel.launches
+    )
+    return replace(kernel, launches=tuple(launches))
+
+
+def _writes_each(launch: Launch, found: RangedResult) -> bool:
+    """Whether there is a part for each warp, or for each block, of a launch.
+
+    Warps of a block meet in shared memory, of which any launch may have 48 KB.
+    """
+    assert launch.block[1:] == (1, 1), "store functions are called by rows of threads"
+    blocks, few = prod(launch.grid), launch.shared_bytes <= MOST_SHARED
+    return blocks * _warps(launch) <= found.count or (blocks <= found.count and few)
+
+
+def _warps(launch: Launch) -> int:
+    """The warps of a block."""
+    return ceil_div(launch.block[0], WARP)
+
+
+def _folding_launch(kernel: CudaKernel, found: RangedResult) -> Launch:
+    """The launch that stores the tensor, and so its range."""
+    (launch,) = (launch for launch in kernel.launches if found.lows in launch.args)
+    return launch
+
+
+def _folding(kernel: CudaKernel, launch: Launch, found: RangedResult) -> CudaKernel:
+    """A kernel whose store function has the thread's own extremes instead of those in memory.
+
+    At its end each warp or block writes its range, if there are as many parts.
+    """
+    heads = KERNEL_HEAD.finditer(kernel.text)
+    head = next(head for head in heads if head[2] == launch.symbol)
+    parameters, own = head[3].split(","), list[str]()
+    for number in (found.lows, found.highs):
+        place = launch.args.index(number)
+        own.append(parameters[place].split()[-1].lstrip("*"))
+        parameters[place] = f" float* __restrict__ {own[-1]}_written"
+    last = body_end(kernel.text, head.end()) - 1
+    body = kernel.text[head.end() : last]
+    assert "return" not in body, f"a thread leaves {launch.symbol} before it writes its range"
+    low, high = own
+    written = f"{low}[0], {high}[0], {low}_written, {high}_written"
+    write = f"  write_ranges<{_counts(launch, found)}>({written});\n"
+    text = [
+        kernel.text[: head.start()],
+        f'extern "C" __global__ {head[1]}{head[2]}({",".join(parameters).strip()}) {{\n',
+        f"  float {low}[1] = {{CUDART_INF_F}}, {high}[1] = {{-CUDART_INF_F}};",
+        body,
+        write if _writes_each(launch, found) else "",
+        kernel.text[last:],
+    ]
+    return replace(kernel, text="".join(text))
+
+
+def _counts(launch: Launch, found: RangedResult) -> str:
+    """The warps of a block, the blocks and the parts, as arguments of a template."""
+    return f"{_warps(launch)}, {prod(launch.grid)}, {found.count}"
+
+
+def _launch(group: Group, found: RangedResult) -> Launch:
+    """The launch that reads a tensor again for its ranges."""
+    threads = min(THREADS, found.count * WARP)
+    most = max(1, found.count * WARP // threads)
+    blocks = min(most, ceil_div(found.info.elements, threads * ITEMS))
+    symbol, args = f"{group.name}_range{found.tensor}", (found.tensor, found.lows, found.highs)
+    return Launch(symbol, args, (blocks, 1, 1), (threads, 1, 1))
+
+
+def _followed(kernel: CudaKernel, group: Group, found: RangedResult) -> CudaKernel:
+    """A kernel with a launch that reads a tensor again, in the order of memory."""
+    launch = _launch(group, found)
+    threads, elements = launch.block[0], found.info.elements
+    text = (
+        f'extern "C" __global__ void __launch_bounds__({threads}) {launch.symbol}'
+        f"(const {c_type(found.info.dtype)}* __restrict__ x, float* __restrict__ lows,"
+        " float* __restrict__ highs) {\n"
+        f"  write_ranges_of<{_counts(launch, found)}>(x, {elements}, lows, highs);\n}}\n"
+    )
+    return replace(kernel, text=f"{kernel.text}\n{text}", launches=(*kernel.launches, launch))

@@ -1,0 +1,108 @@
+"""Kernels that write the ranges of what they compute, on the emulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.frontend import import_model
+from compiler.graph.targets import set_target
+from compiler.ir.edit import graphs_of
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.ranges.groups import ranged_results, without_ranges
+from compiler.kernels.gpu.select import candidates_of
+from compiler.kernels.group import Group, extract_group
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.target.target import parse_gpu
+from tests.frontend import checks
+from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import BY_NAME
+
+emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+QUANTISE = "q, s, z = DynamicQuantizeLinear(r)"
+RANDOM = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> np.ndarray:
+    """Random numbers."""
+    return RANDOM.standard_normal(shape, "f4")
+
+
+PRODUCERS = {
+    "gemm": "g (float[77,40] x) => (uint8[77,72] q, float s) { h = MatMul(x, w)  r = Relu(h) ",
+    "gemv": "g (float[1,40] x) => (uint8[1,2000] q, float s) { r = MatMul(x, v) ",
+    "skinny_gemm": "g (float[8,64] x) => (uint8[8,200] q, float s) { h = Neg(x)  r = MatMul(h, u) ",
+    "row_norm": "g (float[21,90] x) => (uint8[21,90] q, float s) {"
+    " r = LayerNormalization(x, scale, shift) ",
+    "pointwise": "g (float[7,300] x) => (uint8[7,300] q, float s) { h = Tanh(x)  r = Neg(h) ",
+    "attention": "g (float[2,45,32] x) => (uint8[2,45,32] q, float s) {"
+    " k = Transpose<perm=[0,2,1]>(x)  h = MatMul(x, k)  p = Softmax(h)  r = MatMul(p, x) ",
+    "depthwise": "g (float[1,64,9,7] x) => (uint8[1,64,7,5] q, float s) {"
+    " h = Conv<group=64>(x, d)  r = Relu(h) ",
+}
+WEIGHTS = {
+    "w": floats(40, 72),
+    "v": floats(40, 2000),
+    "u": floats(64, 200),
+    "d": floats(64, 1, 3, 3),
+    "scale": floats(90),
+    "shift": floats(90),
+}
+CASES = [
+    *((name, "cuda:sm_90:fp16") for name in PRODUCERS if name != "depthwise"),
+    *((name, "cuda:sm_80:fp32") for name in ("gemm", "gemv", "row_norm", "attention")),
+]
+
+
+def producer_of(text: str, target: str) -> Group:
+    """The group of a model that writes ranges."""
+    model = checks.parse(text + QUANTISE + "}", 21, **WEIGHTS)
+    imported = import_model(model)
+    set_target(imported.module, target)
+    passes, _ = split_phases(parse(DEFAULT_PIPELINE))
+    Runner(weights=imported.weights).run(imported.module, passes)
+    groups = [extract_group(group) for group in graphs_of(imported.module)[0].groups]
+    (found,) = [group for group in groups if ranged_results(group)]
+    return found
+
+
+def check(group: Group, kernel: CudaKernel) -> None:
+    """Run a kernel: extremes of parts are exact, and other results as without them."""
+    inputs = [RANDOM.standard_normal(info.shape).astype(info.dtype) for info in group.reads]
+    tensor, lows, highs = run_twice(kernel, group, inputs)
+    assert lows.min() == tensor.min()
+    assert highs.max() == tensor.max()
+    assert not np.isnan([lows, highs]).any()
+    bare = replace(without_ranges(group), name="bare")
+    (expected,) = run_twice(generate(bare, parse_gpu("cuda:sm_90:fp32")), bare, inputs)
+    np.testing.assert_allclose(tensor, expected, rtol=0, atol=0.02 * np.abs(expected).max())
+
+
+@emulated
+@pytest.mark.parametrize(("name", "target"), CASES)
+def test_templates_fold_what_they_store(name: str, target: str):
+    group = producer_of(PRODUCERS[name], target)
+    candidate = next(candidates_of(BY_NAME[name], group, parse_gpu(target)))
+    kernel = candidate.emit(candidate.choose()[0])
+    assert len(kernel.launches) == 1
+    check(group, kernel)
+
+
+@emulated
+def test_a_warp_that_stores_nothing_has_an_empty_part():
+    group = producer_of(PRODUCERS["gemm"].replace("77", "19"), "cuda:sm_90:fp16")
+    kernel = generate(group, parse_gpu("cuda:sm_90:fp16"))
+    inputs = [floats(*info.shape).astype(info.dtype) for info in group.reads]
+    _, lows, highs = run_twice(kernel, group, inputs)
+    assert np.isposinf(lows).any()
+    assert np.isneginf(highs[np.isposinf(lows)]).all()
+    check(group, kernel)
+
+
+@emulated
+def test_another_kernel_is_followed_by_a_launch():
+    group = producer_of(PRODUCERS["depthwise"], "cuda:sm_90:fp16")
+    kernel = generate(group, parse_gpu("cuda:sm_90:fp16"))
+    assert len(kernel.launches) == 2
+    check(group, kernel)
