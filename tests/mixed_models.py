@@ -8,9 +8,11 @@ scale is any number, are summed and returned only.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import prod
 from random import Random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from hypothesis import strategies as st
@@ -50,7 +52,8 @@ class _Graph:
     def constant(self, value: object, dtype: str = "float32") -> str:
         """A new initializer of the model."""
         name = self.name("c")
-        self.constants.append(numpy_helper.from_array(np.array(value, dtype), name))
+        element = getattr(ml_dtypes, dtype) if dtype.endswith("int4") else dtype
+        self.constants.append(numpy_helper.from_array(np.array(value).astype(element), name))
         return name
 
     def add(self, type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
@@ -85,6 +88,7 @@ class _Graph:
     def fill(self, most: int) -> None:
         """Draw nodes."""
         steps = [self.binary, self.pair, self.linear, self.dequantised, self.dynamic, self.sums]
+        steps += [self.packed, self.unpacked]
         steps += [self.branches, self.loop] * (self.depth < 2)
         steps += [self.concat, self.cut, self.turned] * self.symbolic
         for _ in range(self.random.randint(1, most)):
@@ -135,9 +139,45 @@ class _Graph:
         """A MatMulInteger of a tensor that is quantised by its own range."""
         x = self.pick()
         quantised, scale, zero = self.add("DynamicQuantizeLinear", x.name, outputs=3)
-        sums = self.one("MatMulInteger", quantised, self.matrix(), zero)
+        sums = self.one("MatMulInteger", quantised, *self.shifted(zero))
         numbers = self.one("Mul", self.one("Cast", sums, to=TensorProto.FLOAT), scale)
         self.tensors.append(Rows(self.one("Add", numbers, x.name), x.rows, whole=False))
+
+    def shifted(self, zero: str) -> list[str]:
+        """Weights and both zero points of a MatMulInteger whose left one is given."""
+        if self.random.random() < 0.4:
+            return [self.matrix(), zero]
+        size, most = range(WIDTH), self.random.choice([127, 255])
+        weights = [[self.random.randint(0, most) for _ in size] for _ in size]
+        own = self.random.randint(0, 255)
+        return [self.constant(weights, "uint8"), zero, self.constant(own, "uint8")]
+
+    def packed(self) -> None:
+        """A MatMulNBits of one block, whose last weights are not used."""
+        x, columns = self.pick(), range(WIDTH)
+        pairs = [[[self.random.randint(0, 255) for _ in range(8)]] for _ in columns]
+        scales = [[self.random.choice(SCALES)] for _ in columns]
+        operands = [self.constant(pairs, "uint8"), self.constant(scales)]
+        if self.random.random() < 0.5:
+            zeros = [[self.random.randint(0, 15)] for _ in columns]
+            operands.append(self.constant(zeros, "uint8"))
+        sizes = {"K": WIDTH, "N": WIDTH, "bits": 4, "block_size": 16, "accuracy_level": 1}
+        result = self.one("MatMulNBits", x.name, *operands, domain="com.microsoft", **sizes)
+        self.keep(self.one("Round", result), x)
+
+    def unpacked(self) -> None:
+        """A MatMul by dequantised weights of four bits, with one scale or one for each column."""
+        x, dtype = self.pick(), self.random.choice(["int4", "uint4"])
+        low, size = -8 if dtype == "int4" else 0, range(WIDTH)
+        shape = self.random.choice([(), (WIDTH,)])
+        weights = [[self.random.randint(low, low + 15) for _ in size] for _ in size]
+        scales = np.reshape([self.random.choice(SCALES) for _ in range(prod(shape))], shape)
+        operands = [self.constant(weights, dtype), self.constant(scales)]
+        if self.random.random() < 0.5:
+            zeros = [self.random.randint(low, low + 15) for _ in range(prod(shape))]
+            operands.append(self.constant(np.reshape(zeros, shape), dtype))
+        numbers = self.one("DequantizeLinear", *operands, axis=1)
+        self.keep(self.one("Round", self.one("MatMul", x.name, numbers)), x)
 
     def sums(self) -> None:
         """The sums of columns, added to each row."""
@@ -218,14 +258,16 @@ def _drawn(random: Random, symbolic: bool) -> onnx.ModelProto:
     graph = _Graph(random, symbolic, constants, [Rows(name, "n") for name in "xy"])
     graph.fill(2)
     random.choice([graph.branches, graph.loop])()
-    random.choice([graph.linear, graph.dequantised, graph.dynamic])()
+    quantised = [graph.linear, graph.dequantised, graph.dynamic, graph.packed, graph.unpacked]
+    random.choice(quantised)()
     results = list(dict.fromkeys([graph.tensors[-1], graph.tensors[-2], graph.pick()]))
     outputs = [graph.one("Identity", tensor.name) for tensor in results]
     rows = "n" if symbolic else ROWS
     made = helper.make_graph(
         graph.nodes, "mixed", [_info(n, rows) for n in "xy"], [*map(_info, outputs)], constants
     )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(made, opset_imports=opsets, ir_version=10)
 
 
 def feeds(rows: int, seed: int) -> dict[str, np.ndarray]:

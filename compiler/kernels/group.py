@@ -27,7 +27,7 @@ class TensorInfo:
     A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major. Kernels see float8 as its bytes:
     uint8, with the `code` that they stand for. Of a `folded` result a thread
-    keeps the extreme that is named, "minimum" or "maximum".
+    keeps what is named: their "minimum", "maximum" or "sum".
     """
 
     dtype: str

@@ -13,6 +13,7 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Value
 from compiler.frontend.rules.call import Call
+from compiler.frontend.rules.quantised import fitting_differences
 
 CHANNELS = 16
 """The channels of a block, by which images are read."""
@@ -34,20 +35,26 @@ def suits_tensor_cores(call: Call) -> bool:
     left, right = call.data.code, call.operand(1).code
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return False
-    if not _is_symmetric(right) or call.attributes.get("transA", 0):
+    if not _suits_zero(call.op_type, right) or call.attributes.get("transA", 0):
         return False
     return _suits(call.op_type, call.attributes.get("group", 1), left.integers, right.integers)
 
 
-def _is_symmetric(weights: Dequantised) -> bool:
-    """Whether weights are int8 or float8 without a zero point, or uint8 around the middle."""
+def _suits_zero(op_type: str, weights: Dequantised) -> bool:
+    """Whether a contraction by weights with this zero point is one of int8 and few additions.
+
+    That of a matmul is multiplied by sums of rows, that of a convolution would be by a second
+    convolution.
+    """
     middle = 128 if weights.integers.dtype == "uint8" else 0
     zero = weights.zero
-    return (
-        middle == 0
-        if zero is None
-        else zero.array is not None and bool((zero.array == middle).all())
-    )
+    if zero is None:
+        return middle == 0
+    if zero.array is None:
+        return False
+    matrix = op_type in ("Gemm", "MatMul")
+    fits = fitting_differences(weights.integers, zero) is not None
+    return matrix or fits or bool((zero.array == middle).all())
 
 
 def _suits(op_type: str, groups: object, data: Value, weights: Value) -> bool:

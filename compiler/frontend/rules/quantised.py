@@ -129,7 +129,13 @@ def _rows(call: Call, value: Value, rank: int) -> Value:
 
 
 def _signed(call: Call, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
-    """Weights as int8 and their zero point as int32; None for 0."""
+    """Weights as int8 and their zero point as int32; None for 0.
+
+    Constant weights have none if their differences from it are int8, as those of seven bits are.
+    """
+    differences = fitting_differences(value, zero)
+    if differences is not None:
+        return call.builder.constant(differences, "int8"), None
     zero = None if zero is None else _cast(call, zero, "int32")
     if value.dtype == "uint8":
         half = call.builder.constant(128, "int32")
@@ -137,6 +143,16 @@ def _signed(call: Call, value: Value, zero: Value | None) -> tuple[Value, Value 
         zero = call.one("Sub", zero or call.builder.constant(0, "int32"), half)
     known = None if zero is None else zero.array
     return value, zero if known is None or known.any() else None
+
+
+def fitting_differences(value: Value, zero: Value | None) -> np.ndarray | None:
+    """Constant weights less their one zero point, if they are int8; None otherwise."""
+    if zero is None or value.array is None or zero.array is None or zero.array.size != 1:
+        return None
+    differences = value.array.astype("int32") - zero.array.astype("int32").reshape(())
+    limits = np.iinfo("int8")
+    inside = limits.min <= differences.min() and differences.max() <= limits.max
+    return differences.astype("int8") if inside else None
 
 
 def integer_matmul(
@@ -147,18 +163,31 @@ def integer_matmul(
         return _vector_matmul(call, a, b, zeros)
     b, b_zero = _signed(call, b, zeros[1])
     a_zero = zeros[0]
+    if b_zero is not None:
+        return _less_rows(call, a, b, (a_zero, b_zero))
     by_row = a_zero is not None and prod(a_zero.shape) > 1
     result = call.one("MatMulInteger", a, b, None if by_row or a_zero is None else a_zero)
     if a_zero is not None and by_row:
         sums = call.one("ReduceSum", _cast(call, b, "int32"), call.vector([-2]), keepdims=1)
         shift = call.one("Mul", sums, _cast(call, _rows(call, a_zero, a.rank), "int32"))
         result = call.one("Sub", result, shift)
-    if b_zero is None:
-        return result
-    zero = None if a_zero is None else _rows(call, a_zero, a.rank)
-    rows = call.one(
-        "ReduceSum", less_zero_point(call, a, zero, "int32"), call.vector([-1]), keepdims=1
-    )
+    return result
+
+
+def _less_rows(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value]) -> Value:
+    """A MatMul by weights with a zero point, which is subtracted times the sums of A's rows.
+
+    `(a - y) (b - z) = a b - y (1 (b - z)) - (a 1) z`: rows are sums of A's integers as they are,
+    and for constant weights the sums that Y is multiplied by are constants.
+    """
+    a_zero, b_zero = zeros
+    result = call.one("MatMulInteger", a, b)
+    if a_zero is not None:
+        exact = less_zero_point(call, b, b_zero, "int32")
+        sums = call.one("ReduceSum", exact, call.vector([-2]), keepdims=1)
+        shift = call.one("Mul", sums, _cast(call, _rows(call, a_zero, a.rank), "int32"))
+        result = call.one("Sub", result, shift)
+    rows = call.one("ReduceSum", _cast(call, a, "int32"), call.vector([-1]), keepdims=1)
     return call.one("Sub", result, call.one("Mul", rows, b_zero))
 
 

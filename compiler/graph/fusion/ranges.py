@@ -12,10 +12,11 @@ from compiler.ir.operators import KINDS, Kind
 LEAST_ELEMENTS = 1 << 10
 """Fewest elements of a tensor whose range its producer finds: fewer are reduced in no time."""
 
-PART_ELEMENTS, MANY_PART_ELEMENTS = 32, 1 << 10
-"""Elements of a part of a tensor, and of one with many: those that a warp stores, or fewer."""
+WARP, PART_ELEMENTS = 32, 1 << 11
+"""Elements of a part of a small tensor and of a large one: as many as a block stores, or fewer; a
+quarter of these where blocks have elements alone."""
 
-MANY_PARTS, MOST_PARTS = 1 << 10, 1 << 11
+MANY_PARTS, MOST_PARTS = 1 << 8, 1 << 11
 """Parts of a tensor that a block of threads reads in no time, and the most."""
 
 
@@ -28,7 +29,7 @@ class TensorRange:
     """Elementwise operators on a tensor and its extremes; numbers are those of the network.
 
     `lowest` and `highest` are the operators that reduce the tensor, or the extremes of its parts;
-    `operators` are all, in order.
+    `operators` are all, in order: also those that add the rows of integers which are computed.
     """
 
     tensor: int
@@ -72,18 +73,22 @@ def _extremes(network: Network, type: str) -> list[int]:
     return [i for i, node in nodes if node.type == type and _is_whole(network, node)]
 
 
-def range_parts(elements: int) -> int:
-    """How many parts of a tensor have their range written: a power of two, for any kernel's warps.
+def range_parts(elements: int, types: Sequence[str]) -> int:
+    """How many parts of a tensor have their range written by a group of operators: a power of two,
+    one for each of its kernel's blocks or more.
 
     0 where a range is found as fast afterwards.
     """
-    if elements < LEAST_ELEMENTS:
+    if elements < LEAST_ELEMENTS or not _folds_results(types):
         return 0
-    few = min(MANY_PARTS, elements // PART_ELEMENTS)
-    return 1 << (min(MOST_PARTS, max(few, elements // MANY_PART_ELEMENTS)) - 1).bit_length()
+    few, most = MANY_PARTS, PART_ELEMENTS
+    if {KINDS[type] for type in types} <= {Kind.ELEMENTWISE, Kind.VIEW}:
+        few, most = 4 * few, most // 4
+    few = min(few, elements // WARP)
+    return 1 << (min(MOST_PARTS, max(few, elements // most)) - 1).bit_length()
 
 
-def folds_results(types: Sequence[str]) -> bool:
+def _folds_results(types: Sequence[str]) -> bool:
     """Whether the kernel of a group of operators can find the range of what it stores.
 
     It has one contraction or normalisation and elementwise operators, these alone, or an attention.
@@ -99,6 +104,13 @@ def _is_whole(network: Network, node: NetworkNode) -> bool:
     """Whether one element is the reduction of a tensor of float32."""
     value, result = (network.values[v or 0] for v in (node.inputs[0], node.outputs[0]))
     return value.dtype == "float32" and prod(result.shape) == 1 and prod(value.shape) > 0
+
+
+def is_row_sum(network: Network, node: NetworkNode) -> bool:
+    """Whether an operator adds the integers of each row, those of the last axis, exactly."""
+    value, result = (network.values[v or 0] for v in (node.inputs[0], node.outputs[0]))
+    rows = len(value.shape) > 1 and (*value.shape[:-1], 1) == result.shape
+    return node.type == "ReduceSum" and value.dtype == "int32" and rows and prod(result.shape) > 1
 
 
 def _followed(network: Network, tensor: int, lowest: int, highest: int) -> list[TensorRange]:
@@ -117,4 +129,6 @@ def _followed(network: Network, tensor: int, lowest: int, highest: int) -> list[
             members.add(i)
             inside.update(node.outputs)
             wide = wide or whole
+        elif is_row_sum(network, node) and network.values[node.inputs[0] or 0].shape == shape:
+            members.add(i)
     return [TensorRange(tensor, lowest, highest, tuple(sorted(members)))] if wide else []

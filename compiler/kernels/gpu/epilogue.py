@@ -150,7 +150,7 @@ def _store_function(
     order = [place[0], place[2], place[1]] if last else place
     together = block > 0 or storing.vectors or last
     parts = _parts(context, group, statement, order, extents, block) if together else {}
-    statement = _by_element(statement, list(parts)) if parts else statement
+    statement = by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
     return device_function(name, context, statement, scalars, target, parts=parts)
 
@@ -262,7 +262,7 @@ def _buffer_of(access: Any) -> Var:
     return access.buffer if isinstance(access, BufferStore) else access.source
 
 
-def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
+def by_element(statement: Stmt, single: Sequence[Var]) -> Stmt:
     """A statement whose accesses to some buffers are to their first element."""
 
     def mutate(access: Any, mutator: Any) -> Any:

@@ -100,4 +100,4 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
         return found.emit()
     device = split_device(schedule_gpu(requantised(without_ranges(group))), group.name, target)
     kernel = CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
-    return with_ranges(kernel, group, folds=False)
+    return with_ranges(kernel, group, False, target.shared_bytes)

@@ -126,7 +126,7 @@ class Candidate:
         kernel = self.template.emit(self.group, self.problem, config, self.target)
         if self.whole is None:
             return kernel
-        return with_ranges(kernel, self.whole, self.template.folds_ranges)
+        return with_ranges(kernel, self.whole, self.template.folds_ranges, self.target.shared_bytes)
 
     def launches(self, config: Any) -> Sequence[Launch]:
         """The launches of the group's kernel with a config, for estimates."""

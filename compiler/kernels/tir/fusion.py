@@ -201,11 +201,13 @@ class FusionContext:
         return leaf
 
 
-def _fold(extreme: Var, element: Any, kind: str) -> list[Stmt]:
-    """Fold an element into the extreme of what a thread stores."""
-    before = tirx.BufferLoad(extreme, [0])
+def _fold(total: Var, element: Any, kind: str) -> list[Stmt]:
+    """Fold an element into what a thread keeps of a result."""
+    before = tirx.BufferLoad(total, [0])
+    if kind == "sum":
+        return [tirx.BufferStore(total, before + element, [0])]
     after = tirx.call_pure_extern("float32", f"flowloom_{kind}", before, element)
-    return [tirx.BufferStore(extreme, after, [0])]
+    return [tirx.BufferStore(total, after, [0])]
 
 
 def _flat_axes(indices: Sequence[Any]) -> int:

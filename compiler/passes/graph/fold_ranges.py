@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from compiler.graph.fusion.ranges import folds_results, range_parts
+from compiler.graph.fusion.ranges import range_parts
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GroupOp, OperatorOp, YieldOp
@@ -59,8 +59,9 @@ def _read_parts(group: GroupOp) -> None:
         tensor = None if place is None else _computed(group.inputs[place])
         if tensor is None or not isinstance(tensor.op, GroupOp) or tensor.op.control is not None:
             continue
-        count = range_parts(prod(shape_of(tensor.type)))
-        if count and folds_results([op.type_name for op in tensor.op.operators]):
+        types = [op.type_name for op in tensor.op.operators]
+        count = range_parts(prod(shape_of(tensor.type)), types)
+        if count:
             _reduce(group, (lowest, highest), _with_ranges(tensor.op, tensor.index, count))
 
 

@@ -66,7 +66,8 @@ class QuantisedModel:
         limits = np.iinfo(dtype)
         integers = self.numpy.integers(limits.min, limits.max + 1, shape).astype(dtype)
         scale = self.numpy.uniform(0.002, 0.02, size).astype(np.float32)
-        zero = np.zeros(size, dtype) if dtype == "int8" else np.full(size, 128, dtype)
+        middle = 0 if dtype == "int8" else 128
+        zero = np.full(size, self.draw(st.sampled_from([middle, middle, middle + 9])), dtype)
         operands = [self.constant(array) for array in (integers, scale, zero)]
         return self.add("DequantizeLinear", *operands, axis=axis)
 

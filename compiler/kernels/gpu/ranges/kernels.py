@@ -22,8 +22,8 @@ those of `tensor_range`."""
 THREADS, ITEMS, WARP = 256, 4, 32
 """Threads of a block of such a launch, fewest elements of each, and threads that write a pair."""
 
-MOST_SHARED = 46 << 10
-"""Most bytes of shared memory of a launch that has room for the ranges of a block's warps."""
+RESERVED = 1 << 10
+"""Bytes of shared memory that are left for a kernel's own tables and the ranges of its warps."""
 
 
 def extra_us(group: Group, folds: bool, sms: int) -> float:
@@ -38,8 +38,11 @@ def extra_launches(group: Group, folds: bool) -> list[Launch]:
     return [] if folds else [_launch(group, found) for found in ranged_results(group)]
 
 
-def with_ranges(kernel: CudaKernel, group: Group, folds: bool) -> CudaKernel:
-    """The kernel that also writes the ranges of a group; it `folds` them or leaves them out."""
+def with_ranges(kernel: CudaKernel, group: Group, folds: bool, shared_bytes: int) -> CudaKernel:
+    """The kernel that also writes the ranges of a group; it `folds` them or leaves them out.
+
+    `shared_bytes` is the most shared memory of a block.
+    """
     results = ranged_results(group)
     if not results:
         return kernel
@@ -48,8 +51,9 @@ def with_ranges(kernel: CudaKernel, group: Group, folds: bool) -> CudaKernel:
     kernel = replace(kernel, text=f"{header('ranges')}\n{kernel.text}")
     for found in results:
         writing = _folding_launch(kernel, found) if folds else None
-        kernel = kernel if writing is None else _folding(kernel, writing, found)
-        if writing is None or not _writes_each(writing, found):
+        writes = writing is not None and _has_parts(writing, found, shared_bytes)
+        kernel = kernel if writing is None else _folding(kernel, writing, found, writes)
+        if not writes:
             kernel = _followed(kernel, group, found)
     return kernel
 
@@ -64,14 +68,12 @@ def _renumbered(kernel: CudaKernel, group: Group, count: int) -> CudaKernel:
     return replace(kernel, launches=tuple(launches))
 
 
-def _writes_each(launch: Launch, found: RangedResult) -> bool:
-    """Whether there is a part for each warp, or for each block, of a launch.
-
-    Warps of a block meet in shared memory, of which any launch may have 48 KB.
-    """
+def _has_parts(launch: Launch, found: RangedResult, shared_bytes: int) -> bool:
+    """Whether there is a part for each warp of a launch, or for each block if there is some shared
+    memory left, in which its warps meet."""
     assert launch.block[1:] == (1, 1), "store functions are called by rows of threads"
-    blocks, few = prod(launch.grid), launch.shared_bytes <= MOST_SHARED
-    return blocks * _warps(launch) <= found.count or (blocks <= found.count and few)
+    blocks, meet = prod(launch.grid), launch.shared_bytes + RESERVED <= shared_bytes
+    return blocks * _warps(launch) <= found.count or (blocks <= found.count and meet)
 
 
 def _warps(launch: Launch) -> int:
@@ -85,10 +87,10 @@ def _folding_launch(kernel: CudaKernel, found: RangedResult) -> Launch:
     return launch
 
 
-def _folding(kernel: CudaKernel, launch: Launch, found: RangedResult) -> CudaKernel:
+def _folding(kernel: CudaKernel, launch: Launch, found: RangedResult, writes: bool) -> CudaKernel:
     """A kernel whose store function has the thread's own extremes instead of those in memory.
 
-    At its end each warp or block writes its range, if there are as many parts.
+    If it `writes`, its warps or blocks do at the end.
     """
     heads = KERNEL_HEAD.finditer(kernel.text)
     head = next(head for head in heads if head[2] == launch.symbol)
@@ -108,7 +110,7 @@ def _folding(kernel: CudaKernel, launch: Launch, found: RangedResult) -> CudaKer
         f'extern "C" __global__ {head[1]}{head[2]}({",".join(parameters).strip()}) {{\n',
         f"  float {low}[1] = {{CUDART_INF_F}}, {high}[1] = {{-CUDART_INF_F}};",
         body,
-        write if _writes_each(launch, found) else "",
+        write if writes else "",
         kernel.text[last:],
     ]
     return replace(kernel, text="".join(text))

@@ -4,12 +4,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.fusion.ranges import TensorRange, find_parted_ranges, find_ranges
+from compiler.graph.fusion.ranges import (
+    TensorRange,
+    find_parted_ranges,
+    find_ranges,
+    is_row_sum,
+)
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
 
 SINGLE_THREADS, THREADS = 1024, 256
 """Threads of a single block, and of one of several."""
+
+ROW_THREADS = (256, 128, 64, 32)
+"""Threads of a block that has a row."""
 
 DIVISIONS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
 """The most blocks of a kernel."""
@@ -20,19 +28,27 @@ class Problem:
     """The extremes of a tensor of `shape`, and the results for each element and of one element.
 
     Where the kernel that computed the tensor wrote the extremes of its `parts`, these are reduced.
+    `sums` is a result that adds rows of integers, if there is one.
     """
 
+    tensor: int
     lowest: Operator
     highest: Operator
     shape: tuple[int, ...]
     wide: tuple[int, ...]
     scalars: tuple[int, ...]
     parts: int = 0
+    sums: int | None = None
 
     @property
     def elements(self) -> int:
         """Elements of the tensor."""
         return prod(self.shape)
+
+    @property
+    def row(self) -> int:
+        """Elements of a row whose sum is a result; 0 without such a result."""
+        return 0 if self.sums is None else self.shape[-1]
 
 
 @dataclass(frozen=True)
@@ -53,18 +69,24 @@ def read_range(group: Group) -> Problem | None:
     (found, *others) = find_ranges(group) or _all_of(group, find_parted_ranges(group)) or [None]
     if found is None or others or not _is_all(group, found):
         return None
-    wide = tuple(v for v in group.outputs if prod(group.values[v].shape) > 1)
+    sums = [op.outputs[0] for op in group.operators if is_row_sum(group, op)]
+    if len(sums) > 1 or not set(sums) <= set(group.outputs):
+        return None
+    several = (v for v in group.outputs if prod(group.values[v].shape) > 1)
+    wide = tuple(v for v in several if v not in sums)
     lowest, highest = (group.operators[i] for i in (found.lowest, found.highest))
-    scalars = tuple(v for v in group.outputs if v not in wide)
+    scalars = tuple(v for v in group.outputs if v not in (*wide, *sums))
     reduced = lowest.operand(0)
     parts = 0 if reduced == found.tensor else group.values[reduced].elements
     return Problem(
+        tensor=found.tensor,
         lowest=lowest,
         highest=highest,
         shape=group.values[found.tensor].shape,
         wide=wide,
         scalars=scalars,
         parts=parts,
+        sums=sums[0] if sums else None,
     )
 
 
@@ -86,7 +108,12 @@ def _leads_to(group: Group, op: Operator, tensor: int) -> bool:
 
 
 def configs_of(problem: Problem) -> Iterator[Config]:
-    """Few blocks with many elements each, or many."""
+    """Few blocks with many elements each, or many; one for each row of which the sum is needed."""
+    if problem.row:
+        for threads in ROW_THREADS:
+            items = ceil_div(problem.row, threads)
+            yield Config(threads, items, problem.elements // problem.row)
+        return
     seen: set[int] = set()
     for most in DIVISIONS:
         threads = SINGLE_THREADS if most == 1 else THREADS
@@ -98,14 +125,25 @@ def configs_of(problem: Problem) -> Iterator[Config]:
 
 
 def after_range(group: Group, problem: Problem, results: Sequence[int]) -> Group:
-    """The group of some results, which reads the two extremes after its other reads."""
-    extremes = [op.outputs[0] for op in (problem.lowest, problem.highest)]
-    numbers = {value: group.inputs + i for i, value in enumerate(extremes)}
+    """The group of some results, which reads the two extremes and the tensor after its other reads.
+
+    Of the sums of rows it has the addends, as a folded result.
+    """
+    given = [*(op.outputs[0] for op in (problem.lowest, problem.highest)), problem.tensor]
+    numbers = {value: group.inputs + i for i, value in enumerate(given)}
 
     def number(value: int) -> int:
-        return numbers.get(value, value if value < group.inputs else value + len(extremes))
+        return numbers.get(value, value if value < group.inputs else value + len(given))
 
-    kept = (op for op in group.operators if op not in (problem.lowest, problem.highest))
+    addends = replace(group.values[problem.tensor], dtype="int32", folded="sum")
+    infos = {problem.sums: addends}
+    kept = (
+        replace(op, type="Identity", attributes={}, inputs=op.inputs[:1])
+        if op.outputs[0] in infos
+        else op
+        for op in group.operators
+        if numbers.keys().isdisjoint(op.outputs)
+    )
     operators = (
         replace(
             op,
@@ -114,12 +152,13 @@ def after_range(group: Group, problem: Problem, results: Sequence[int]) -> Group
         )
         for op in kept
     )
-    values = [*group.reads, *(group.values[v] for v in extremes), *group.values[group.inputs :]]
+    own = [infos.get(v, group.values[v]) for v in range(group.inputs, len(group.values))]
+    values = [*group.reads, *(group.values[v] for v in given), *own]
     return replace(
         group,
         values=tuple(values),
-        inputs=group.inputs + len(extremes),
-        weights=(*group.weights, *(False for _ in extremes)),
+        inputs=group.inputs + len(given),
+        weights=(*group.weights, *(False for _ in given)),
         constants={number(v): array for v, array in group.constants.items()},
         operators=tuple(operators),
         outputs=tuple(number(v) for v in results),

@@ -18,6 +18,10 @@ from compiler.target.target import GpuTarget
 START_US, LAUNCH_US = 1.7, 2.0
 """Microseconds of the first launch and of one more."""
 
+PARTED_US = 1.55
+"""Microseconds of the only launch that reads ranges of parts with the elements: those of a row's
+normalisation, see `row_norm`, less the second of its reductions."""
+
 ITEM_US, ELEMENTS = 0.03, 6e3
 """Microseconds of an element of each thread, and the elements that an SM has in one: as those of
 rows, see `row_norm`."""
@@ -48,7 +52,8 @@ class TensorRange(Template[Problem, Config]):
         passes = 1 if problem.parts else 2
         once = problem.elements / (ELEMENTS * busy) + ITEM_US * config.items
         launches = config.launches(problem)
-        return START_US + LAUNCH_US * (launches - 1) + parts + passes * once
+        start = PARTED_US if problem.parts else START_US
+        return start + LAUNCH_US * (launches - 1) + parts + passes * once
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
