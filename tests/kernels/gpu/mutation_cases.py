@@ -204,9 +204,9 @@ def recurrent(name: str) -> Case:
     return Case(group, inputs, kernel, expected[-1])
 
 
-def quantised(config: Parts) -> Case:
-    """A dynamic quantisation, its integers as numbers again."""
-    group, inputs, expected = ranges.followed()
+def quantised(config: Parts, sums: bool = False) -> Case:
+    """A dynamic quantisation, its integers as numbers again or the sums of their rows."""
+    group, inputs, expected = ranges.summed() if sums else ranges.followed()
     kernel = kernel_in("tensor_range", group, ranges.TARGET, config)
     assert kernel is not None
     return Case(group, inputs, kernel, expected)
@@ -291,7 +291,11 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: recurrent("one warp of cells"),
         lambda: recurrent("both directions"),
     ),
-    "range": (lambda: quantised(Parts(512, 1, 1)), lambda: quantised(Parts(64, 2, 3))),
+    "range": (
+        lambda: quantised(Parts(512, 1, 1)),
+        lambda: quantised(Parts(64, 2, 3)),
+        lambda: quantised(Parts(64, 2, 30), sums=True),
+    ),
     "order of updates": (
         lambda: sorted_updates(60, 300, few=60),
         lambda: sorted_updates(300, 132 * 70, 40),

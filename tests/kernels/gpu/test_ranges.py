@@ -12,8 +12,9 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.ranges.groups import ranged_results, without_ranges
 from compiler.kernels.gpu.select import candidates_of
-from compiler.kernels.group import Group, extract_group
+from compiler.kernels.group import Group, TensorInfo, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.schedule import Launch
 from compiler.target.target import parse_gpu
 from tests.frontend import checks
 from tests.kernels.gpu.emulator import COMPILER, run_twice
@@ -106,3 +107,30 @@ def test_another_kernel_is_followed_by_a_launch():
     kernel = generate(group, parse_gpu("cuda:sm_90:fp16"))
     assert len(kernel.launches) == 2
     check(group, kernel)
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("warps", "blocks", "count"), [(1, 1, 512), (4, 2, 64), (3, 7, 32), (8, 5, 8), (2, 4, 4)]
+)
+def test_all_parts_are_written(warps: int, blocks: int, count: int):
+    values = (TensorInfo("float32", (2000,)), *[TensorInfo("float32", (count,))] * 2)
+    group = Group(
+        name="ranges",
+        values=values,
+        inputs=1,
+        weights=(False,),
+        constants={},
+        operators=(),
+        outputs=(1, 2),
+    )
+    text = (
+        '#include "ranges.cuh"\n'
+        'extern "C" __global__ void ranges(const float* x, float* lows, float* highs) {\n'
+        f"  write_ranges_of<{warps}, {blocks}, {count}>(x, 2000, lows, highs);\n}}\n"
+    )
+    launch = Launch("ranges", (0, 1, 2), (blocks, 1, 1), (32 * warps, 1, 1))
+    x = floats(2000)
+    lows, highs = run_twice(CudaKernel(text, (launch,)), group, [x])
+    assert (lows.min(), highs.max()) == (x.min(), x.max())
+    assert (lows <= highs).all()

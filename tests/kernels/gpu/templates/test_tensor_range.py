@@ -29,11 +29,12 @@ def model_of(elements: int) -> str:
     return f"g (float[{elements}] x) => {QUANTISE.format(elements)}"
 
 
-def group_of(text: str) -> Group:
-    """The group of a model that has a range."""
+def group_of(text: str, *more: str) -> Group:
+    """The group of a model that has a range, after more passes."""
     module = import_model(checks.parse(text)).module
     set_target(module, str(TARGET))
-    Runner().run(module, parse("canonicalize,fuse-ranges,fuse-operators,reduce-precision"))
+    passes = ["canonicalize", "fuse-ranges", "fuse-operators", "reduce-precision", *more]
+    Runner().run(module, parse(",".join(passes)))
     (graph,) = module.ops
     assert isinstance(graph, GraphOp)
     groups = [extract_group(group) for group in graph.groups]
@@ -115,6 +116,56 @@ def followed() -> tuple[Group, list[Array], Array]:
 def test_in_16_bits_and_further_results():
     group, inputs, expected = followed()
     kernel = kernel_in("tensor_range", group, TARGET, Config(64, 2, 3))
+    assert kernel is not None
+    (found,) = run_twice(kernel, group, inputs)
+    numpy.testing.assert_array_equal(found, expected)
+
+
+PARTED = """g (float[40,70] x) => (uint8[40,70] y, float s, uint8 z) {
+ h = Relu(x)  r = Neg(h)  y, s, z = DynamicQuantizeLinear(r) }"""
+
+
+def parted() -> tuple[Group, list[Array], list[Array]]:
+    """A group that reads the extremes of parts, two of them empty; its inputs and results."""
+    group = group_of(PARTED, "fold-ranges")
+    r = numpy.random.default_rng(4).standard_normal((40, 70)).astype("f2")
+    count = group.reads[1].elements
+    parts = numpy.array_split(r.reshape(-1), count - 2)
+    lows, highs = ([extreme(part) for part in parts] for extreme in (numpy.min, numpy.max))
+    inputs = [r, numpy.array([*lows, *[numpy.inf] * 2], "f4")]
+    inputs.append(numpy.array([*highs, *[-numpy.inf] * 2], "f4"))
+    whole = "g (float[40,70] r) => (uint8[40,70] y, float s, uint8 z) {"
+    text = whole + PARTED[PARTED.index(" y, s, z =") :]
+    return group, inputs, checks.run(checks.parse(text), {"r": r.astype("f4")})
+
+
+@emulated
+@pytest.mark.parametrize("config", [None, Config(64, 44, 1), Config(128, 3, 8)])
+def test_extremes_of_parts_take_one_launch(config: Config | None):
+    group, inputs, expected = parted()
+    kernel = kernel_in("tensor_range", group, TARGET, config)
+    assert kernel is not None
+    assert len(kernel.launches) == 1
+    found = {(a.dtype, a.shape): a for a in run_twice(kernel, group, inputs)}
+    for array in expected:
+        numpy.testing.assert_array_equal(found[array.dtype, array.shape], array)
+
+
+def summed() -> tuple[Group, list[Array], Array]:
+    """A group that adds up the rows of its integers; its input and the sums."""
+    text = """g (float[30,90] x) => (int32[30,1] t) <int64[1] axis = {1}> {
+     q, s, z = DynamicQuantizeLinear(x)  i = Cast<to=6>(q)  t = ReduceSum(i, axis) }"""
+    group = group_of(text)
+    x = numpy.random.default_rng(7).standard_normal((30, 90)).astype("f4")
+    (expected,) = checks.run(checks.parse(text), {"x": x})
+    return group, [x], expected
+
+
+@emulated
+@pytest.mark.parametrize("config", [None, Config(32, 3, 30), Config(128, 1, 30)])
+def test_sums_of_rows(config: Config | None):
+    group, inputs, expected = summed()
+    kernel = kernel_in("tensor_range", group, TARGET, config)
     assert kernel is not None
     (found,) = run_twice(kernel, group, inputs)
     numpy.testing.assert_array_equal(found, expected)
