@@ -134,3 +134,17 @@ def test_all_parts_are_written(warps: int, blocks: int, count: int):
     lows, highs = run_twice(CudaKernel(text, (launch,)), group, [x])
     assert (lows.min(), highs.max()) == (x.min(), x.max())
     assert (lows <= highs).all()
+
+
+HEADS = """g (float[2,80,64] x) => (uint8[2,80,64] q, float s) { t = Neg(x)
+ k = Transpose<perm=[0,2,1]>(t)  h = MatMul(t, k)  p = Softmax(h)  r = MatMul(p, t) """
+
+
+@emulated
+@pytest.mark.parametrize("form", ["attend<", "attend_staged<", "attend_by_wgmma<"])
+def test_every_form_of_attention_folds(form: str):
+    target = parse_gpu("cuda:sm_90:fp16")
+    group = producer_of(HEADS, str(target))
+    candidate = next(candidates_of(BY_NAME["attention"], group, target))
+    kernels = (candidate.emit(config) for config in candidate.configs if config.splits <= 1)
+    check(group, next(kernel for kernel in kernels if form in kernel.text))

@@ -28,7 +28,8 @@ class Problem:
     """The extremes of a tensor of `shape`, and the results for each element and of one element.
 
     Where the kernel that computed the tensor wrote the extremes of its `parts`, these are reduced.
-    `sums` is a result that adds rows of integers, if there is one.
+    `sums` is a result that adds rows of integers, if there is one; `nbytes` are those of all
+    tensors.
     """
 
     tensor: int
@@ -39,6 +40,7 @@ class Problem:
     scalars: tuple[int, ...]
     parts: int = 0
     sums: int | None = None
+    nbytes: int = 0
 
     @property
     def elements(self) -> int:
@@ -87,6 +89,7 @@ def read_range(group: Group) -> Problem | None:
         scalars=scalars,
         parts=parts,
         sums=sums[0] if sums else None,
+        nbytes=group.traffic_bytes,
     )
 
 

@@ -22,13 +22,13 @@ PARTED_US = 1.55
 """Microseconds of the only launch that reads ranges of parts with the elements: those of a row's
 normalisation, see `row_norm`, less the second of its reductions."""
 
-ITEM_US, ELEMENTS = 0.03, 6e3
-"""Microseconds of an element of each thread, and the elements that an SM has in one: as those of
-rows, see `row_norm`."""
+ITEM_US, BYTES = 0.03, 2.4e4
+"""Microseconds of an element of each thread, and the bytes that an SM moves in one: those of rows
+of 16 bits, see `row_norm`."""
 
-PART_US = 0.02
+PART_US, SUM_US = 0.02, 0.15
 """Microseconds in which each thread of a block reads a float of the ranges of parts, one of several
-at once."""
+at once, and of one more reduction, that of the sum of a row."""
 
 
 class TensorRange(Template[Problem, Config]):
@@ -50,9 +50,9 @@ class TensorRange(Template[Problem, Config]):
         busy = min(target.device.sms, config.blocks)
         parts = PART_US * 2 * ceil_div(problem.parts, config.threads)
         passes = 1 if problem.parts else 2
-        once = problem.elements / (ELEMENTS * busy) + ITEM_US * config.items
+        once = problem.nbytes / (BYTES * busy) + ITEM_US * config.items
         launches = config.launches(problem)
-        start = PARTED_US if problem.parts else START_US
+        start = (PARTED_US if problem.parts else START_US) + SUM_US * (problem.row > 0)
         return start + LAUNCH_US * (launches - 1) + parts + passes * once
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
