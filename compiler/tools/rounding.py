@@ -17,7 +17,8 @@ def rounded(array: Array, precision: str) -> Array:
     """A float32 or float64 array with fewer bits of mantissa, in its own type; others as is."""
     if array.dtype.name not in ("float32", "float64"):
         return array
-    return round_mantissa(array.astype(np.float32), MANTISSA[precision]).astype(array.dtype)
+    short = round_mantissa(array.astype(np.float32), MANTISSA[precision])
+    return short.astype(array.dtype).reshape(array.shape)
 
 
 def rounded_inputs(inputs: Mapping[str, Array], precision: str) -> dict[str, Array]:

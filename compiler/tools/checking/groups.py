@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter import interpret
@@ -13,6 +13,7 @@ from compiler.frontend.interpreter.rounding import is_floating
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.layouts import stored_block, with_block
+from compiler.ir.operators import PARTIAL_RANGES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import stored_as
 from compiler.pipeline import Snapshot
@@ -85,6 +86,23 @@ def evaluated_group(
     given = dict(zip(names, operands, strict=True))
     found = interpret(_alone(group, names), weights, given, precise=precise)
     return list(found.values())
+
+
+def comparable(group: dataflow.GroupOp, results: Sequence[Array]) -> list[Array]:
+    """The results of a group that can be compared: of extremes of parts, which are any kernel's
+    choice, those of the whole tensor."""
+    if group.control is not None:
+        return list(results)
+    pairs = zip(group.results_yielded, results, strict=True)
+    return [_whole(value, array) for value, array in pairs]
+
+
+def _whole(value: SSAValue, array: Array) -> Array:
+    maker = value.owner
+    if not isinstance(maker, dataflow.OperatorOp) or maker.type_name != PARTIAL_RANGES:
+        return array
+    extreme = np.min if value is maker.outputs[0] else np.max
+    return np.asarray(extreme(array))
 
 
 def _alone(group: dataflow.GroupOp, names: Sequence[str]) -> ModuleOp:

@@ -19,6 +19,7 @@ from compiler.target.target import parse_target
 from compiler.tools.checking.groups import (
     GroupStore,
     as_double,
+    comparable,
     evaluated_group,
     narrowest,
     operator_names,
@@ -187,14 +188,16 @@ def compare_group(
     beyond its bound passes where the interpreter's in the model's types is the same, or where
     rounding the operands to the precision changes the result as much.
     """
-    bound = _precision_of(group, precision)
-    exact = evaluated_group(group, operands, store.weights)
+    bound, actual = _precision_of(group, precision), comparable(group, actual)
+    exact = comparable(group, evaluated_group(group, operands, store.weights))
     found = _compared(actual, exact, bound)
     if found.passed:
         return found
-    if _compared(actual, evaluated_group(group, operands, store.weights, precise=False)).passed:
+    stored = evaluated_group(group, operands, store.weights, precise=False)
+    if _compared(actual, comparable(group, stored)).passed:
         return Comparison(())
     moved = evaluated_group(group, [rounded(o, bound) for o in operands], store.weights)
+    moved = comparable(group, moved)
     effects = _compared(moved, exact, bound)
     pairs = zip(found.differences, effects.differences, strict=True)
     return Comparison(tuple(one for one, effect in pairs if not _explained(one, effect)))

@@ -90,6 +90,14 @@ def test_quantised_as_it_runs(how: str):
     assert error < 3e-3  # h is stored in 16 bits, so that some of its integers differ by one
 
 
+def test_ranges_of_any_parts_pass_the_check():
+    text = """g (float[30,60] x) => (uint8[30,60] q, float s) { h = Tanh(x)  r = Neg(h)
+     q, s, z = DynamicQuantizeLinear(r) }"""
+    module = compiler.compile(parse(text, 21), target="emu:sm_90:fp32", check=True)
+    assert any("PartialRanges" in task.kernel for task in module.schedule.tasks)
+    module.run({"x": RANDOM.standard_normal((30, 60), "f4")})
+
+
 @pytest.mark.parametrize("how", ["bytes", "floats"])
 def test_nothing_to_quantise(how: str):
     weights = {"w": RANDOM.integers(-127, 128, (48, 16)).astype("i1"), "ws": np.float32(0.1)}
