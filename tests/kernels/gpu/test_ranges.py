@@ -46,6 +46,7 @@ WEIGHTS = {
     "w": floats(40, 72),
     "v": floats(40, 2000),
     "u": floats(64, 200),
+    "c": floats(48, 32, 3, 3),
     "d": floats(64, 1, 3, 3),
     "scale": floats(90),
     "shift": floats(90),
@@ -148,3 +149,18 @@ def test_every_form_of_attention_folds(form: str):
     candidate = next(candidates_of(BY_NAME["attention"], group, target))
     kernels = (candidate.emit(config) for config in candidate.configs if config.splits <= 1)
     check(group, next(kernel for kernel in kernels if form in kernel.text))
+
+
+IMAGE = """g (float[1,32,9,7] x) => (uint8[1,48,9,7] q, float s) {
+ t = Neg(x)  h = Conv<pads=[1,1,1,1]>(t, c)  r = Relu(h) """
+
+
+@emulated
+def test_images_in_blocks_of_channels_fold():
+    target = "cuda:sm_90:fp16"
+    group = producer_of(IMAGE, target)
+    assert group.writes[0].block > 0
+    kernel = generate(group, parse_gpu(target))
+    assert "gemm<Problem>" in kernel.text
+    assert len(kernel.launches) == 1
+    check(group, kernel)
