@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from compiler.errors import InputDataError, UnsupportedOperatorError
-from compiler.program.classifiers import ML, linear_classifier, zip_map
+from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
+from compiler.program.classical import ML_DOMAIN, classical
 from compiler.program.suppression import non_maximum_suppression
 
 HostValue = Any
@@ -26,15 +26,29 @@ def _has_element(value: HostValue = None) -> tuple[np.ndarray]:
     return (np.array(value is not None),)
 
 
-OWN: Mapping[tuple[str, str], Callable[..., Sequence[HostValue]]] = {
-    ("", "NonMaxSuppression"): non_maximum_suppression,
-    ("", "Optional"): _optional,
-    ("", "OptionalGetElement"): _optional,
-    ("", "OptionalHasElement"): _has_element,
-    (ML, "LinearClassifier"): linear_classifier,
-    (ML, "ZipMap"): zip_map,
+OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
+    "NonMaxSuppression": non_maximum_suppression,
+    "Optional": _optional,
+    "OptionalGetElement": _optional,
+    "OptionalHasElement": _has_element,
 }
-"""Operators that onnx's reference implementation is slow at, or does not have, or differs in."""
+"""Operators that onnx's reference implementation is slow at."""
+
+
+def _own(node: onnx.NodeProto) -> Callable[..., Sequence[HostValue]] | None:
+    """The function for a node, or None where the reference implementation serves.
+
+    Raises ModelError for an ensemble of trees that is none.
+    """
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.domain == ML_DOMAIN:
+        try:
+            return classical(node.op_type, attributes)
+        except ValueError as error:
+            label = f"{node.op_type} {node.name or node.output[0]!r}"
+            raise ModelError(f"{label}: {error}; export the model again") from error
+    function = OWN.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    return None if function is None else partial(function, **attributes)
 
 
 class HostNode:
@@ -46,8 +60,7 @@ class HostNode:
         Raises ValueError or NotImplementedError if no implementation is known.
         """
         self.node = node
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        self._own = OWN.get((domain, node.op_type))
+        self._own = _own(node)
         self._names = list(reads)
         self._wanted = [name for name in node.output if name]
         if self._own is None:
@@ -73,8 +86,7 @@ class HostNode:
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
         if self._own is not None:
             inputs = [values[name] if name else None for name in self.node.input]
-            attributes = {a.name: helper.get_attribute_value(a) for a in self.node.attribute}
-            found = self._own(*inputs, **attributes)
+            found = self._own(*inputs)
             return dict(zip(self.node.output, found, strict=False))
         results = self._evaluate({name: values[name] for name in self._names})
         return dict(zip(self._wanted, map(_plain, results), strict=True))

@@ -1,0 +1,49 @@
+"""Operators of classical models (ai.onnx.ml) on the host, as onnxruntime computes them.
+
+The text of ONNX leaves much of them open, and onnx's reference implementation differs from what
+converters of scikit-learn and of boosted trees rely on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from compiler.program.classical.linear import linear_classifier, linear_regressor
+from compiler.program.classical.maps import (
+    cast_map,
+    category_mapper,
+    dictionary_vectorizer,
+    label_encoder,
+    zip_map,
+)
+from compiler.program.classical.scaling import normalizer, scaler
+from compiler.program.classical.support_vectors import svm_classifier
+from compiler.program.classical.trees import PREPARED
+
+ML_DOMAIN = "ai.onnx.ml"
+"""The domain of classical models."""
+
+_OPERATORS: Mapping[str, Callable[..., Sequence[Any]]] = {
+    "CastMap": cast_map,
+    "CategoryMapper": category_mapper,
+    "DictVectorizer": dictionary_vectorizer,
+    "LinearClassifier": linear_classifier,
+    "LinearRegressor": linear_regressor,
+    "Normalizer": normalizer,
+    "SVMClassifier": svm_classifier,
+    "Scaler": scaler,
+    "ZipMap": zip_map,
+}
+
+
+def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequence[Any]] | None:
+    """An operator's function, or None where the reference implementation serves.
+
+    Raises ValueError if the attributes are those of no ensemble of trees.
+    """
+    if op_type in PREPARED:
+        return PREPARED[op_type](attributes)
+    if op_type == "LabelEncoder" and "classes_strings" in attributes:
+        return partial(label_encoder, **attributes)
+    function = _OPERATORS.get(op_type)
+    return None if function is None else partial(function, **attributes)

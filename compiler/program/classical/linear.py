@@ -1,0 +1,49 @@
+"""Linear classifiers and regressors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.program.classical.scores import labels_of, transformed
+
+
+def linear_classifier(
+    x: np.ndarray,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[bytes] = (),
+    post_transform: bytes = b"NONE",
+    multi_class: int = 0,
+) -> tuple[np.ndarray, ...]:
+    """The labels and scores of rows; two classes may share one score.
+
+    Coefficients beyond those of the intercepts' classes, which old converters have written, are not
+    read. What `multi_class` says is not needed.
+    """
+    count = len(classlabels_ints) or len(classlabels_strings)
+    scores = _linear_scores(x, coefficients, intercepts, len(intercepts) or count)
+    single = scores.shape[1] == 1
+    chosen = (scores[:, 0] > 0).astype(int) if single else scores.argmax(1)
+    labels = labels_of(chosen, classlabels_ints, classlabels_strings)
+    return labels, transformed(scores, post_transform, 1 if single and count == 2 else None)
+
+
+def linear_regressor(
+    x: np.ndarray,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    targets: int = 1,
+    post_transform: bytes = b"NONE",
+) -> tuple[np.ndarray]:
+    """The targets of rows."""
+    return (transformed(_linear_scores(x, coefficients, intercepts, targets), post_transform),)
+
+
+def _linear_scores(
+    x: np.ndarray, coefficients: Sequence[float], intercepts: Sequence[float], count: int
+) -> np.ndarray:
+    """Rows times `count` vectors of coefficients, plus the intercepts."""
+    rows = np.atleast_2d(x).astype(np.float32)
+    used = np.array(coefficients[: count * rows.shape[1]], np.float32)
+    return rows @ used.reshape(count, -1).T + np.array(intercepts or (0,), np.float32)

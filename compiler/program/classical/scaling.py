@@ -1,0 +1,23 @@
+"""Scaling and norms of rows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def normalizer(x: np.ndarray, norm: bytes = b"MAX") -> tuple[np.ndarray]:
+    """Rows divided by their maximum, or by their norm of order 1 or 2, unless that is zero."""
+    rows = x.astype(np.float32)
+    if norm == b"MAX":
+        divisors = rows.max(-1, keepdims=True, initial=-np.inf)
+    else:
+        divisors = np.linalg.norm(rows, 1 if norm == b"L1" else 2, -1, True)
+    return (np.divide(rows, divisors, out=rows, where=divisors != 0),)
+
+
+def scaler(
+    x: np.ndarray, offset: Sequence[float] = (), scale: Sequence[float] = ()
+) -> tuple[np.ndarray]:
+    """(x - offset) * scale as float32; both are of a column, or of all."""
+    shifted = x.astype(np.float32) - np.array(offset or (0,), np.float32)
+    return (shifted * np.array(scale or (1,), np.float32),)

@@ -1,0 +1,76 @@
+"""Labels and post transforms of the scores of classical models."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def labels_of(chosen: Array, ints: Sequence[int], strings: Sequence[bytes]) -> Array:
+    """The labels of the chosen classes, by index."""
+    if strings:
+        return np.array([label.decode() for label in strings], object)[chosen]
+    return np.array(ints, np.int64)[chosen]
+
+
+def transformed(scores: Array, transform: bytes, total: float | None = None) -> Array:
+    """The scores of each row (rows, classes), transformed, as float32.
+
+    A single score becomes two with the sum `total`, the second of which is the score itself. No
+    softmax changes it, and without a total only PROBIT does.
+    """
+    scores = scores.astype(np.float32)
+    if scores.shape[1] == 1 and total is not None:
+        total = _TOTALS.get(transform, total)
+        scores = np.concatenate([np.float32(total) - scores, scores], 1)
+        transform = transform if transform in _TOTALS else b"NONE"
+    elif scores.shape[1] == 1 and transform != b"PROBIT":
+        return scores
+    with np.errstate(all="ignore"):
+        return _TRANSFORMS[transform](scores)
+
+
+def logistic(values: Array) -> Array:
+    """1 / (1 + exp(-x)) without an overflow."""
+    positive = 1 / (1 + np.exp(-abs(values)))
+    return np.where(values < 0, 1 - positive, positive)
+
+
+def _softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def _softmax_zero(scores: Array) -> Array:
+    """A softmax of the scores that are not zero."""
+    largest = scores.max(1, keepdims=True)
+    used = abs(scores) > 1e-7
+    powers = np.where(used, np.exp(scores - largest), 0)
+    rest = scores * np.exp(-largest)
+    return np.where(used, powers, rest) / powers.sum(1, keepdims=True)
+
+
+def _probit(scores: Array) -> Array:
+    """The normal distribution's quantiles, with Winitzki's inverse of the error function."""
+    x = 2 * scores - 1
+    log = np.log((1 - x) * (1 + x))
+    middle = 2 / (3.14159 * 0.147) + log / 2
+    root = np.sqrt(np.sqrt(middle * middle - log / 0.147) - middle)
+    return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(np.float32)
+
+
+def _unchanged(scores: Array) -> Array:
+    return scores
+
+
+_TRANSFORMS: Mapping[bytes, Callable[[Array], Array]] = {
+    b"NONE": _unchanged,
+    b"LOGISTIC": logistic,
+    b"SOFTMAX": _softmax,
+    b"SOFTMAX_ZERO": _softmax_zero,
+    b"PROBIT": _probit,
+}
+
+_TOTALS: Mapping[bytes, float] = {b"LOGISTIC": 0, b"PROBIT": 1}
+"""The sums of two scores of one whose transforms are complements."""

@@ -1,0 +1,295 @@
+"""Operators of classical models on the host, against onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import compiler
+from compiler.errors import InputDataError, ModelError
+from tests.program.checks import reference
+
+ML = "ai.onnx.ml"
+X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+
+
+def classifier(labels: dict[str, Any], classes: int, spare: int = 0) -> Any:
+    """A linear classifier of three features with a dictionary of its scores."""
+    weights = np.random.default_rng(1).standard_normal(classes * 3 + spare).tolist()
+    kind = "classlabels_ints" if "classlabels_int64s" in labels else "classlabels_strings"
+    (names,) = labels.values()
+    nodes = [
+        helper.make_node(
+            "LinearClassifier", ["x"], ["label", "scores"], domain=ML, coefficients=weights,
+            intercepts=[0.5] * classes, post_transform="SOFTMAX", **{kind: names},
+        ),
+        helper.make_node("ZipMap", ["scores"], ["rows"], domain=ML, **labels),
+    ]  # fmt: skip
+    element = TensorProto.INT64 if "classlabels_int64s" in labels else TensorProto.STRING
+    floats = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    rows = helper.make_sequence_type_proto(helper.make_map_type_proto(element, floats))
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])],
+        [
+            helper.make_tensor_value_info("label", element, [4]),
+            helper.make_value_info("rows", rows),
+        ],
+    )
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize("spare", [0, 9])
+@pytest.mark.parametrize(
+    "labels", [{"classlabels_int64s": [3, 1, 2]}, {"classlabels_strings": ["a", "b", "ü"]}]
+)
+def test_scores_by_class_are_those_of_onnxruntime(labels: dict[str, Any], spare: int):
+    model = classifier(labels, 3, spare)
+    found = compiler.compile(model).run({"x": X})
+    session: Any = onnxruntime.InferenceSession(model.SerializeToString())
+    label, rows = session.run(None, {"x": X})
+    assert found["label"].tolist() == list(label)
+    for ours, theirs in zip(found["rows"], rows, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_scores_that_do_not_fit_the_classes_are_refused():
+    model = classifier({"classlabels_int64s": [3, 1, 2]}, 3)
+    model.graph.node[1].attribute[0].ints.append(4)
+    with pytest.raises(InputDataError, match="3 scores for 4 classes"):
+        compiler.compile(model).run({"x": X})
+
+
+def run_both(nodes: list[onnx.NodeProto], inputs: dict[str, Any], outputs: Any) -> None:
+    """Compare nodes of the inputs with onnxruntime, in one model."""
+    values = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), [None, *value.shape[1:]]
+        )
+        for name, value in inputs.items()
+    ]
+    infos = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
+    graph = helper.make_graph(nodes, "classical", values, infos)
+    imports = [helper.make_opsetid(ML, 3), helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    found = compiler.compile(model).run(inputs)
+    for name, wanted in reference(model, inputs).items():
+        assert (found[name].dtype, found[name].shape) == (wanted.dtype, wanted.shape), name
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(found[name], wanted, 1e-4, 1e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found[name], wanted, err_msg=name)
+
+
+TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+ROWS = np.random.default_rng(2).standard_normal((9, 4)).astype(np.float32)
+
+
+def numbers(seed: int, count: int) -> list[float]:
+    """Coefficients."""
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32).tolist()
+
+
+def node(op_type: str, outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+    """A node that reads x."""
+    return helper.make_node(op_type, ["x"], outputs, domain=ML, **attributes)
+
+
+def classified(name: str, op_type: str, **attributes: Any) -> tuple[onnx.NodeProto, Any]:
+    """A classifier, and its outputs."""
+    kind = TensorProto.STRING if "classlabels_strings" in attributes else TensorProto.INT64
+    outputs = [(f"{name} label", kind), (f"{name} scores", TensorProto.FLOAT)]
+    return node(op_type, [o for o, _ in outputs], **attributes), outputs
+
+
+def check_classifiers(found: list[tuple[onnx.NodeProto, Any]], rows: np.ndarray = ROWS) -> None:
+    """Compare classifiers of the same rows with onnxruntime."""
+    run_both([n for n, _ in found], {"x": rows}, [o for _, outputs in found for o in outputs])
+
+
+def test_linear_classifiers_transform_their_scores_as_onnxruntime_does():
+    check_classifiers(
+        [
+            classified(
+                f"{transform} {classes}", "LinearClassifier", coefficients=numbers(1, 4 * classes),
+                intercepts=numbers(2, classes), classlabels_ints=[4, 7, 9][: max(classes, 2)],
+                post_transform=transform,
+            )
+            for transform in TRANSFORMS
+            for classes in (1, 2, 3)
+            if (transform, classes) != ("PROBIT", 1)
+        ]
+    )  # fmt: skip
+
+
+def test_regressors_transform_their_targets_as_onnxruntime_does():
+    nodes = [
+        node(
+            "LinearRegressor", [f"{transform} {targets}"], coefficients=numbers(1, 4 * targets),
+            intercepts=numbers(2, targets), targets=targets, post_transform=transform,
+        )
+        for transform in TRANSFORMS
+        for targets in (1, 3)
+    ]  # fmt: skip
+    run_both(nodes, {"x": ROWS}, [(n.output[0], TensorProto.FLOAT) for n in nodes])
+
+
+def support_vectors(classes: int, **attributes: Any) -> dict[str, Any]:
+    """Two vectors for each class."""
+    return {
+        "coefficients": numbers(1, 2 * classes * (classes - 1)),
+        "kernel_params": [0.4, 0.1, 2.0],
+        "support_vectors": numbers(2, 2 * classes * 4),
+        "vectors_per_class": [2] * classes,
+        "rho": numbers(3, classes * (classes - 1) // 2),
+        **attributes,
+    }
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+def test_support_vector_machines_classify_as_onnxruntime_does(kernel: str):
+    labels = {2: {"classlabels_strings": ["no", "yes"]}, 4: {"classlabels_ints": [3, 5, 7, 9]}}
+    check_classifiers(
+        [
+            classified(
+                f"{transform} {classes} {bool(likely)}", "SVMClassifier", kernel_type=kernel,
+                post_transform=transform, **labels[classes], **likely, **support_vectors(classes),
+            )
+            for transform in TRANSFORMS[:-1]
+            for classes in (2, 4)
+            for pairs in [classes * (classes - 1) // 2]
+            for likely in ({}, {"prob_a": [-1.5] * pairs, "prob_b": numbers(4, pairs)})
+        ]
+    )  # fmt: skip
+
+
+def test_hyperplanes_classify_as_onnxruntime_does():
+    check_classifiers(
+        [
+            classified(
+                f"{classes} {sign}", "SVMClassifier", rho=numbers(2, classes),
+                kernel_params=[0.0, 0.0, 0.0],
+                coefficients=[sign * abs(number) for number in numbers(1, 4 * classes)],
+                classlabels_ints=[3, 5, 7][:classes],
+            )
+            for classes in (2, 3)
+            for sign in (-1, 1)
+        ]
+    )  # fmt: skip
+
+
+def forest(prefix: str, ids: list[int], least: float, depth: int = 3) -> dict[str, Any]:
+    """Four full trees with weights for ids in each leaf, and conditions of all kinds."""
+    random, inner, size = np.random.default_rng(5), 2**depth - 1, 2 ** (depth + 1) - 1
+    trees, leaves = range(4), range(inner, size)
+    modes = [f"BRANCH_{mode}" for mode in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")]
+    nodes = [(tree, place) for tree in trees for place in range(size)]
+    votes = [(tree, leaf, i) for tree in trees for leaf in leaves for i in ids]
+    is_inner = [place < inner for _, place in nodes]
+    return {
+        "nodes_treeids": [tree for tree, _ in nodes],
+        "nodes_nodeids": [place for _, place in nodes],
+        "nodes_featureids": random.integers(0, 4, len(nodes)).tolist(),
+        "nodes_values": random.standard_normal(len(nodes)).astype(np.float32).tolist(),
+        "nodes_modes": [random.choice(modes) if inside else "LEAF" for inside in is_inner],
+        "nodes_truenodeids": [2 * p + 1 if p < inner else 0 for _, p in nodes],
+        "nodes_falsenodeids": [2 * p + 2 if p < inner else 0 for _, p in nodes],
+        "nodes_missing_value_tracks_true": random.integers(0, 2, len(nodes)).tolist(),
+        f"{prefix}_treeids": [tree for tree, _, _ in votes],
+        f"{prefix}_nodeids": [leaf for _, leaf, _ in votes],
+        f"{prefix}_ids": [i for _, _, i in votes],
+        f"{prefix}_weights": random.uniform(least, 0.4, len(votes)).astype(np.float32).tolist(),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forests_classify_as_onnxruntime_does(dtype: Any):
+    labels = {"classlabels_strings": ["a", "b", "c"]}
+    two = {"classlabels_int64s": [10, 11]}
+    check_classifiers(
+        [
+            classified(
+                f"{transform} {ids} {base} {least}", "TreeEnsembleClassifier",
+                post_transform=transform, **forest("class", ids, least),
+                **(labels if 2 in ids else two), **({"base_values": base} if base else {}),
+            )
+            for transform in ("NONE", "LOGISTIC", "SOFTMAX")
+            for least in (0, -0.5)
+            for ids in ([0], [1], [0, 1], [2], [0, 1, 2])
+            for base in ([], [0.1, 0.3, 0.2][: 3 if 2 in ids else 2], [0.1])
+            if 2 not in ids or len(base) != 1
+        ],
+        np.where(ROWS > 1, np.nan, ROWS).astype(dtype),
+    )  # fmt: skip
+
+
+def test_forests_regress_as_onnxruntime_does():
+    nodes = [
+        node(
+            "TreeEnsembleRegressor", [f"{function} {targets}"], n_targets=targets,
+            base_values=numbers(3, targets), aggregate_function=function,
+            **forest("target", [*range(targets)], -1),
+        )
+        for function in ("SUM", "AVERAGE", "MIN", "MAX")
+        for targets in (1, 2)
+    ]  # fmt: skip
+    run_both(nodes, {"x": ROWS}, [(n.output[0], TensorProto.FLOAT) for n in nodes])
+
+
+def test_a_tree_without_a_node_that_it_names_is_refused():
+    attributes = forest("target", [0], 0)
+    attributes["nodes_truenodeids"][0] = 99
+    with pytest.raises(ModelError, match="no node 99 of tree 0"):
+        run_both([node("TreeEnsembleRegressor", ["y"], **attributes)], {"x": ROWS}, [("y", 1)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_rows_are_scaled_to_float32_as_in_onnxruntime(dtype: Any):
+    rows = np.array([[1, -3, 2], [0, 0, 0], [-1, -2, -3]], dtype)
+    nodes = [node("Normalizer", [norm], norm=norm) for norm in ("MAX", "L1", "L2")]
+    nodes.append(node("Scaler", ["scaled"], offset=[0.5, 1, 2], scale=[2.0, 0.5, 1]))
+    run_both(nodes, {"x": rows}, [(n.output[0], TensorProto.FLOAT) for n in nodes])
+
+
+def test_categories_are_mapped_by_place_or_number():
+    nodes = [
+        node("LabelEncoder", ["places"], classes_strings=["a", "b"], default_int64=-7),
+        node("CategoryMapper", ["mapped"], cats_strings=["a", "b"], cats_int64s=[3, 4]),
+    ]
+    words = np.array([["b", "z"], ["a", "b"]], object)
+    infos = [helper.make_tensor_value_info(n.output[0], TensorProto.INT64, None) for n in nodes]
+    words_info = helper.make_tensor_value_info("x", TensorProto.STRING, [2, 2])
+    graph = helper.make_graph(nodes, "classical", [words_info], infos)
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    found = compiler.compile(model).run({"x": words})
+    for name, wanted in reference(model, {"x": words}).items():
+        np.testing.assert_array_equal(found[name], wanted)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "key", "values", "attributes"),
+    [
+        ("DictVectorizer", TensorProto.STRING, {"c": 2.0, "a": 1.5},
+         {"string_vocabulary": ["a", "b", "c"]}),
+        ("CastMap", TensorProto.INT64, {3: 2.0, 0: 1.5}, {}),
+        ("CastMap", TensorProto.INT64, {3: 2.0, 0: 1.5}, {"map_form": "SPARSE", "max_map": 5}),
+    ],
+)  # fmt: skip
+def test_dictionaries_become_rows(
+    op_type: str, key: int, values: dict[Any, float], attributes: dict[str, Any]
+):
+    floats = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    x = helper.make_value_info("x", helper.make_map_type_proto(key, floats))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node(op_type, ["y"], **attributes)], "classical", [x], [y])
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    found, wanted = compiler.compile(model).run({"x": values})["y"], reference(model, {"x": values})
+    np.testing.assert_array_equal(found, wanted["y"])
+    assert (found.dtype, found.shape) == (wanted["y"].dtype, wanted["y"].shape)
