@@ -1,12 +1,13 @@
 """Dead code elimination of nodes, operators and optional results."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
 
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.node_order import names_read
 from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
 
 _OPTIONAL = "FormalParameterOption.Optional"
@@ -21,19 +22,9 @@ def live_nodes(
     for node in reversed(nodes):
         needed = used.intersection(node.output)
         if needed:
-            used.update(_names_read(node))
+            used.update(names_read(node))
             kept.append((node, needed))
     return kept[::-1]
-
-
-def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """The inputs of a node and of its subgraphs' nodes, which may read the graph around them."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            yield from (output.name for output in body.output)
-            for inner in body.node:
-                yield from _names_read(inner)
 
 
 def _optional_outputs(op_type: str) -> list[bool]:

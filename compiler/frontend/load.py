@@ -11,13 +11,22 @@ from google.protobuf.text_format import ParseError as TextError
 from onnx import helper
 
 from compiler.errors import ModelError
+from compiler.frontend.node_order import in_order
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 _DEFAULT = ("", "ai.onnx")
 
 
 def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """The model's protobuf without external data; raises ModelError."""
+    """The model's protobuf without external data, its nodes in order; raises ModelError."""
+    loaded = _loaded(model)
+    try:
+        return in_order(loaded)
+    except (ValueError, TypeError, MessageError, RecursionError) as error:
+        raise ModelError(f"the model is damaged ({error}): export or download it again") from error
+
+
+def _loaded(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
     if isinstance(model, onnx.ModelProto):
         return model
     try:
@@ -35,7 +44,12 @@ def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
 
 def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """The opset version of each domain, the default domain as the empty string."""
-    return {"" if i.domain in _DEFAULT else i.domain: i.version for i in imports}
+    return {domain_of(i): i.version for i in imports}
+
+
+def domain_of(named: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
+    """The domain of a node or an opset, the default domain as the empty string."""
+    return "" if named.domain in _DEFAULT else named.domain
 
 
 def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:

@@ -41,17 +41,12 @@ from compiler.frontend.graph import (
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import NEWEST_OPSET, opsets_of
+from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
 from compiler.frontend.rules import RULES, Call
-from compiler.frontend.rules.contrib import CONTRIB, DOMAIN, rewrite_contrib
+from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
-
-_RANDOM = (
-    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
-)
-_TRAINING = "ai.onnx.preview.training"
-_DATA_DEPENDENT = "Compress ConstantOfShape NonMaxSuppression NonZero Range Unique".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +104,16 @@ class BodyNode:
     @property
     def domain(self) -> str:
         """The operator's domain, the default one as the empty string."""
-        return "" if self.proto.domain == "ai.onnx" else self.proto.domain
+        return domain_of(self.proto)
 
     @property
     def label(self) -> str:
         """Its operator and name, for messages."""
         return f"{self.proto.op_type} {self.name!r}"
+
+    def unknown(self) -> Unsupported:
+        """The error for an operator of which no form can be compiled."""
+        return unknown_operator(self.proto.op_type, self.domain, self.opset)
 
     @property
     def opset(self) -> int:
@@ -316,7 +315,7 @@ class Specialiser:
     def _after_unknown(self, node: BodyNode) -> list[Value]:
         """Outputs of a node whose inputs are unknown: only its operator can be checked."""
         if self._meaning(node) is None:
-            return self._problem(node, _no_meaning(node))
+            return self._problem(node, node.unknown())
         return [Value(name) for name in node.proto.output]
 
     def _meaning(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
@@ -330,7 +329,7 @@ class Specialiser:
             return None
         if node.domain:
             return self._schema_function if _has_body(node) else None
-        if op_type in _RANDOM:
+        if op_type in RANDOM:
             return None
         if op_type in CONTROL:
             return self._controlled
@@ -345,7 +344,7 @@ class Specialiser:
     def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)
         if meaning is None:
-            raise _no_meaning(node)
+            raise node.unknown()
         return meaning(node)
 
     def _can_evaluate(self, node: BodyNode) -> bool:
@@ -466,7 +465,7 @@ def required(value: Value | None) -> Value:
 
 def is_compiled(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     """Whether there are rules or kernels for an operator, at least on some inputs."""
-    op_type, domain = node.op_type, "" if node.domain == "ai.onnx" else node.domain
+    op_type, domain = node.op_type, domain_of(node)
     if (domain, op_type) in CONTRIB:
         return True
     schema: Any = schema_of(op_type, opsets.get(domain, 0), domain)
@@ -475,25 +474,3 @@ def is_compiled(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     has_body = schema.has_function or schema.has_context_dependent_function
     own = op_type in CONTROL or op_type in RULES or op_type in KINDS
     return has_body or (own and not domain)
-
-
-def _no_meaning(node: BodyNode) -> Unsupported:
-    """The error that says why no operator of this kind can be compiled."""
-    op_type = node.proto.op_type
-    if node.domain == _TRAINING:
-        return Unsupported("it is a step of training", "export the model for inference")
-    if node.domain == DOMAIN:
-        remedy = "export the model without onnxruntime's optimiser, or split it there"
-        return Unsupported("there is no rule for it", remedy)
-    if node.domain:
-        remedy = "export the model with standard ONNX operators"
-        return Unsupported(f"operators of the domain {node.domain!r} are not known", remedy)
-    if schema_of(op_type, node.opset) is None:
-        remedy = "check the operator's name and the model's opset, or upgrade onnx"
-        return Unsupported(f"onnx {onnx.__version__} has no such operator", remedy)
-    if op_type in _RANDOM:
-        return Unsupported("it draws random numbers", "make the random tensor an input")
-    if op_type in _DATA_DEPENDENT:
-        reason = "the shape of its result depends on values that are computed at run time"
-        return Unsupported(reason, "split the model before it and run the rest elsewhere")
-    return Unsupported("there is no kernel for it", "rewrite the model with other operators")

@@ -13,11 +13,12 @@ from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
 from compiler.frontend.part import ModelContext
 from compiler.frontend.shapes import checked_shape, dimensions_of
-from compiler.frontend.specialise import is_compiled
+from compiler.frontend.specialise import Problem, is_compiled
 from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
 from compiler.program.host import runs_on_host
 from compiler.program.signature import ValueType
@@ -64,7 +65,7 @@ def read_program(
     check_model(proto)
     folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
     if proto.functions:
-        proto = inliner.inline_local_functions(proto)
+        proto = _without_functions(proto)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
     check_operators(proto.graph, opsets)
@@ -86,6 +87,20 @@ def read_program(
     return ReadModel(
         proto=proto, graph=graph, inputs=types, outputs=results, context=context, shapes=shapes
     )
+
+
+def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A checked model with its functions inlined, which have its opsets from now on.
+
+    ONNX's checker has compared the operators' versions; the inliner leaves functions of others.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    versions = opsets_of(model.opset_import)
+    for function in whole.functions:
+        for opset in function.opset_import:
+            opset.version = versions.get(domain_of(opset), opset.version)
+    return inliner.inline_local_functions(whole)
 
 
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
@@ -126,9 +141,7 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
 def check_operators(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
     """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
     unknown = {
-        f"  {node.op_type} {node.name or node.output[0]!r} ({node.domain or 'ai.onnx'} opset"
-        f" {opsets.get(_domain(node), 0)}): onnx {onnx.__version__} has no such operator; check the"
-        " operator's name and the model's opset, or upgrade onnx"
+        str(_problem(node, opsets.get(domain_of(node), 0)))
         for node in _all_nodes(graph)
         if not is_compiled(node, opsets) and not runs_on_host(node, opsets)
     }
@@ -139,8 +152,10 @@ def check_operators(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
         )
 
 
-def _domain(node: onnx.NodeProto) -> str:
-    return "" if node.domain == "ai.onnx" else node.domain
+def _problem(node: onnx.NodeProto, opset: int) -> Problem:
+    error = unknown_operator(node.op_type, domain_of(node), opset)
+    where = f"{node.domain or 'ai.onnx'} opset {opset}"
+    return Problem(node.name or node.output[0], node.op_type, where, error)
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

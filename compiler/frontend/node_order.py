@@ -1,0 +1,69 @@
+"""Nodes after those that they read, an order that converters do not always write."""
+
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from typing import Any
+
+import onnx
+
+from compiler.dag import reverse, topological_order
+
+
+def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, or a copy with the nodes of each body in order; those of a cycle stay."""
+    if all(_is_ordered(_predecessors(nodes)) for nodes in _bodies(model)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for nodes in _bodies(copy):
+        _sort(nodes)
+    return copy
+
+
+def names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """The inputs of a node and of its subgraphs' nodes, which may read the graph around them."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            yield from (output.name for output in body.output)
+            for inner in body.node:
+                yield from names_read(inner)
+
+
+def _bodies(model: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:
+    """The nodes of the graph, of functions, and of the bodies in them, inner ones first."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from _inner(nodes)
+        yield nodes
+
+
+def _inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[MutableSequence[onnx.NodeProto]]:
+    for node in nodes:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _inner(body.node)
+                yield body.node
+
+
+def _predecessors(nodes: Sequence[onnx.NodeProto]) -> list[list[int]]:
+    """For each node those that produce what it reads."""
+    producers = {name: i for i, node in enumerate(nodes) for name in node.output}
+    return [
+        sorted({producers[name] for name in names_read(node) if name in producers})
+        for node in nodes
+    ]
+
+
+def _is_ordered(predecessors: Sequence[Sequence[int]]) -> bool:
+    return all(before[-1] < i for i, before in enumerate(predecessors) if before)
+
+
+def _sort(nodes: Any) -> None:
+    """Put nodes in order, in place, unless there is a cycle."""
+    predecessors = _predecessors(nodes)
+    if _is_ordered(predecessors):
+        return
+    order = topological_order(predecessors, reverse(predecessors), lambda node: node)
+    if len(order) == len(nodes):
+        ordered = [nodes[i] for i in order]
+        del nodes[:]
+        nodes.extend(ordered)
