@@ -26,6 +26,18 @@ def _has_element(value: HostValue = None) -> tuple[np.ndarray]:
     return (np.array(value is not None),)
 
 
+def _texts(x: np.ndarray, **_: Any) -> tuple[np.ndarray]:
+    """Numbers as onnxruntime writes them: at most 8 digits, and truth as 1 or 0."""
+    if x.dtype == object:
+        return (x,)
+    write = "{:d}" if x.dtype.kind in "biu" else "{:.8g}"
+    found = (write.format(value) for value in x.astype(_WRITTEN.get(x.dtype.kind, float)).flat)
+    return (np.array([_SPECIAL.get(text, text) for text in found], object).reshape(x.shape),)
+
+
+_WRITTEN = {"b": int, "i": np.int64, "u": np.uint64}
+_SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}
+
 OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
     "NonMaxSuppression": non_maximum_suppression,
     "Optional": _optional,
@@ -48,6 +60,8 @@ def _own(node: onnx.NodeProto) -> Callable[..., Sequence[HostValue]] | None:
             label = f"{node.op_type} {node.name or node.output[0]!r}"
             raise ModelError(f"{label}: {error}; export the model again") from error
     function = OWN.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if attributes.get("to") == onnx.TensorProto.STRING and node.op_type == "Cast":
+        function = _texts
     return None if function is None else partial(function, **attributes)
 
 

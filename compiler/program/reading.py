@@ -25,6 +25,9 @@ from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
 
+_MAP = "SequenceMap"
+"""An operator with a body, which onnx's schema defines as a Loop."""
+
 
 @dataclass(frozen=True)
 class ReadModel:
@@ -66,6 +69,8 @@ def read_program(
     folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
     if proto.functions:
         proto = _without_functions(proto)
+    if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
+        proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
     check_operators(proto.graph, opsets)

@@ -12,7 +12,7 @@ import compiler
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
 from compiler.module import Module
 from compiler.program.model import DynamicModule
-from tests.program.checks import HEADER, check, compiled, model_of
+from tests.program.checks import HEADER, check, compiled, model_of, reference
 
 BATCH = """g (float[n, 16] x) => (float[n, 4] y) {
     m = MatMul(x, w)
@@ -230,6 +230,41 @@ def test_a_shape_that_is_an_input_waits_for_its_content():
     module = compiled(SHAPE_INPUTS.replace("float[a, b] x", "float[12, 20] x"))
     assert not module.build_seconds
     assert not module.on_host
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [
+        (
+            "float",
+            np.array([1 / 3, 1e5, 1e-5, 123456789, -0.0, np.inf, -np.inf, np.nan, 1e20], "float32"),
+        ),
+        ("double", np.array([1 / 3, 1e5, np.nan, 1e300], "float64")),
+        ("float16", np.array([0.1, 100, np.inf], "float16")),
+        ("int8", np.array([-128, 0, 7], "int8")),
+        ("uint64", np.array([0, 2**64 - 1], "uint64")),
+        ("bool", np.array([True, False])),
+    ],
+)
+def test_numbers_become_strings_as_in_onnxruntime(kind: str, numbers: np.ndarray):
+    model = model_of(f"g ({kind}[n] x) => (string[n] y) {{ y = Cast<to=8>(x) }}")
+    expected = reference(model, {"x": numbers})["y"]
+    assert compiler.compile(model).run({"x": numbers})["y"].tolist() == list(expected)
+
+
+def test_a_map_over_a_sequence_may_capture_values():
+    text = """g (seq(float[n]) s, float[1] w, float[1] b) => (seq(float[n]) y, seq(int64[1]) z) {
+        v = Neg(w)
+        y, z = SequenceMap(s, b) <
+            body = each (float[n] e, float[1] f) => (float[n] r, int64[1] t) {
+                a = Add(e, v) r = Mul(a, f) t = Shape(e)
+            }
+        >
+    }"""
+    module, one = compiled(text), np.ones(1, np.float32)
+    for sizes in ((3, 2), ()):
+        rows = [np.arange(size, dtype=np.float32) for size in sizes]
+        check(module, model_of(text), {"s": rows, "w": one * 2, "b": one * 3})
 
 
 def test_strings_run_on_the_host():

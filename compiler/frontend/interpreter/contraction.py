@@ -122,14 +122,15 @@ def _convolved(node: Node, x: Array, w: Array) -> Array:
     groups = _groups(node)
     window = pool_window(node, w.shape[2:])
     images, spatial = x.shape[0], window.counts
+    channels, places = w.shape[0], int(np.prod(spatial))
     x = padded_array(x, window, 0)
     x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    total = np.zeros((images, groups, w.shape[1], int(np.prod(spatial))))
+    total = np.zeros((images, groups, w.shape[1], places))
     for tap in product(*map(range, window.kernel)):
-        met = x[(..., *_tap(window, tap))].reshape(*x.shape[:3], -1)
+        met = x[(..., *_tap(window, tap))].reshape(*x.shape[:3], places)
         total += w[(..., *tap)] @ met
-    return total.reshape(images, -1, *spatial)
+    return total.reshape(images, channels, *spatial)
 
 
 def _transposed_sizes(node: Node) -> tuple[list[int], list[int], list[tuple[int, int]]]:
@@ -166,7 +167,7 @@ def evaluate_conv_transpose(node: Node) -> Array:
     x, w, groups = double(node[0]), double(node[1]), _groups(node)
     strides, dilations, cuts = _transposed_sizes(node)
     images, spatial, kernel = x.shape[0], x.shape[2:], w.shape[2:]
-    x = x.reshape(images, groups, x.shape[1] // groups, -1)
+    x = x.reshape(images, groups, x.shape[1] // groups, int(np.prod(spatial)))
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     axes = zip(spatial, strides, kernel, dilations, cuts, strict=True)
     full = [max(s * (n - 1) + (k - 1) * d + 1, end) for n, s, k, d, (_, end) in axes]
@@ -177,4 +178,4 @@ def evaluate_conv_transpose(node: Node) -> Array:
         box = tuple(slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in steps)
         total[(..., *box)] += part
     total = total[(..., *(slice(first, end) for first, end in cuts))]
-    return _with_bias(node, total.reshape(images, -1, *total.shape[3:]))
+    return _with_bias(node, total.reshape(images, groups * w.shape[2], *total.shape[3:]))

@@ -118,6 +118,8 @@ def lower_scatter_elements(context: Context) -> list[te.Tensor]:
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
         _copy(prod(shape), data, out)
+        if not prod(places):
+            return
         with T.serial(0, prod(places)) as i:
             at = unflatten_index(i, places)
             at[axis] = safe_index(indices[i], shape[axis])

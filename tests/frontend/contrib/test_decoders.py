@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -139,6 +140,31 @@ def test_weights_of_few_bits(bits: int, zeros: str | None, depth: int):
         N=rows,
         bits=bits,
         block_size=block,
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("int4", 4), ("uint4", 4), ("uint8", 2), ("uint8", 4), ("uint8", 8)]
+)
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gathers_of_few_bits(dtype: str, bits: int, zeros: bool):
+    rows, columns, blocks = 7, 40, 3
+    packed = dtype == "uint8"
+
+    def integers(count: int) -> np.ndarray:
+        if packed:
+            return whole(0, 256, rows, -(-count * bits // 8), dtype="uint8")
+        low = -8 if dtype == "int4" else 0
+        return whole(low, low + 16, rows, count).astype(getattr(ml_dtypes, dtype))
+
+    operands = [integers(columns), whole(-rows, rows, 2, 3), np.abs(normal(rows, blocks))]
+    operands += [integers(blocks)] if zeros else []
+    check(
+        "GatherBlockQuantized",
+        operands,
+        constants=[0, 2, 3],
+        bits=bits,
+        block_size=16,
     )
 
 

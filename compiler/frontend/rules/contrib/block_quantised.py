@@ -9,7 +9,7 @@ from compiler.graph.four_bits import LEAST_BLOCK
 from compiler.ir.operators import ShapeMismatch
 
 
-def _unpacked(call: Call, packed: Value, bits: int) -> Value:
+def unpacked(call: Call, packed: Value, bits: int) -> Value:
     """The integers of the last axis of bytes, of which the lowest bits come first."""
     count = 8 // bits
     if count == 1:
@@ -33,7 +33,7 @@ def _zeros(call: Call, blocks: int) -> Value:
         return call.builder.constant(1 << (bits - 1), dtype)
     if given.dtype == "uint8":
         packed = call.reshaped(given, [rows, -1])
-        given = part(call, _unpacked(call, packed, bits), 1, 0, blocks)
+        given = part(call, unpacked(call, packed, bits), 1, 0, blocks)
     return call.reshaped(_cast(call, given), [rows, blocks, 1])
 
 
@@ -63,7 +63,7 @@ def _weight(call: Call) -> Value:
     """The weight (N, K) in the type of the left matrix."""
     rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
     blocks = -(-depth // size)
-    integers = _cast(call, _unpacked(call, call.operand(1), call.attributes["bits"]))
+    integers = _cast(call, unpacked(call, call.operand(1), call.attributes["bits"]))
     scale = call.reshaped(call.operand(2), [rows, blocks, 1])
     numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
     return part(call, call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)

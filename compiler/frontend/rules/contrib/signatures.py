@@ -219,6 +219,18 @@ _QUANTISED: dict[str, Operator] = {
     ),
     "DynamicQuantizeMatMul": _takes("T1 T2 T1 T2? T1? -> T1", T1=_SINGLE, T2=_BYTES),
     "MatMulIntegerToFloat": _takes("T1 T2 T3 T3 T1? T2? T3? -> T3", T1=_BYTES, T2=_BYTES, T3=_HALF),
+    "GatherBlockQuantized": _takes(
+        "T1 I T2 T1? -> T2",
+        {
+            "bits": Attribute("int", 4, allowed=(2, 4, 8)),
+            "block_size": integer(128, least=16),
+            "gather_axis": integer(0),
+            "quantize_axis": integer(1),
+        },
+        T1=_HALF_BYTES | {"uint8"},
+        T2=_HALVES,
+        I=_dtypes("int32 int64"),
+    ),
     "MatMulNBits": _takes(
         "T1 uint8 T1 T3? int32? T1? -> T1",
         {
