@@ -19,14 +19,16 @@ def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """The inputs of a node and of its subgraphs' nodes, which may read the graph around them."""
-    yield from (name for name in node.input if name)
+def names_read(node: onnx.NodeProto) -> set[str]:
+    """The values that a node reads, also in its bodies; those of bodies themselves left out."""
+    names = {name for name in node.input if name}
     for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            yield from (output.name for output in body.output)
-            for inner in body.node:
-                yield from names_read(inner)
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            inner = {i.name for i in graph.input} | {i.name for i in graph.initializer}
+            made = {name for inner_node in graph.node for name in inner_node.output}
+            read = {name for inner_node in graph.node for name in names_read(inner_node)}
+            names |= (read | {o.name for o in graph.output}) - inner - made
+    return names
 
 
 def _bodies(model: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from compiler.backends.memory import Array
 from compiler.errors import ModelError
 from compiler.frontend.load import read_model
+from compiler.frontend.node_order import names_read
 from compiler.tools.reference import run_onnxruntime
 
 FEW_INTEGERS = 64
@@ -32,18 +33,6 @@ def whole_model(model: Any) -> onnx.ModelProto:
     if isinstance(model, str | Path):
         return cast(Any, onnx).load(str(model))
     return read_model(model)
-
-
-def names_read(node: onnx.NodeProto) -> set[str]:
-    """The values that a node reads, also in its bodies; those of bodies themselves left out."""
-    names = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            inner = {i.name for i in graph.input} | {i.name for i in graph.initializer}
-            made = {name for inner_node in graph.node for name in inner_node.output}
-            read = {name for inner_node in graph.node for name in names_read(inner_node)}
-            names |= (read | {o.name for o in graph.output}) - inner - made
-    return names
 
 
 class Extractor:
