@@ -136,6 +136,13 @@ def test_means():
 
 
 @pytest.mark.parametrize("dtype", RANGES)
+def test_choices(dtype: str):
+    operands = [whole(0, 2, 3, dtype="bool"), *quantised(dtype, 2, 3), *quantised(dtype, 2, 1)]
+    operands += [positive(), zero(dtype)]
+    check("QLinearWhere", operands, [f"y:{dtype}"], constants=[2, 3, 5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("dtype", RANGES)
 def test_concatenations(dtype: str):
     operands = [positive(), zero(dtype), *quantised(dtype, 2, 3), *quantised(dtype, 2, 4)]
     check("QLinearConcat", operands, [f"y:{dtype}"], constants=[0, 1, 3, 4, 6, 7], axis=1)

@@ -30,6 +30,13 @@ def rewrite_binary(call: Call) -> list[Value]:
     return [_requantised(call, result, 6)]
 
 
+@contrib("QLinearWhere")
+def rewrite_where(call: Call) -> list[Value]:
+    """A choice between elements of two tensors."""
+    chosen = call.one("Where", call.data, _number(call, 1), _number(call, 4))
+    return [quantised(call, chosen, call.operand(7), call.operand(8), call.operand(8).dtype)]
+
+
 def _unary(call: Call, function: Callable[[Value], Value]) -> list[Value]:
     return [_requantised(call, function(_number(call, 0)), 3)]
 

@@ -290,6 +290,7 @@ _QUANTISED: dict[str, Operator] = {
     "QLinearSoftmax": _takes(
         "T float32 T? float32 T -> T", {"axis": integer(-1), "opset": _COUNT}, T=_BYTES
     ),
+    "QLinearWhere": _takes("bool T float32 T T float32 T float32 T -> T", T=_BYTES),
     "QuantizeLinear": _takes(
         "T1 T1 T2? -> T2", {"axis": integer()}, T1=_HALF, T2=_SMALL | _HALF_BYTES
     ),
