@@ -3,6 +3,7 @@
 The device of tests marked `gpu` is a fixture here.
 """
 
+import importlib
 import os
 import secrets
 import tempfile
@@ -54,3 +55,12 @@ def cuda_device() -> CudaDriver:
         return device()
     except DeviceError as error:
         pytest.skip(str(error))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker neighbours, which share fixtures, until it takes some that another has left."""
+    if config.getoption("dist") != "load":
+        return None
+    scheduler: Any = importlib.import_module("xdist.scheduler")
+    return scheduler.WorkStealingScheduling(config, log)
