@@ -29,6 +29,10 @@ MOST_WIDE = 1 << 27
 """The most multiply-adds of a larger head: more take longer than kernels of GEMMs apart."""
 
 
+LEAST_ROWS = 8
+"""The fewest rows of Q for which a CPU's kernel pays, as it writes K and V once more."""
+
+
 @dataclass(frozen=True)
 class Attention:
     """One attention; values and operators are the network's numbers.
@@ -64,6 +68,20 @@ class Attention:
     def batch(self) -> tuple[int, ...]:
         """The batch extents: one softmax(Q K^T) V for each index."""
         return self.result.window.shape[:-2]
+
+    def pays_on_cpu(self, network: Network) -> bool:
+        """Whether a CPU's kernel computes it, faster than kernels apart."""
+        return self.is_plain(network) and self.query.window.shape[-2] >= LEAST_ROWS
+
+    def is_plain(self, network: Network) -> bool:
+        """Whether all is computed in float32, and only scores are between the MatMuls."""
+        operands = (self.query, self.key, self.value)
+        results = (self.first, self.softmax, self.second)
+        numbers = [x.source for x in (*operands, self.result)]
+        numbers += [network.operators[i].outputs[0] for i in results]
+        more = any(x.keep is not None or x.norm_floor is not None for x in operands)
+        alike = all(network.values[number].dtype == "float32" for number in numbers)
+        return alike and not (more or self.weights or self.results)
 
     @property
     def sizes(self) -> "AttentionSizes":

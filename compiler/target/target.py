@@ -104,6 +104,7 @@ class CpuTarget(Target):
     """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
+    fuses_attention: ClassVar[bool] = True
     runs_control_flow: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""

@@ -153,10 +153,11 @@ def test_instructions_depend_on_the_architectures(text: str, abilities: str):
 
 
 def test_graph_passes_ask_for_what_a_kind_of_target_gains_by():
-    names = ("blocked_layouts", "fuses_attention", "fuses_siblings", "fuses_depthwise_pointwise")
+    names = ("blocked_layouts", "fuses_siblings", "fuses_depthwise_pointwise")
     for text, gains in (("cpu", False), ("cuda", True), ("emu", True), ("hip", False)):
         target = parse_target(text)
         assert {getattr(target, name) for name in names} == {gains}
+        assert target.fuses_attention == (text != "hip")
         assert target.searches_schedules == (text == "cuda")
 
 

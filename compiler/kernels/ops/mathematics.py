@@ -194,7 +194,7 @@ def exp(x: Number) -> Number:
     return (q + 1.0) * _power_of_two(half) * _power_of_two(n - half)
 
 
-def _exp_below_zero(x: Number) -> Number:
+def decay(x: Number) -> Number:
     """e**x where x is not above zero; a constant makes results subnormal at the end."""
     q, n = _exp_parts(select(x < -104.0, -104.0, x))
     return (q + 1.0) * _power_of_two(n + 64) * 2.0**-64
@@ -250,14 +250,14 @@ def tanh(x: Number) -> Number:
     size = x.absolute()
     square = x * x
     small = fma(fma(horner(square, _TANH), square, -3.33332819422e-1) * square, x, x)
-    power = _exp_below_zero(size * -2.0)
+    power = decay(size * -2.0)
     large = 1.0 - power * 2.0 / (power + 1.0)
     return select(size < 0.625, small, select(x < 0.0, 0.0 - large, large))
 
 
 def sigmoid(x: Number) -> Number:
     """1 / (1 + e**-x), accurate for very negative x too."""
-    power = _exp_below_zero(-x.absolute())
+    power = decay(-x.absolute())
     upper = 1.0 / (power + 1.0)
     return select(x < 0.0, power * upper, upper)
 
@@ -273,13 +273,13 @@ def erf(x: Number) -> Number:
     high = fma(t, -1.72853470e-5, 3.83197126e-4)
     r = fma(high, s, fma(t, -3.88396438e-3, 2.42546219e-2))
     r = fma(fma(fma(r, t, -1.06777877e-1), t, -6.34846687e-1), t, -1.28717512e-1)
-    large = (1.0 - _exp_below_zero(fma(r, t, -t))).with_sign(x)
+    large = (1.0 - decay(fma(r, t, -t))).with_sign(x)
     small = fma(fma(horner(s, _ERF_SMALL), s, 1.28379166e-1), x, x)
     return select(size > 0.921875, large, small)
 
 
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
-    f.__name__: f for f in (exp, expm1, log, log1p, tanh, sigmoid, erf)
+    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf)
 }
 """The float32 functions that replace libm's."""
 

@@ -22,8 +22,8 @@ class FuseAttention(GraphPass):
     and the transposes and slices of its operands and its result.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: in a graph for a
-    target with such kernels (cuda), every attention that `compiler.graph.attention` finds is one
-    group; other graphs stay as they are.
+    target with such kernels (cuda, cpu), every attention that `compiler.graph.attention` finds is
+    one group, on a CPU those of float32 and enough rows; other graphs stay as they are.
 
         %4 = dataflow.op "Transpose" (%k) ...
         %5 = dataflow.op "MatMul" (%q, %4) ...
@@ -43,11 +43,12 @@ class FuseAttention(GraphPass):
 
 
 def _fuse(graph: GraphOp) -> None:
-    network = read_network(graph)
+    network, on_gpu = read_network(graph), target_of(graph).is_gpu
     for attention in find_attentions(network):
-        operators = [network.operations[i] for i in attention.operators]
-        following = operators[-1].next_op
-        make_group(_exclusive(operators), anchor=following)
+        if on_gpu or attention.pays_on_cpu(network):
+            operators = [network.operations[i] for i in attention.operators]
+            following = operators[-1].next_op
+            make_group(_exclusive(operators), anchor=following)
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:

@@ -49,8 +49,12 @@ def test_every_form_is_one_group(case: Attention):
     assert str(model.module) == text
 
 
-def test_the_cpu_keeps_its_kernels():
-    assert not list(run(imported(Attention(), "cpu:x86-64-v3"), PIPELINE).groups)
+@pytest.mark.parametrize(
+    ("case", "groups"),
+    [(Attention(), 1), (Attention(rows=4), 0), (Attention(cosine=True), 0)],
+)
+def test_cpus_fuse_what_their_kernel_computes(case: Attention, groups: int):
+    assert len(list(run(imported(case, "cpu:x86-64-v3"), PIPELINE).groups)) == groups
 
 
 @settings(max_examples=20, deadline=None)

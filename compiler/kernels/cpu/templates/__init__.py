@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "byte_conv2d",
     "byte_matmul",
     "four_bit_matmul",
+    "attention",
 )
 """The modules of this package that register templates."""
 

@@ -29,6 +29,7 @@ from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import TYPICAL_CACHE, second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.cpu.tiling import Tile, matmul_tiles, split_blocks
 from compiler.kernels.cpu.tunable import Tunable
@@ -51,10 +52,6 @@ from compiler.kernels.tir.loops import (
 )
 from compiler.kernels.tir.matmul import Matmul, read_matmul
 from compiler.target.target import CpuTarget
-
-FILL_ELEMENTS = 1 << 14
-"""Elements of an operand that one block writes into a workspace."""
-
 
 MOST_TILES = 16
 """The most tiles to choose from."""

@@ -11,8 +11,8 @@ from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.tir.attention import attention_of
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime

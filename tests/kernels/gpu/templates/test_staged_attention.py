@@ -25,8 +25,8 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.attention import config as config
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
-from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.tir.attention import attention_of
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention

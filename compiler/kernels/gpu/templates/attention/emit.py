@@ -42,9 +42,7 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
     wgmma_shared_bytes,
 )
 from compiler.kernels.group import Group
-from compiler.kernels.ops.lowering import unflatten_index
-from compiler.kernels.ops.shapes import reshaped_index, unit_free
-from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.attention import score_context, scores_at
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
@@ -110,32 +108,18 @@ class Emitter:
     def _score(self) -> tuple[StoreFunction, ScoreForm]:
         """The argument of the softmax, and its form."""
         attention, operators = self.problem.attention, self.group.operators
-        first = operators[attention.first]
         scores = operators[attention.softmax].operand(0)
-        left_out = {attention.softmax, *attention.weights, *attention.views, attention.second}
-        left_out.update(attention.result.operators)
-        kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
-        context = FusionContext(replace(self.group, operators=kept, outputs=(scores,)), first)
+        context = score_context(self.group, attention)
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
-        at = [*self._scores_at(z), row, column]
+        batch = scores_at(self.group, attention, z // self.problem.slices)
+        at = [*batch, row, column]
         dtype = self.group.values[scores].dtype
         element = context.element(scores, at, of_type(value, context))
         score = as_float(_computed_first(element, dtype), dtype)
         name = f"{self.group.name}_score"
         function = value_function(name, context, score, [*place, value], self.target)
         return function, score_form(score, value)
-
-    def _scores_at(self, z: Any) -> list[Any]:
-        """The index of problem z in the batch of the scores, of which the weights may be a view."""
-        attention, operators = self.problem.attention, self.group.operators
-        scores, weights = (
-            self.group.values[operators[i].operand(0)].shape[:-2]
-            for i in (attention.softmax, attention.second)
-        )
-        batch = unflatten_index(z // self.problem.slices, attention.batch)
-        batch = batch[len(batch) - len(weights) :]
-        return reshaped_index(unit_free(batch, weights), weights, scores)
 
     def _is_early(self, form: ScoreForm) -> bool:
         """Whether what is added to scores is loaded before keys arrive."""

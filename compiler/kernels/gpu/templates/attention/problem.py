@@ -8,6 +8,7 @@ from compiler.graph.attention import Attention, find_attentions, width_slices
 from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.group import Group
+from compiler.kernels.tir.attention import attention_of
 from compiler.target.target import GpuTarget
 
 FOUR, EIGHT = 4, 8
@@ -99,21 +100,6 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
             " fuse-attention out of the pipeline"
         )
     return None
-
-
-def attention_of(group: Group) -> Attention | None:
-    """The attention that a group consists of, if its operands are strided reads."""
-    found = find_attentions(group)
-    if len(found) != 1 or len(found[0].operators) != len(group.operators):
-        return None
-    attention = found[0]
-    sources = (attention.query, attention.key, attention.value)
-    values = [*(operand.source for operand in sources), attention.result.source]
-    keep = -1 if attention.value.keep is None else attention.value.keep
-    inside = group.outputs != (values[-1],) or max(*values[:-1], keep) >= group.inputs
-    if inside or any(group.values[value].block for value in values):
-        return None
-    return attention
 
 
 def _sliced(attention: Attention, slices: int) -> Operands:

@@ -1,0 +1,120 @@
+"""Matrices of a strided window, written into panels of columns that stream through the cache."""
+
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+
+from compiler.graph.strides import StridedWindow
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
+
+FILL_ELEMENTS = 1 << 14
+"""Elements of an operand that one block writes into a workspace."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A window (batch..., lines, columns) as panels [batch, columns / width, lines, width].
+
+    The columns that the last panel has too many are zeros.
+    """
+
+    window: StridedWindow
+    width: int
+    lanes: int
+
+    @property
+    def lines(self) -> int:
+        """Lines of a matrix."""
+        return self.window.shape[-2]
+
+    @property
+    def columns(self) -> int:
+        """Columns of a matrix."""
+        return self.window.shape[-1]
+
+    @property
+    def count(self) -> int:
+        """Panels of a matrix."""
+        return ceil_div(self.columns, self.width)
+
+    @property
+    def padded(self) -> int:
+        """Columns of all panels."""
+        return self.count * self.width
+
+    @property
+    def elements(self) -> int:
+        """Elements of all panels."""
+        return prod(self.window.shape[:-2]) * self.padded * self.lines
+
+    def line(self, matrix: Any, panel: Any, line: Any) -> Any:
+        """Where a panel's columns of a line begin."""
+        return ((matrix * self.count + panel) * self.lines + line) * self.width
+
+    def fill(self, source: Var, target: Var) -> Stmt:
+        """The launch that writes the panels of all matrices."""
+        units = prod(self.window.shape[:-2]) * self.count
+        run = max(1, FILL_ELEMENTS // (self.lines * self.width))
+
+        def unit(number: Any) -> Stmt:
+            matrix, panel = number // self.count, number % self.count if self.count > 1 else 0
+            return self._panel(source, target, matrix, panel)
+
+        return block_loops(
+            (ceil_div(units, run),),
+            (units,),
+            lambda firsts, lengths: loop_over("unit", lengths[0], lambda u: unit(firsts[0] + u)),
+        )
+
+    def _panel(self, source: Var, target: Var, matrix: Any, panel: Any) -> Stmt:
+        """A panel, or the narrower one after the last whole panel."""
+        base = matrix_start(self.window, matrix)
+
+        def lines(columns: int) -> Stmt:
+            def line(k: Any) -> Stmt:
+                to = self.line(matrix, panel, k)
+
+                def one(x: Any) -> Stmt:
+                    at = base + element_offset(self.window, k, panel * self.width + x)
+                    return tirx.BufferStore(target, tirx.BufferLoad(source, [at]), [to + x])
+
+                def clear(x: Any) -> Stmt:
+                    return tirx.BufferStore(target, tirx.const(0, "float32"), [to + columns + x])
+
+                parts = [vector_loop(columns, self.lanes, one)]
+                if columns < self.width:
+                    parts.append(vector_loop(self.width - columns, self.lanes, clear))
+                return sequence(parts)
+
+            return loop_over("line", self.lines, line)
+
+        rest = self.columns % self.width
+        if not rest:
+            return lines(self.width)
+        if self.count == 1:
+            return lines(rest)
+        return tirx.IfThenElse(panel < self.count - 1, lines(self.width), lines(rest))
+
+
+def matrix_start(window: StridedWindow, number: Any) -> Any:
+    """Where a matrix of a window begins, given its number in the batch."""
+    start, inner = window.offset, prod(window.shape[:-2])
+    for extent, stride in chain.from_iterable(window.axes[:-2]):
+        inner //= extent
+        if stride:
+            start = start + number // inner % extent * stride
+    return start
+
+
+def element_offset(window: StridedWindow, row: Any, column: Any) -> Any:
+    """The offset of an element in a matrix of a window, whose matrix axes have one stride each."""
+    strides = window.stride(-2), window.stride(-1)
+    assert strides[0] is not None, "rows have one stride"
+    assert strides[1] is not None, "columns have one stride"
+    return row * strides[0] + column * strides[1]

@@ -1,0 +1,47 @@
+"""The attention that a group consists of, and its scores as code."""
+
+from dataclasses import replace
+from typing import Any
+
+from compiler.graph.attention import Attention, find_attentions
+from compiler.kernels.group import Group
+from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.ops.shapes import reshaped_index, unit_free
+from compiler.kernels.tir.fusion import FusionContext
+
+
+def attention_of(group: Group) -> Attention | None:
+    """The attention that a group consists of, if its operands are strided reads."""
+    found = find_attentions(group)
+    if len(found) != 1 or len(found[0].operators) != len(group.operators):
+        return None
+    attention = found[0]
+    sources = (attention.query, attention.key, attention.value)
+    values = [*(operand.source for operand in sources), attention.result.source]
+    keep = -1 if attention.value.keep is None else attention.value.keep
+    inside = group.outputs != (values[-1],) or max(*values[:-1], keep) >= group.inputs
+    if inside or any(group.values[value].block for value in values):
+        return None
+    return attention
+
+
+def score_context(group: Group, attention: Attention) -> FusionContext:
+    """The code of the softmax's operand, its only result, around an element of Q K^T."""
+    operators = group.operators
+    left_out = {attention.softmax, *attention.weights, *attention.views, attention.second}
+    left_out.update(attention.result.operators)
+    kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
+    scores = operators[attention.softmax].operand(0)
+    own = replace(group, operators=kept, outputs=(scores,))
+    return FusionContext(own, operators[attention.first])
+
+
+def scores_at(group: Group, attention: Attention, number: Any) -> list[Any]:
+    """The index of a problem in the batch of the scores, of which the weights may be a view."""
+    scores, weights = (
+        group.values[group.operators[i].operand(0)].shape[:-2]
+        for i in (attention.softmax, attention.second)
+    )
+    batch = unflatten_index(number, attention.batch)
+    batch = batch[len(batch) - len(weights) :]
+    return reshaped_index(unit_free(batch, weights), weights, scores)

@@ -1,0 +1,140 @@
+"""Attention by the CPU's template against float64 numpy."""
+
+from dataclasses import replace
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.frontend import import_model
+from compiler.graph.targets import set_target
+from compiler.ir.dataflow import GraphOp
+from compiler.kernels.cpu.core import Core, core_of
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.templates import apply_template
+from compiler.kernels.cpu.templates.attention import attention_nest
+from compiler.kernels.group import Group, extract_group
+from compiler.kernels.kernel import compile_scheduled
+from compiler.kernels.tir.attention import attention_of
+from compiler.pipeline import Runner, parse
+from compiler.target.target import parse_cpu
+from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
+from tests.kernels.harness import Array
+from tests.kernels.template_cases import check, targets
+
+TAKEN = [mask for mask in MASKS if mask != "keys"]
+"""The masks of scores alone."""
+
+
+def groups_of(case: Attention) -> list[Group]:
+    """The groups of a model, of which an attention is one if it is fused."""
+    model = import_model(case.model())
+    set_target(model.module, "cpu")
+    Runner().run(model.module, parse("canonicalize,fuse-attention,fuse-operators"))
+    (graph,) = [op for op in model.module.ops if isinstance(op, GraphOp)]
+    return [extract_group(group) for group in graph.groups]
+
+
+def attention_group(case: Attention) -> Group:
+    """The only group of a model."""
+    (group,) = groups_of(case)
+    return group
+
+
+def arrays(case: Attention, group: Group, inputs: dict[str, Array]) -> list[Array]:
+    """The model's inputs in the order of the group's reads."""
+    names, attention = ["m"] * group.inputs, attention_of(group)
+    assert attention is not None
+    for name, operand in zip("qkv", (attention.query, attention.key, attention.value), strict=True):
+        names[operand.source] = "qkv" if case.form in PACKED else name
+    return [inputs[name].reshape(t.shape) for name, t in zip(names, group.reads, strict=True)]
+
+
+def run(case: Attention, target: str = "cpu", inputs: dict[str, Array] | None = None) -> None:
+    """Check one attention."""
+    inputs, group = inputs or case.inputs(), attention_group(case)
+    result = case.expected(inputs).reshape(group.writes[0].shape)
+    check(group, arrays(case, group, inputs), [result], target)
+
+
+extents = st.one_of(st.integers(1, 9), st.sampled_from([15, 16, 17, 33, 49, 70]))
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.sampled_from(FORMS),
+    st.sampled_from(TAKEN),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([8, 9, 15, 16, 49, 70]),
+    *[extents] * 3,
+    targets,
+)
+def test_any_attention(
+    form: str,
+    mask: str,
+    batch: int,
+    heads: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    width: int,
+    target: str,
+) -> None:
+    run(Attention(form, mask, batch, heads, rows, columns, depth, width), target)
+
+
+LARGE = {
+    "several bands": Attention("heads", "where", 1, 2, 197, 300, 24, 20),
+    "runs of keys": Attention("heads", "added", 1, 1, 70, 500, 8, 64),
+    "windows": Attention("packed", "each", 4, 3, 49, 49, 32, 32),
+    "one key": Attention("heads", "none", 2, 2, 20, 1, 16, 16),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_special_attention(name: str) -> None:
+    run(LARGE[name])
+
+
+def test_rows_without_a_key_are_nan_and_keys_left_out_have_no_weight() -> None:
+    case = Attention("heads", "added", 1, 2, 20, 37, 16, 16)
+    inputs = case.inputs()
+    inputs["m"][:, :, 3] = -numpy.inf
+    inputs["m"][:, :, 5:, ::3] = -numpy.inf
+    assert numpy.isnan(case.expected(inputs)[:, 3]).all()
+    run(case, inputs=inputs)
+
+
+def test_scores_far_from_each_other_give_weights_of_zero_and_one() -> None:
+    case = Attention("heads", "none", 1, 1, 12, 40, 16, 16)
+    run(case, inputs={name: x * 30 for name, x in case.inputs().items()})
+
+
+def test_keys_and_vectors_that_the_kernel_cannot_read_are_left_apart() -> None:
+    case = Attention("heads", "none", 1, 2, 16, 64, 16, 16)
+    for other in (replace(case, mask="keys"), replace(case, cosine=True)):
+        assert [group for group in groups_of(other) if attention_of(group)] == []
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 12, 1 << 17, 1 << 20, 1 << 24])
+@pytest.mark.parametrize("core", [Core(32, 16), Core(16, 8), Core(32, 4)])
+def test_bands_fit_the_cache_and_are_whole_tiles(cache_bytes: int, core: Core) -> None:
+    case = Attention("heads", "none", 1, 1, 1000, 900, 64, 48)
+    group = attention_group(case)
+    found = attention_of(group)
+    assert found is not None
+    nest = attention_nest(group, found, core, cache_bytes)
+    assert [nest.band % tile.rows for tile in nest.tiles] == [0, 0]
+    assert nest.band * 900 * 4 <= cache_bytes // 4 or nest.band == nest.tiles[0].rows
+
+
+def test_arm_has_a_kernel_of_its_own_vectors() -> None:
+    machine = parse_cpu("cpu:neoverse-n1")
+    group = attention_group(LARGE["windows"])
+    scheduled = apply_template(group, machine)
+    assert isinstance(scheduled, Scheduled)
+    assert core_of(machine).lanes == 4
+    spec = compile_scheduled(group, scheduled, machine)
+    assert [launch.symbol for launch in spec.launches] == [f"{group.name}_{i}" for i in range(3)]
