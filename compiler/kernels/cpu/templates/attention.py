@@ -15,7 +15,7 @@ launch 2
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import Any
 
@@ -83,7 +83,8 @@ def fused_attention(group: Group, anchor: Operator, target: CpuTarget) -> Schedu
 def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
     (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (found.query, found.value))
-    first, slots = matmul_tiles(rows, keys, depth, core, True)[0]
+    beside_scores = replace(core, near_bytes=core.near_bytes // 2)
+    first, slots = matmul_tiles(rows, keys, depth, beside_scores, True)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
     most = max(most, first.rows)
     second, more = next(
