@@ -12,8 +12,9 @@ from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
 from compiler.schedule import Launch
 
-FOLD_US = 0.1
-"""Microseconds in which the threads of a kernel fold what they store and warps write ranges."""
+FOLD_US = 0.35
+"""Microseconds in which the threads of a kernel fold what they store and warps write ranges: 0.16
+in a normalisation, 0.38 in a GEMM and 0.51 in an attention on an H100."""
 
 LAUNCH_US, ELEMENTS = 2.0, 6e3
 """Microseconds of a launch that reads the tensor again, and the elements that an SM reads in one:
