@@ -12,6 +12,7 @@ from compiler.ir.operators import (
     FLOAT8_CONTRACTIONS,
     KINDS,
     OPERATORS,
+    PARTIAL_RANGES,
     RECURRENCE,
     SCATTER_ORDER,
     SEGMENT_SUM,
@@ -23,7 +24,7 @@ from compiler.schedule import ELEMENT_BYTES
 OPSET = 23
 RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
 ADDED_BY_REWRITING = {("ConvTranspose", "finite")}
-OWN = {*FLOAT8_CONTRACTIONS, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
+OWN = {*FLOAT8_CONTRACTIONS, PARTIAL_RANGES, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
 ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB_DOMAINS - OWN)
 CAST_FIRST = {"IsInf", "IsNaN"}
 """Operators on floats of a byte by way of float32."""
