@@ -137,6 +137,7 @@ def compile(
     profile: str | os.PathLike[str] | None = None,
     schedule: str | os.PathLike[str] | None = None,
     passes: "Sequence[type[ModulePass] | str]" = (),
+    overridable: Sequence[str] = (),
     cache: bool = True,
     check_indices: bool = False,
     dynamic: bool = True,
@@ -171,6 +172,9 @@ def compile(
     and a budget of 0 nothing is measured, and the schedule depends on the model, the options and
     the file alone. `schedule` can also be a file of constraints, or a `schedule.json` to use
     unchanged (docs/schedules.md).
+
+    An initializer that is also an input of the model is compiled in like the others. Those that
+    `overridable` names are inputs that each run gives instead (docs/interfaces.md).
 
     Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
@@ -208,6 +212,7 @@ def compile(
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.backends.policy import GraphPolicy
     from compiler.build import Settings, build, full_target
+    from compiler.frontend.load import without_defaults
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
@@ -228,6 +233,7 @@ def compile(
     if threads is not None and name != "cpu":
         raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
+    model = without_defaults(model, overridable)
     with using(passes) as own, listening(progress):
         check_used(own, pipeline)
         if schedule is not None and searching is None:

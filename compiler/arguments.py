@@ -1,7 +1,7 @@
 """Type checks of the public functions' arguments."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 from compiler.errors import ArgumentError
@@ -41,6 +41,12 @@ def _are_shapes(value: object) -> bool:
 
 def _is_listing(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _are_names(value: object) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence | Set):
+        return False
+    return all(isinstance(name, str) for name in cast(Iterable[object], value))
 
 
 def _is_number(value: object) -> bool:
@@ -88,6 +94,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "profile": optional(PATH),
     "schedule": optional(PATH),
     "passes": ArgumentKind("a list of passes", _is_listing),
+    "overridable": ArgumentKind("a list of names", _are_names),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
     "check": BOOLEAN,

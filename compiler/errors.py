@@ -1,5 +1,8 @@
 """The errors that users may catch; messages name the thing at fault and the remedy."""
 
+COMPILED_IN = "an initializer is compiled in, unless `overridable` of compiler.compile names it"
+"""The remedy for inputs that a module does not know."""
+
 
 class FlowloomError(Exception):
     """Base of every error that Flowloom raises on purpose."""

@@ -1,7 +1,7 @@
 """Reading and checking ONNX models, without their tensors."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import onnx
 from google.protobuf.json_format import ParseError as JsonError
@@ -9,12 +9,16 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Error as MessageError
 from google.protobuf.text_format import ParseError as TextError
 from onnx import helper
+from onnx.external_data_helper import load_external_data_for_model
 
 from compiler.errors import ModelError
 from compiler.frontend.node_order import in_order
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 _DEFAULT = ("", "ai.onnx")
+
+FIRST_OVERRIDABLE = 4
+"""The first version of ONNX's format in which an initializer may be overridden."""
 
 
 def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
@@ -176,3 +180,46 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
     return light
+
+
+def overridable(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+    """The inputs whose default is an initializer; before IR version 4 none may be overridden."""
+    if model.ir_version < FIRST_OVERRIDABLE:
+        return []
+    initial = {tensor.name for tensor in model.graph.initializer}
+    return [info for info in model.graph.input if info.name in initial]
+
+
+def whole_copy(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, proto: onnx.ModelProto
+) -> onnx.ModelProto:
+    """A copy of a model's protobuf that holds the data of its files, too."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(proto)
+    if isinstance(model, str | os.PathLike):
+        load_external_data_for_model(whole, os.path.dirname(os.fspath(model)))
+    return whole
+
+
+def without_defaults(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, names: Collection[str]
+) -> str | os.PathLike[str] | bytes | onnx.ModelProto:
+    """The model in which the named initializers are inputs alone, which each run gives.
+
+    Raises ModelError for a name that no input with a default has.
+    """
+    if not names:
+        return model
+    proto = read_model(model)
+    known, wanted = [info.name for info in overridable(proto)], {*names}
+    if unknown := sorted(wanted - {*known}):
+        raise ModelError(
+            f"the model has no initializer {unknown[0]!r} that is an input too; such are"
+            f" {', '.join(known) or 'none'}: export it with keep_initializers_as_inputs, in IR"
+            f" version {FIRST_OVERRIDABLE} or later"
+        )
+    whole = whole_copy(model, proto)
+    kept = [tensor for tensor in whole.graph.initializer if tensor.name not in wanted]
+    del whole.graph.initializer[:]
+    whole.graph.initializer.extend(kept)
+    return whole

@@ -10,6 +10,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
+from compiler.frontend.interpreter.constants import compressed
 from compiler.program.classical import ML_DOMAIN, classical
 from compiler.program.suppression import non_maximum_suppression
 
@@ -26,6 +27,12 @@ def _has_element(value: HostValue = None) -> tuple[np.ndarray]:
     return (np.array(value is not None),)
 
 
+def _compress(
+    x: np.ndarray, condition: np.ndarray, *, axis: int | None = None
+) -> tuple[np.ndarray]:
+    return (compressed(x, condition, axis),)
+
+
 def _texts(x: np.ndarray, **_: Any) -> tuple[np.ndarray]:
     """Numbers as onnxruntime writes them: at most 8 digits, and truth as 1 or 0."""
     if x.dtype == object:
@@ -39,12 +46,13 @@ _WRITTEN = {"b": int, "i": np.int64, "u": np.uint64}
 _SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
+    "Compress": _compress,
     "NonMaxSuppression": non_maximum_suppression,
     "Optional": _optional,
     "OptionalGetElement": _optional,
     "OptionalHasElement": _has_element,
 }
-"""Operators that onnx's reference implementation is slow at."""
+"""Operators that onnx's reference implementation is slow at, or takes fewer shapes of."""
 
 
 def _own(node: onnx.NodeProto) -> Callable[..., Sequence[HostValue]] | None:

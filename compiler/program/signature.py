@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from compiler.backends.memory import numpy_dtype, numpy_name
-from compiler.errors import ShapeError
+from compiler.errors import COMPILED_IN, ShapeError
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor
 
@@ -40,7 +40,8 @@ def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict
     known = {type.name for type in types}
     if unknown := sorted(set(given) - known):
         raise ShapeError(
-            f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(known))}"
+            f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(known))};"
+            f" {COMPILED_IN}"
         )
     symbols: dict[str, tuple[int, str]] = {}
     values: dict[str, HostValue] = {}

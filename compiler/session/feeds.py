@@ -13,10 +13,13 @@ from compiler.session.node_arg import NodeArg, dtype_of_type
 def checked_feed(
     inputs: Sequence[NodeArg], overridable: Sequence[NodeArg], feed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The feed with lists as arrays; raises InvalidArgument for what does not fit the inputs."""
-    known = {arg.name: arg for arg in inputs}
+    """The feed with lists as arrays; raises InvalidArgument for what does not fit the inputs.
+
+    Initializers that are inputs too may be left out.
+    """
+    known = {arg.name: arg for arg in (*inputs, *overridable)}
     for name in feed:
-        _check_known(name, known, overridable)
+        _check_known(name, known)
     absent = [
         arg.name for arg in inputs if arg.name not in feed and not arg.type.startswith("optional")
     ]
@@ -28,11 +31,7 @@ def checked_feed(
     return {name: _checked(known[name], value) for name, value in feed.items()}
 
 
-def _check_known(name: str, known: Mapping[str, NodeArg], overridable: Sequence[NodeArg]) -> None:
-    if name in {arg.name for arg in overridable}:
-        raise InvalidArgument(
-            f"the initializer {name!r} was compiled into the module: change it in the model"
-        )
+def _check_known(name: str, known: Mapping[str, NodeArg]) -> None:
     if name not in known:
         raise InvalidArgument(
             f"the model has no input {name!r}; its inputs are {', '.join(known) or 'none'}"

@@ -1,17 +1,19 @@
 """A session: onnxruntime's interface on a module that is compiled when the session is made."""
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import onnx
 
 import compiler
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
-from compiler.frontend.load import read_model
+from compiler.frontend.load import overridable, read_model
 from compiler.module import Module
 from compiler.session.device_memory import driver_of, empty_on
 from compiler.session.feeds import checked_feed
@@ -22,7 +24,6 @@ from compiler.session.node_arg import (
     metadata_of,
     node_arg,
     node_arg_of,
-    overridable,
 )
 from compiler.session.options import (
     RunOptions,
@@ -34,6 +35,8 @@ from compiler.session.ort_value import OrtValue, wrapped
 from compiler.session.overrides import with_sizes
 from compiler.session.profiling import SessionProfile
 from compiler.session.providers import Provider, providers_of, usable
+
+_LOG = logging.getLogger(__name__)
 
 Callback = Callable[[list[Any], Any, str], None]
 """A function that `run_async` calls with outputs, the caller's data and an error, or no text."""
@@ -66,13 +69,15 @@ class InferenceSession:
         """
         if unknown := sorted(others.keys() - IGNORED):
             raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}")
-        self._model = path_or_bytes
+        self._model = self._sized = path_or_bytes
         self._options = sess_options or SessionOptions()
         if self._options.log_severity_level >= 0:
             set_default_logger_severity(self._options.log_severity_level)
         enabled = self._options.enable_profiling
         self._profile = SessionProfile(self._options.profile_file_prefix) if enabled else None
         self._pool: ThreadPoolExecutor | None = None
+        self._overriding: dict[frozenset[str], Any] = {}
+        self._lock = Lock()
         self.set_providers(providers, provider_options)
         if self._options.optimized_model_filepath:
             self.module.save(self._options.optimized_model_filepath)
@@ -89,6 +94,7 @@ class InferenceSession:
             self._open()
 
     def _open(self) -> None:
+        self._overriding.clear()
         if isinstance(self._model, str | os.PathLike) and Path(self._model).is_dir():
             self.module = compiler.load(self._model, self._threads)
             self._meta = ModelMetadata(graph_name=_name_of(self.module))
@@ -97,11 +103,11 @@ class InferenceSession:
             self._overridable: list[NodeArg] = []
             return
         proto = read_model(self._model)
-        model, proto = with_sizes(self._model, proto, self._options)
+        self._sized, proto = with_sizes(self._model, proto, self._options)
         self._meta = metadata_of(proto)
         self._overridable = [node_arg(info) for info in overridable(proto)]
         constants = {tensor.name for tensor in proto.graph.initializer}
-        self.module = self._compiled(model)
+        self.module = self._compiled()
         self._inputs = [node_arg(i) for i in proto.graph.input if i.name not in constants]
         self._outputs = _outputs_of(proto, self.module)
 
@@ -109,12 +115,23 @@ class InferenceSession:
     def _threads(self) -> int | None:
         return self._options.intra_op_num_threads or None
 
-    def _compiled(self, model: Any) -> Any:
+    def _module_for(self, feed: Iterable[str]) -> Any:
+        """The module that has the initializers of a feed as inputs, compiled at their first run."""
+        fed = frozenset(feed) & {arg.name for arg in self._overridable}
+        if not fed:
+            return self.module
+        with self._lock:
+            if fed not in self._overriding:
+                _LOG.warning("compiling for a run that gives the initializers %s", sorted(fed))
+                self._overriding[fed] = self._compiled(sorted(fed))
+            return self._overriding[fed]
+
+    def _compiled(self, fed: Sequence[str] = ()) -> Any:
         options = self._provider.compile_options
         if self._provider.target == "cpu":
             options["threads"] = self._threads
         strict = self._options.entries.get("session.disable_cpu_ep_fallback") == "1"
-        module = compiler.compile(model, **options, dynamic=not strict)
+        module = compiler.compile(self._sized, **options, overridable=fed, dynamic=not strict)
         return _on_device(module, self._provider)
 
     def _event(self, name: str, **details: Any) -> Any:
@@ -129,7 +146,7 @@ class InferenceSession:
         return list(self._outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """The inputs that have a value in the model."""
+        """The inputs that have a value in the model, which a run may replace."""
         return list(self._overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
@@ -224,12 +241,13 @@ class InferenceSession:
         check_run_options(options)
         given = {n: v.value if isinstance(v, OrtValue) else v for n, v in feed.items()}
         values = checked_feed(self._inputs, self._overridable, given)
+        module = self._module_for(values)
         with self._event("model_run"):
-            return self.module.run(values, **further)
+            return module.run(values, **further)
 
     def io_binding(self) -> IOBinding:
         """A new binding of inputs and outputs to memory."""
-        return IOBinding(self._inputs, self._outputs)
+        return IOBinding([*self._inputs, *self._overridable], self._outputs)
 
     def run_with_iobinding(
         self, iobinding: IOBinding, run_options: RunOptions | None = None
@@ -256,10 +274,11 @@ class InferenceSession:
             return {}
         if self._device not in ("cuda", "emu"):
             raise DeviceError(f"outputs cannot stay on a device with {self._provider.name}")
-        if not isinstance(self.module, Module):
+        module = self._module_for(binding.inputs)
+        if not isinstance(module, Module):
             return {"outputs": "device"}
         driver = driver_of(self._device, self._provider.device_id)
-        shapes = {output.name: output for output in self.module.outputs}
+        shapes = {output.name: output for output in module.outputs}
         return {
             "outputs": {
                 name: empty_on(driver, shapes[name].dtype, shapes[name].shape)

@@ -1,6 +1,5 @@
 """The inputs, outputs and metadata of a model in onnxruntime's words."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,11 +118,3 @@ def dtype_of_type(text: str) -> "np.dtype[Any] | None":
     return (
         np.dtype(object) if name == "STRING" else np.dtype(helper.tensor_dtype_to_np_dtype(number))
     )
-
-
-def overridable(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
-    """The inputs whose default is an initializer; before IR version 4 none may be overridden."""
-    if model.ir_version < 4:
-        return []
-    initial = {tensor.name for tensor in model.graph.initializer}
-    return [info for info in model.graph.input if info.name in initial]

@@ -1,14 +1,12 @@
 """Sizes that a session's options give to symbolic dimensions."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_model
 
-from compiler.arguments import is_path
 from compiler.errors import InvalidArgument
+from compiler.frontend.load import whole_copy
 from compiler.session.options import SessionOptions
 
 
@@ -22,10 +20,7 @@ def with_sizes(
     by_name, by_denotation = options.sizes_by_name, options.sizes_by_denotation
     if not by_name and not by_denotation:
         return model, proto
-    whole = onnx.ModelProto()
-    whole.CopyFrom(proto)
-    if is_path(model):
-        load_external_data_for_model(whole, str(Path(model).parent))
+    whole = whole_copy(model, proto)
     used: set[str] = set()
     for dimension in _dimensions(whole.graph):
         for text, sizes in ((dimension.dim_param, by_name), (dimension.denotation, by_denotation)):

@@ -8,6 +8,7 @@ from onnx import helper, numpy_helper
 
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import check, counts
 
 STEPS, BATCH, WIDTH, HIDDEN = 4, 3, 5, 6
@@ -95,6 +96,34 @@ def test_lengths_of_a_run():
     inputs = {"x": x, "L": np.array([1, 4, 2], np.int32)}
     again = export_model(imported.module, imported.weights)
     assert_close(run(again, inputs), run(model, inputs))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("optional", ["B", "Bhc"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_after_no_step_states_are_the_initial_ones(
+    op_type: str, optional: str, direction: str, layout: int
+):
+    model = model_of(op_type, optional, direction=direction, layout=layout)
+    shape = [BATCH, 0, WIDTH] if layout else [0, BATCH, WIDTH]
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", 1, shape))
+    states = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in "hc"}
+    for tensor in model.graph.initializer:
+        if layout and tensor.name in states:
+            states[tensor.name] = states[tensor.name].swapaxes(0, 1)
+            tensor.CopyFrom(numpy_helper.from_array(states[tensor.name], tensor.name))
+    imported = import_model(model)
+    found = interpret(imported.module, imported.weights, {"x": np.zeros(shape, np.float32)})
+    directions = 1 + (direction == "bidirectional")
+    state = (BATCH, directions, HIDDEN) if layout else (directions, BATCH, HIDDEN)
+    assert found["Y"].shape == (
+        (BATCH, 0, directions, HIDDEN) if layout else (0, directions, BATCH, HIDDEN)
+    )
+    zeros = np.zeros(state, np.float32)
+    np.testing.assert_array_equal(found["Y_h"], states.get("h", zeros))
+    if op_type == "LSTM":
+        np.testing.assert_array_equal(found["Y_c"], states.get("c", zeros))
 
 
 @pytest.mark.parametrize("op_type", GATES)

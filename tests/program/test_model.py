@@ -195,6 +195,21 @@ def test_a_host_node_that_does_not_fit_its_inputs_is_named():
         module.run({"x": np.ones(4, "f4"), "c": np.ones(4, bool)})
 
 
+@pytest.mark.parametrize("axis", ["", "<axis = 0>", "<axis = -1>"])
+@pytest.mark.parametrize("shape", [(2, 2), (1, 5)])
+def test_a_condition_of_any_rank_counts_as_flat(axis: str, shape: tuple[int, ...]):
+    kept, sizes = "k, 4" if "0" in axis else "3, k", ", ".join(map(str, shape))
+    kept = kept if axis else "k"
+    head = f"g (float[3, 4] x, bool[{sizes}] c) => (float[{kept}] y)"
+    model = model_of(f"{head} {{\ny = Compress{axis}(x, c)\n}}")
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((3, 4)).astype("f4")
+    condition = generator.integers(0, 2, shape) > 0
+    module = compiler.compile(model)
+    assert isinstance(module, DynamicModule)
+    check(module, model, {"x": x, "c": condition})
+
+
 def test_unknown_operators_are_refused_when_compiled():
     text = f'{HEADER[:-1].replace("]", ", ")}"own": 1]>\n'
     model = onnx.parser.parse_model(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import numpy_helper, parser
 from onnxruntime import datasets  # pyright: ignore
@@ -149,16 +150,45 @@ def test_sizes_are_given_by_denotation():
     assert session.get_inputs()[0].shape == [3]
 
 
-def test_what_is_compiled_in_cannot_be_fed():
+def model_with_default(ir_version: int = 10) -> bytes:
+    """A sum whose second operand is an initializer and an input."""
     model = parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 18]>'
+        f'<ir_version: {ir_version}, opset_import: ["" : 18]>'
         "g (float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }"
     )
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
-    session = compiler.InferenceSession(model.SerializeToString())
-    feed = {"x": np.ones(2, np.float32), "w": np.zeros(2, np.float32)}
-    with pytest.raises(InvalidArgument, match="initializer 'w' was compiled into"):
-        session.run(None, feed)
+    return model.SerializeToString()
+
+
+def test_an_initializer_may_be_fed_or_left_out(caplog: pytest.LogCaptureFixture):
+    session = compiler.InferenceSession(model_with_default())
+    peer: Any = onnxruntime.InferenceSession(
+        model_with_default(), providers=["CPUExecutionProvider"]
+    )
+    x = np.ones(2, np.float32)
+    for w in (np.array([3, 5], np.float32), None, np.array([7, -1], np.float32)):
+        feed = {"x": x} if w is None else {"x": x, "w": w}
+        np.testing.assert_array_equal(session.run(None, feed)[0], peer.run(None, feed)[0])
+    assert sum("initializers ['w']" in record.message for record in caplog.records) == 1
+    with pytest.raises(InvalidArgument, match="'w' is float64"):
+        session.run(None, {"x": x, "w": np.ones(2)})
+
+
+def test_an_initializer_may_be_bound():
+    session = compiler.InferenceSession(model_with_default())
+    binding = session.io_binding()
+    for name in ("x", "w"):
+        binding.bind_cpu_input(name, np.full(2, 4, np.float32))
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    assert binding.copy_outputs_to_cpu()[0].tolist() == [8, 8]
+
+
+def test_before_ir_version_4_initializers_are_constants():
+    session = compiler.InferenceSession(model_with_default(3))
+    assert not session.get_overridable_initializers()
+    with pytest.raises(InvalidArgument, match="no input 'w'"):
+        session.run(None, {"x": np.ones(2, np.float32), "w": np.ones(2, np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy
 
 from compiler.backends.base import Array
 from compiler.backends.memory import aligned_array, is_usable, numpy_dtype
-from compiler.errors import ShapeError
+from compiler.errors import COMPILED_IN, ShapeError
 from compiler.schedule import Allocation
 
 
@@ -18,8 +18,10 @@ def prepare_inputs(allocations: Sequence[Allocation], inputs: Mapping[str, Any])
     """
     expected = [allocation for allocation in allocations if allocation.kind == "input"]
     check_mapping(inputs, expected)
-    if set(inputs) != {allocation.name for allocation in expected}:
-        raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}")
+    names = {allocation.name for allocation in expected}
+    if set(inputs) != names:
+        remedy = f"; {COMPILED_IN}" if set(inputs) > names else ""
+        raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}{remedy}")
     return [_prepare_one(allocation, inputs[allocation.name], expected) for allocation in expected]
 
 

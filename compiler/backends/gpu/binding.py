@@ -24,7 +24,7 @@ from compiler.backends.gpu.arrays import (
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.memory import Array, numpy_name
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import COMPILED_IN, DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
 
 Binding = Literal["copy", "update", "indirection"]
@@ -280,7 +280,8 @@ def check_names(
     missing = [name for name in known if name not in given] if complete else []
     if extra or missing:
         what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
-        raise ShapeError(f"{what}; the model's {kind}s are {list(known)}")
+        remedy = f"; {COMPILED_IN}" if extra and kind == "input" else ""
+        raise ShapeError(f"{what}; the model's {kind}s are {list(known)}{remedy}")
 
 
 def check_apart(outputs: Mapping[str, DeviceView]) -> None:

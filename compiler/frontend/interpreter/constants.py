@@ -46,10 +46,14 @@ def evaluate_non_zero(node: Node) -> Array:
 @evaluates("Compress")
 def evaluate_compress(node: Node) -> Array:
     """The slices along an axis, or the elements, whose condition is true."""
-    axis, x = node.attribute("axis"), node[0]
+    return compressed(node[0], node[1], node.attribute("axis"))
+
+
+def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
+    """The result of Compress; a condition of any rank counts as flat, as onnxruntime reads it."""
     if axis is None:
         x, axis = x.reshape(-1), 0
-    return np.compress(node[1], x, axis)
+    return np.compress(condition.reshape(-1)[: x.shape[positive_axis(axis, x.ndim)]], x, axis)
 
 
 @evaluates("Unique")

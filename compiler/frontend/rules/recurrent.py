@@ -289,6 +289,16 @@ def rewrite_recurrent(call: Call) -> list[Value]:
     return _batch_first(call, whole) if call.attributes.get("layout", 0) else whole
 
 
+def _without_steps(call: Call, directions: int, batch: int) -> list[Value]:
+    """No outputs, and the initial states."""
+    hidden, batch_first = call.operand(2).shape[2], call.attributes.get("layout", 0)
+    shape = (batch, 0, directions, hidden) if batch_first else (0, directions, batch, hidden)
+    state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
+    initial = [call.input(i) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
+    states = [call.scalar(np.zeros(state)) if value is None else value for value in initial]
+    return [call.scalar(np.zeros(shape)), *states][: len(call.used)]
+
+
 def unrolled(
     call: Call, make: Callable[[Call, int, list[Activation]], RecurrentDirection]
 ) -> list[Value]:
@@ -298,6 +308,8 @@ def unrolled(
         x = call.one("Transpose", x, perm=[1, 0, 2])
     steps, batch, width = x.shape
     backwards = _BACKWARDS[call.attributes.get("direction", "forward")]
+    if not steps:
+        return _without_steps(call, len(backwards), batch)
     flat = call.reshaped(x, [-1, width])
     sequences: list[list[Value]] = []
     states: list[State] = []

@@ -29,7 +29,7 @@ def whole_recurrence(
     directions, _, hidden = call.operand(2).shape
     exchanges = 2 if _resets_first(call) else 1
     sizes = Recurrence(call.op_type, steps, batch, hidden, directions, exchanges=exchanges)
-    if not _is_plain(call, functions, sizes) or not call.builder.has_kernel(sizes):
+    if not steps or not _is_plain(call, functions, sizes) or not call.builder.has_kernel(sizes):
         return None
     return _emit(call, sizes, functions[0])
 

@@ -129,7 +129,6 @@ OLD: list[tuple[str, int, Inputs, dict[str, Any], str]] = [
     ("Sum", 8, [x(2), x(3)], {}, r"\[2\] and \[3\]"),
     ("LSTM", 14, [x(3, 2, 4), x(1, 8, 4), x(1, 8, 2), x(1, 9)], {}, r"bias B.*\[1, 9\].*\[1, 16\]"),
     ("GRU", 14, [x(3, 2, 4), x(1, 6, 4), x(1, 6, 2)], {"activations": ["Tanh"]}, "instead of 2"),
-    ("RNN", 14, [x(0, 2, 4), x(1, 2, 4), x(1, 2, 2)], {}, "no steps"),
     (
         "RNN",
         14,

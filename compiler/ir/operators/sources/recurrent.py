@@ -28,9 +28,7 @@ def _recurrent(source: Source) -> None:
     has_rank("its input", x, 3, 3)
     hidden = _hidden(source)
     batch_first = source.attributes.get("layout", 0)
-    (steps, batch), width = x[1::-1] if batch_first else x[:2], x[2]
-    if not steps:
-        raise ShapeMismatch(f"its input of shape {listed(x)} has no steps")
+    batch, width = x[0 if batch_first else 1], x[2]
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     wanted: dict[int, tuple[str, Shape]] = {
         1: ("weight W", (directions, gates * hidden, width)),
