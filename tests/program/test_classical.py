@@ -293,3 +293,29 @@ def test_dictionaries_become_rows(
     found, wanted = compiler.compile(model).run({"x": values})["y"], reference(model, {"x": values})
     np.testing.assert_array_equal(found, wanted["y"])
     assert (found.dtype, found.shape) == (wanted["y"].dtype, wanted["y"].shape)
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vector_machines_regress_as_onnxruntime_does(kernel: str, one_class: int):
+    regressor = node(
+        "SVMRegressor", ["y"], kernel_type=kernel, kernel_params=[0.4, 0.1, 2.0], rho=[0.3],
+        coefficients=numbers(1, 5), support_vectors=numbers(2, 20), n_supports=5,
+        one_class=one_class,
+    )  # fmt: skip
+    run_both([regressor], {"x": ROWS}, [("y", TensorProto.FLOAT)])
+
+
+def test_a_hyperplane_regresses_as_onnxruntime_does():
+    regressor = node(
+        "SVMRegressor", ["y"], coefficients=numbers(1, 4), rho=[0.3], n_supports=0,
+        kernel_params=[0.0, 0.0, 0.0],
+    )  # fmt: skip
+    run_both([regressor], {"x": ROWS}, [("y", TensorProto.FLOAT)])
+
+
+@pytest.mark.parametrize("columns", [[[2, 0, 2]], [1]])
+def test_columns_are_those_of_onnxruntime(columns: list[Any]):
+    chosen = helper.make_node("ArrayFeatureExtractor", ["x", "c"], ["y"], domain=ML)
+    inputs = {"x": ROWS, "c": np.array(columns, np.int64)}
+    run_both([chosen], inputs, [("y", TensorProto.FLOAT)])

@@ -1,4 +1,4 @@
-"""Scaling and norms of rows."""
+"""Scaling, norms and columns of rows."""
 
 from collections.abc import Sequence
 
@@ -21,3 +21,9 @@ def scaler(
     """(x - offset) * scale as float32; both are of a column, or of all."""
     shifted = x.astype(np.float32) - np.array(offset or (0,), np.float32)
     return (shifted * np.array(scale or (1,), np.float32),)
+
+
+def array_feature_extractor(x: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:
+    """Some columns of the last axis; a vector is a single row."""
+    rows = x if x.ndim > 1 else x[None]
+    return (rows.take(columns.ravel(), -1),)

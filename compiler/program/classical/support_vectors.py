@@ -1,4 +1,4 @@
-"""Support vector machines that classify."""
+"""Support vector machines that classify and regress."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,6 +61,30 @@ def svm_classifier(
         chosen = _of_hyperplanes(scores, least=0.5 if (weights >= 0).all() else 0)
     labels = labels_of(chosen, classlabels_ints, classlabels_strings)
     return labels, transformed(scores, post_transform, total)
+
+
+def svm_regressor(
+    x: Array,
+    coefficients: Sequence[float],
+    rho: Sequence[float],
+    kernel_params: Sequence[float] = (),
+    kernel_type: bytes = b"LINEAR",
+    support_vectors: Sequence[float] = (),
+    n_supports: int = 0,
+    one_class: int = 0,
+    post_transform: bytes = b"NONE",
+) -> tuple[Array]:
+    """A number for each row; with `one_class` 1 for those inside, and -1."""
+    rows = np.atleast_2d(x).astype(np.float32)
+    weights = np.array(coefficients, np.float32)
+    if n_supports:
+        kernel = Kernel(kernel_type, *(kernel_params or (0, 0, 0)))
+        vectors = np.array(support_vectors, np.float32).reshape(n_supports, -1)
+        rows = kernel.similarities(rows, vectors)
+    scores = (rows @ weights + np.float32(rho[0]))[:, None]
+    if one_class:
+        return (np.where(scores > 0, np.float32(1), np.float32(-1)),)
+    return (transformed(scores, post_transform),)
 
 
 def _of_hyperplanes(scores: Array, least: float) -> Array:
