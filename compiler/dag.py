@@ -97,6 +97,25 @@ def topological_order(
     return order
 
 
+def depth_first_order(predecessors: Adjacency, successors: Adjacency) -> list[int]:
+    """The order that goes on with what the last node released, the least number first: O(n + e).
+
+    Nodes on a cycle are missing from it, as are those that follow one.
+    """
+    waiting = [len(before) for before in predecessors]
+    ready = [v for v in reversed(range(len(waiting))) if not waiting[v]]
+    order: list[int] = []
+    while ready:
+        order.append(ready.pop())
+        released: list[int] = []
+        for w in successors[order[-1]]:
+            waiting[w] -= 1
+            if not waiting[w]:
+                released.append(w)
+        ready += reversed(released)
+    return order
+
+
 def runs(labels: Iterable[int | None]) -> list[range]:
     """The places of neighbours that share a label, in order; those labelled None stand alone."""
     found: list[range] = []

@@ -59,6 +59,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     partition-graph{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},
+    keep-weights,
     lower-to-taskflow,
     insert-sync,
     elide-sync,

@@ -361,6 +361,7 @@ def pipelines(draw: st.DrawFn, schedule: bool = True) -> str:
     passes.append(f"assign-streams{{policy={policy} streams={streams}}}")
     if draw(st.booleans()):
         passes.append(f"order-launches{{policy={draw(st.sampled_from(ORDERS))}}}")
+    passes += ["keep-weights{cache-bytes=64}"] if draw(st.booleans()) else []
     if schedule:
         passes += ["lower-to-taskflow", "insert-sync"]
         passes += ["elide-sync"] if draw(st.booleans()) else []

@@ -26,6 +26,7 @@ from compiler.passes.schedule.elide_sync import ElideSync
 from compiler.passes.schedule.import_placement import ImportPlacement
 from compiler.passes.schedule.import_schedule import ImportSchedule
 from compiler.passes.schedule.insert_sync import InsertSync
+from compiler.passes.schedule.keep_weights import KeepWeights
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.schedule.order_launches import OrderLaunches
 from compiler.passes.schedule.partition_graph import PartitionGraph
@@ -53,6 +54,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     PartitionGraph,
     AssignStreams,
     OrderLaunches,
+    KeepWeights,
     ImportPlacement,
     LowerToTaskflow,
     ApplyConstraints,

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from compiler.dag import DAG
 from compiler.errors import PipelineError
-from compiler.graph.cost import CPU, costs_of, works_of
-from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.graph.cost import CPU, costs_of, nbytes, works_of
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import reorder_groups
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import int64
@@ -64,6 +64,20 @@ def read_groups(graph: GraphOp) -> Groups:
         balance=CPU.flops_per_ns / CPU.bytes_per_ns,
         cache_bytes=CPU.cache_bytes,
     )
+
+
+def read_weights(graph: GraphOp) -> list[dict[str, int]]:
+    """The weights that each group multiplies by, by key, and their bytes."""
+    return [_weights_of(group) for group in graph.groups]
+
+
+def _weights_of(group: GroupOp) -> dict[str, int]:
+    pairs = zip(group.body.block.args, group.inputs, strict=True)
+    outer: dict[SSAValue, SSAValue] = dict(pairs)
+    contractions = (op for op in group.operators if KINDS.get(op.type_name) is Kind.CONTRACTION)
+    read = (outer.get(value) for op in contractions for value in op.inputs)
+    owners = ((value, value.owner) for value in read if value is not None)
+    return {op.key.data: nbytes(value) for value, op in owners if isinstance(op, WeightOp)}
 
 
 def read_placement(graph: GraphOp) -> Placement:

@@ -23,12 +23,13 @@ from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels import KeptKernels, KernelCache, config_text
-from compiler.kernels.cpu.machine import last_cache_bytes, second_cache_bytes
+from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.tunable import Tunable, templates_version
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
 from compiler.kernels.workers import WorkerPool
 from compiler.schedule import KernelSpec
+from compiler.target.caches import last_cache_bytes
 from compiler.target.target import CpuTarget
 
 _LOG = logging.getLogger(__name__)

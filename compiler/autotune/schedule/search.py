@@ -104,7 +104,7 @@ def _demand(group: GroupOp, kernels: Mapping[str, KernelSpec], costs: Costs) -> 
     return task_demand(kernels[name], max(1.0, costs.of[name]), costs.device)
 
 
-PLACING = ("partition-graph", "assign-streams", "order-launches")
+PLACING = ("partition-graph", "assign-streams", "order-launches", "keep-weights")
 """The passes whose decisions a placement holds."""
 
 

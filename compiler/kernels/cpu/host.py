@@ -7,7 +7,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from compiler.kernels.cpu.machine import CACHES, data_caches, host_target
+from compiler.kernels.cpu.machine import host_target
+from compiler.target.caches import CACHES, data_caches
 from compiler.target.target import CpuTarget
 
 CPUINFO = Path("/proc/cpuinfo")

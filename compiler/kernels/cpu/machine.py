@@ -1,14 +1,13 @@
 """The CPU that kernels are compiled for, as LLVM knows it."""
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import llvmlite.binding as llvm
 
 from compiler.errors import KernelError
+from compiler.target.caches import CACHES, TYPICAL_CACHE, TYPICAL_FIRST_CACHE, data_caches
 from compiler.target.cpus import AARCH64, host_instruction_set
 from compiler.target.target import CpuTarget
 
@@ -122,19 +121,6 @@ def byte_sums_of(target: CpuTarget) -> ByteSums:
     return "usdot" if "i8mm" in has else "sdot" if "dotprod" in has else ""
 
 
-TYPICAL_FIRST_CACHE = 32 << 10
-"""The bytes of the first-level cache of a core that is not this machine's."""
-
-TYPICAL_CACHE = 1 << 20
-"""The bytes of the second-level cache of a core that is not this machine's."""
-
-TYPICAL_LAST_CACHE = 32 << 20
-"""The bytes of the last-level cache of a machine that does not say."""
-
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-"""Where Linux describes the caches of a core."""
-
-
 def first_cache_bytes(target: CpuTarget) -> int:
     """The bytes of a core's first-level cache for data."""
     return _cache_bytes(target, 1) or TYPICAL_FIRST_CACHE
@@ -150,26 +136,6 @@ def _cache_bytes(target: CpuTarget, level: int) -> int:
     """The bytes of a core's cache, if the target is this machine and it says."""
     ours = named_target(target).mcpu == llvm.get_host_cpu_name()
     return data_caches(CACHES).get(level, 0) if ours else 0
-
-
-def last_cache_bytes() -> int:
-    """The bytes of this machine's last-level cache, which cores share."""
-    found = data_caches(CACHES)
-    return found[max(found)] if found else TYPICAL_LAST_CACHE
-
-
-@cache
-def data_caches(folder: Path) -> dict[int, int]:
-    """The bytes of a core's caches for data, by level, as a folder of Linux describes them."""
-    found: dict[int, int] = {}
-    for cache_folder in folder.glob("index*"):
-        with suppress(OSError, ValueError):
-            level, kind, size = (
-                (cache_folder / name).read_text().strip() for name in ("level", "type", "size")
-            )
-            if kind != "Instruction":
-                found[int(level)] = int(size.removesuffix("K")) << 10
-    return found
 
 
 _PROBE = """

@@ -22,6 +22,17 @@ BLOCK_SLOTS = 100_000
 MAX_BLOCKS = 32
 """Most blocks of one launch of a convolution or matmul."""
 
+FEW_ROWS = 16
+"""The most rows of A whose time is that of reading a large B."""
+
+STREAM_BYTES = 128 << 10
+"""Bytes of B that a block of few rows should read at least, 1 us or so: cores that share a small
+matmul which is repeated, as in a recurrence, have its B in their own caches."""
+
+TEAMS, MOST_IDLE = (2, 4), 1.15
+"""The numbers of cores that should be able to share panels evenly, and the most time that they may
+take for that, as a part of what panels without an end would."""
+
 SUM_SHARE = 0.82
 """The share of the registers that may hold sums: LLVM needs some for itself."""
 
@@ -260,6 +271,21 @@ def matmul_tiles(rows: int, columns: int, depth: int, core: Core, packed: bool) 
 
     tiles = register_tiles(core)
     return ranked((Tile(*t) for t in tiles if t[0] <= min(rows, MOST_ROWS)), cost)
+
+
+def shareable_tiles(ways: list[PricedTile], columns: int, core: Core) -> list[PricedTile]:
+    """The tiles of whose panels teams of cores get about the same number, all if there are none."""
+
+    def idle(tile: Tile) -> float:
+        panels = ceil_div(columns, tile.vectors * core.lanes)
+        return max(ceil_div(panels, team) * team / panels for team in TEAMS)
+
+    return [way for way in ways if idle(way[0]) <= MOST_IDLE] or ways
+
+
+def streamed_slots(rows: int, right_bytes: int) -> float:
+    """The slots by which a matmul of few rows is split into blocks, at least: they are small."""
+    return BLOCK_SLOTS * right_bytes / STREAM_BYTES if rows <= FEW_ROWS else 0
 
 
 def split_blocks(slots: float, *extents: int) -> tuple[int, ...]:

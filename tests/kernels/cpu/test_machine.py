@@ -12,12 +12,11 @@ from compiler.kernels.build import exact_target
 from compiler.kernels.cpu.core import ONE_PIPE, Core, core_of
 from compiler.kernels.cpu.machine import (
     byte_sums_of,
-    data_caches,
     features_of,
     host_target,
-    last_cache_bytes,
     second_cache_bytes,
 )
+from compiler.target.caches import data_caches, last_cache_bytes
 from compiler.target.cpus import host_instruction_set, instruction_set
 from compiler.target.target import parse_cpu
 from tests.export.projects import small_model

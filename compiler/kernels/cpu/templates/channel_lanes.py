@@ -10,10 +10,10 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.machine import TYPICAL_CACHE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
+from compiler.target.caches import TYPICAL_CACHE
 
 LEAST_CHANNELS = 16
 """The fewest input channels of a pass."""

@@ -26,12 +26,19 @@ from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
-from compiler.kernels.cpu.machine import TYPICAL_CACHE, second_cache_bytes
+from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.templates.prefetch import prefetch_share
-from compiler.kernels.cpu.tiling import Tile, matmul_tiles, split_blocks
+from compiler.kernels.cpu.tiling import (
+    BLOCK_SLOTS,
+    Tile,
+    matmul_tiles,
+    shareable_tiles,
+    split_blocks,
+    streamed_slots,
+)
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
@@ -51,6 +58,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.target.caches import TYPICAL_CACHE
 from compiler.target.target import CpuTarget
 
 MOST_TILES = 16
@@ -79,8 +87,11 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
     packed = group.is_packable(right) and problem.shared
     while not packed and core.lanes > problem.columns:
         core = replace(core, lanes=core.lanes // 2)
-    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)[:MOST_TILES]
-    tiles, slots = zip(*ways, strict=True)
+    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
+    streamed = streamed_slots(problem.rows, problem.columns * problem.depth * 4) if packed else 0
+    if streamed >= 2 * BLOCK_SLOTS:
+        ways = shareable_tiles(ways, problem.columns, core)
+    tiles, slots = zip(*ways[:MOST_TILES], strict=True)
     configs = [MatmulConfig(tile.rows, tile.vectors) for tile in tiles]
 
     def schedule(config: MatmulConfig) -> Scheduled:
@@ -91,7 +102,7 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
             tile=tiles[number],
             lanes=core.lanes,
             packed=packed,
-            slots=slots[number],
+            slots=max(streamed, slots[number]),
             cache=second_cache_bytes(target),
         )
         return scheduled_matmul(nest, group, right)

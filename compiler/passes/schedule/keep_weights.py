@@ -1,0 +1,58 @@
+"""`keep-weights`: keep weights that several groups read in a core's own cache."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.errors import PipelineError
+from compiler.graph.targets import target_of
+from compiler.ir.edit import graphs_of
+from compiler.passes.base import SchedulePass
+from compiler.scheduling.adapter import read_dag, read_placement, read_weights, write_placement
+from compiler.scheduling.reuse import keep_weights
+from compiler.target.caches import CACHES, TYPICAL_CACHE, data_caches
+from compiler.target.target import Target
+
+
+@dataclass(frozen=True)
+class KeepWeights(SchedulePass):
+    """Order groups so that weights which several of them read stay in a core's own cache.
+
+    Requires: `order-launches` ran. Ensures: block order is a launch order. On a CPU the steps of
+    one recurrence come before those of another where that reads fewer bytes of weights from the
+    cache that cores share; recurrences whose weights fit the caches of two cores, not that of one,
+    are in one stream, so that cores share each step. Partitions of several groups, and stages,
+    stay as they are.
+
+        %1 = dataflow.group "Step_of_a" stream 0 (%0, %a) ...
+        %2 = dataflow.group "Step_of_b" stream 1 (%0, %b) ...
+        %3 = dataflow.group "Step_of_a" stream 0 (%1, %a) ...
+      becomes
+        %1 = dataflow.group "Step_of_a" stream 0 (%0, %a) ...
+        %3 = dataflow.group "Step_of_a" stream 0 (%1, %a) ...
+        %2 = dataflow.group "Step_of_b" stream 1 (%0, %b) ...
+    """
+
+    name = "keep-weights"
+
+    cache_bytes: int = 0
+    """Bytes of a core's own cache; 0 for those of the target's second level."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Order the groups of every `dataflow.graph` of the module."""
+        if self.cache_bytes < 0:
+            raise PipelineError(f"cache-bytes must not be negative, not {self.cache_bytes}")
+        for graph in graphs_of(op):
+            target = target_of(graph)
+            if target.is_gpu:
+                continue
+            own = self.cache_bytes or _own_cache_bytes(target)
+            placement, reads = read_placement(graph), read_weights(graph)
+            write_placement(graph, keep_weights(read_dag(graph), placement, reads, own))
+
+
+def _own_cache_bytes(target: Target) -> int:
+    """The bytes of a core's second-level cache; typical ones unless the target is this host."""
+    known = {} if target.architecture else data_caches(CACHES)
+    return known.get(2, TYPICAL_CACHE)
