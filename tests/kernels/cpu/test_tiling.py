@@ -10,14 +10,20 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import ONE_PIPE, Core
 from compiler.kernels.cpu.tiling import (
+    FEW_ROWS,
     MAX_BLOCKS,
+    MOST_IDLE,
     SCRATCH_BYTES,
+    STREAM_BYTES,
+    Tile,
     channel_tiles,
     flat_tiles,
     image_tiles,
     matmul_tiles,
     register_tiles,
+    shareable_tiles,
     split_blocks,
+    streamed_slots,
 )
 
 AVX512, AVX2, SSE, NEON = Core(32, 16), Core(16, 8), Core(16, 4), Core(32, 4)
@@ -111,3 +117,23 @@ def test_blocks_are_few_and_none_is_empty(slots: float, extents: list[int]) -> N
     assert prod(blocks) <= 4 * MAX_BLOCKS
     for count, extent in zip(blocks, extents, strict=True):
         assert (count - 1) * ceil_div(extent, count) < extent
+
+
+@pytest.mark.parametrize("columns", [960, 1024, 1280, 1536, 2400])
+def test_two_or_four_cores_share_the_panels_of_few_rows_evenly(columns: int) -> None:
+    ways = matmul_tiles(1, columns, 320, AVX512, packed=True)
+    shared = shareable_tiles(ways, columns, AVX512)
+    assert shared
+    assert [way for way in ways if way in shared] == shared
+    for tile, _ in shared:
+        panels = ceil_div(columns, tile.vectors * AVX512.lanes)
+        assert all(team * ceil_div(panels, team) <= MOST_IDLE * panels for team in (2, 4))
+    alone = [(Tile(1, 20), 1.0)]
+    assert shareable_tiles(alone, 960, AVX512) == alone
+
+
+def test_a_matmul_of_few_rows_has_small_blocks() -> None:
+    assert split_blocks(streamed_slots(1, 8 * STREAM_BYTES), 1, 4, 1) == (1, 4, 1)
+    assert split_blocks(streamed_slots(FEW_ROWS, 2 * STREAM_BYTES), 1, 8, 2) == (1, 2, 1)
+    assert split_blocks(streamed_slots(1, STREAM_BYTES), 1, 8, 1) == (1, 1, 1)
+    assert streamed_slots(FEW_ROWS + 1, 8 * STREAM_BYTES) == 0
