@@ -6,13 +6,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
-from compiler.graph.targets import target_of
+from compiler.graph.targets import own_cache_bytes
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.adapter import read_dag, read_placement, read_weights, write_placement
 from compiler.scheduling.reuse import keep_weights
-from compiler.target.caches import CACHES, TYPICAL_CACHE, data_caches
-from compiler.target.target import Target
 
 
 @dataclass(frozen=True)
@@ -44,15 +42,9 @@ class KeepWeights(SchedulePass):
         if self.cache_bytes < 0:
             raise PipelineError(f"cache-bytes must not be negative, not {self.cache_bytes}")
         for graph in graphs_of(op):
-            target = target_of(graph)
-            if target.is_gpu:
+            known = own_cache_bytes(graph)
+            if not known:
                 continue
-            own = self.cache_bytes or _own_cache_bytes(target)
             placement, reads = read_placement(graph), read_weights(graph)
-            write_placement(graph, keep_weights(read_dag(graph), placement, reads, own))
-
-
-def _own_cache_bytes(target: Target) -> int:
-    """The bytes of a core's second-level cache; typical ones unless the target is this host."""
-    known = {} if target.architecture else data_caches(CACHES)
-    return known.get(2, TYPICAL_CACHE)
+            found = keep_weights(read_dag(graph), placement, reads, self.cache_bytes or known)
+            write_placement(graph, found)

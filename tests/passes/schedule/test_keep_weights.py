@@ -10,10 +10,12 @@ from onnx import helper, numpy_helper
 
 from compiler.errors import PipelineError
 from compiler.frontend import import_model
-from compiler.graph.targets import set_target
+from compiler.graph.targets import own_cache_bytes, set_target
 from compiler.ir.dataflow import GraphOp
+from compiler.ir.edit import graphs_of
 from compiler.pipeline import Runner, parse
 from compiler.scheduling.adapter import read_placement, read_weights
+from compiler.target.caches import CACHES, TYPICAL_CACHE, data_caches
 from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of, run
 
@@ -65,6 +67,15 @@ def test_a_gpu_keeps_its_order():
     before = list(graph_of(model).groups)
     Runner().run(model.module, parse(f"keep-weights{{cache-bytes={WEIGHT_BYTES}}}"))
     assert list(graph_of(model).groups) == before
+
+
+def test_the_cache_is_this_hosts_or_a_typical_one():
+    module = recurrence().module
+    known = {"cpu": data_caches(CACHES).get(2, TYPICAL_CACHE), "cpu:x86-64-v3": TYPICAL_CACHE}
+    for target, nbytes in {**known, "cuda:sm_90:tf32": 0}.items():
+        set_target(module, target)
+        (graph,) = graphs_of(module)
+        assert own_cache_bytes(graph) == nbytes
 
 
 @settings(max_examples=20, deadline=None)
