@@ -1,10 +1,16 @@
-"""The target of a graph: recorded as text on the graph, asked as a `Target` or for its cache."""
+"""The target of a graph: recorded as text on the graph, asked as a `Target` or for its caches."""
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
-from compiler.target.caches import CACHES, TYPICAL_CACHE, data_caches
+from compiler.target.caches import (
+    CACHES,
+    TYPICAL_CACHE,
+    TYPICAL_LAST_CACHE,
+    data_caches,
+    last_cache_bytes,
+)
 from compiler.target.target import CpuTarget, Target, parse_target
 
 
@@ -13,16 +19,17 @@ def target_of(graph: GraphOp) -> Target:
     return CpuTarget() if graph.target is None else parse_target(graph.target.data)
 
 
-def own_cache_bytes(graph: GraphOp) -> int:
-    """The bytes of a core's second-level cache, typical ones unless this host is meant.
+def caches_of(graph: GraphOp) -> tuple[int, ...]:
+    """The bytes of the second-level cache of a core and of the last one; none on a GPU.
 
-    A GPU has 0.
+    They are typical ones unless this host is meant.
     """
     target = target_of(graph)
     if target.is_gpu:
-        return 0
-    known = {} if target.architecture else data_caches(CACHES)
-    return known.get(2, TYPICAL_CACHE)
+        return ()
+    if target.architecture:
+        return TYPICAL_CACHE, TYPICAL_LAST_CACHE
+    return data_caches(CACHES).get(2, TYPICAL_CACHE), last_cache_bytes()
 
 
 def set_target(module: ModuleOp, target: str) -> None:

@@ -54,19 +54,20 @@ def _missed_share(distance: float) -> float:
     return min(1.0, max(0.0, (distance - KEPT) / (LOST - KEPT)))
 
 
-def keep_weights(dag: DAG, placement: Placement, reads: Reads, cache_bytes: int) -> Placement:
+def keep_weights(dag: DAG, placement: Placement, reads: Reads, caches: Sequence[int]) -> Placement:
     """Order nodes, and bring streams together, so that fewer bytes of weights are missed.
 
-    Nodes that share no weights, have stages or are in partitions together stay as they are.
+    The first cache is a core's, and decides; larger ones do where it misses the same. Nodes that
+    share no weights, have stages or are in partitions together stay as they are.
     """
     if not _shared(reads) or _is_bound(placement):
         return placement
     order = placement.order
     ordered = subgraph(dag, order)
     deep = [order[p] for p in depth_first_order(ordered.predecessors, ordered.successors)]
-    streams = _teamed(placement, deep, reads, cache_bytes)
-    fewer = missed_bytes(deep, reads, cache_bytes) < missed_bytes(order, reads, cache_bytes)
-    if not fewer and streams == list(placement.streams):
+    streams = _teamed(placement, deep, reads, caches[0])
+    before, after = ([missed_bytes(o, reads, size) for size in caches] for o in (order, deep))
+    if before <= after and streams == list(placement.streams):
         return placement
     return replace(placement, order=deep, streams=streams)
 

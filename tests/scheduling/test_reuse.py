@@ -49,7 +49,7 @@ def test_a_placement_stays_one_and_misses_no_more(dag: DAG, data: st.DataObject)
     reads = [{data.draw(name): data.draw(st.integers(1, 4)) * MEBIBYTE} for _ in dag.costs]
     before = placed(dag, [data.draw(st.integers(0, 2)) for _ in dag.costs])
     cache = data.draw(st.integers(1, 8)) * MEBIBYTE
-    found = keep_weights(dag, before, reads, cache)
+    found = keep_weights(dag, before, reads, (cache, 4 * cache))
     check_placement(dag, found)
     if found.streams == before.streams:
         now, then = (missed_bytes(p.order, reads, cache) for p in (found, before))
@@ -70,14 +70,20 @@ def test_a_depth_first_order_goes_on_with_what_it_released(dag: DAG):
 
 @pytest.mark.parametrize(
     ("kib", "turns", "streams"),
-    [(256, True, {0, 1}), (512, False, {0, 1}), (1400, False, {0}), (8192, True, {0, 1})],
+    [
+        (256, True, {0, 1}),
+        (512, False, {0, 1}),
+        (1400, False, {0}),
+        (8192, False, {0, 1}),
+        (32 << 10, True, {0, 1}),
+    ],
 )
 def test_recurrences_follow_each_other_by_the_size_of_their_weights(
     kib: int, turns: bool, streams: set[int]
 ):
-    """With a cache of 1 MB: both fit it, one does, one fits two of them, none does."""
+    """With caches of 1 and 16 MB: both fit a small one, one does, one fits two, one a large one."""
     dag, before = two_recurrences(16)
-    found = keep_weights(dag, before, weights_of(16, kib << 10), MEBIBYTE)
+    found = keep_weights(dag, before, weights_of(16, kib << 10), (MEBIBYTE, 16 * MEBIBYTE))
     in_turns, apart = [*range(32)], [*range(0, 32, 2), *range(1, 32, 2)]
     assert list(found.order) == (in_turns if turns else apart)
     assert {*found.streams} == streams
@@ -89,4 +95,4 @@ def test_partitions_and_stages_stay_as_they_are():
     none = [None] * 8
     for partitions, stages in (([v // 2 for v in range(8)], none), (none, [0] * 8)):
         given_ = Placement(before.order, partitions, before.streams, stages)
-        assert keep_weights(dag, given_, reads, MEBIBYTE) is given_
+        assert keep_weights(dag, given_, reads, [MEBIBYTE]) is given_

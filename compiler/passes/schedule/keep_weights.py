@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
-from compiler.graph.targets import own_cache_bytes
+from compiler.graph.targets import caches_of
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.adapter import read_dag, read_placement, read_weights, write_placement
@@ -18,10 +18,10 @@ class KeepWeights(SchedulePass):
     """Order groups so that weights which several of them read stay in a core's own cache.
 
     Requires: `order-launches` ran. Ensures: block order is a launch order. On a CPU the steps of
-    one recurrence come before those of another where that reads fewer bytes of weights from the
-    cache that cores share; recurrences whose weights fit the caches of two cores, not that of one,
-    are in one stream, so that cores share each step. Partitions of several groups, and stages,
-    stay as they are.
+    one recurrence come before those of another where a core's own cache, or else the last one,
+    misses fewer bytes of weights then; recurrences whose weights fit the caches of two cores, not
+    that of one, are in one stream, so that cores share each step. Partitions of several groups,
+    and stages, stay as they are.
 
         %1 = dataflow.group "Step_of_a" stream 0 (%0, %a) ...
         %2 = dataflow.group "Step_of_b" stream 1 (%0, %b) ...
@@ -35,16 +35,16 @@ class KeepWeights(SchedulePass):
     name = "keep-weights"
 
     cache_bytes: int = 0
-    """Bytes of a core's own cache; 0 for those of the target's second level."""
+    """Bytes of a core's own cache, the only one; 0 for the target's second level, and its last."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Order the groups of every `dataflow.graph` of the module."""
         if self.cache_bytes < 0:
             raise PipelineError(f"cache-bytes must not be negative, not {self.cache_bytes}")
         for graph in graphs_of(op):
-            known = own_cache_bytes(graph)
-            if not known:
+            caches = caches_of(graph)
+            if not caches:
                 continue
+            caches = (self.cache_bytes,) if self.cache_bytes else caches
             placement, reads = read_placement(graph), read_weights(graph)
-            found = keep_weights(read_dag(graph), placement, reads, self.cache_bytes or known)
-            write_placement(graph, found)
+            write_placement(graph, keep_weights(read_dag(graph), placement, reads, caches))

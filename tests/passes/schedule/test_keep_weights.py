@@ -10,12 +10,18 @@ from onnx import helper, numpy_helper
 
 from compiler.errors import PipelineError
 from compiler.frontend import import_model
-from compiler.graph.targets import own_cache_bytes, set_target
+from compiler.graph.targets import caches_of, set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import Runner, parse
 from compiler.scheduling.adapter import read_placement, read_weights
-from compiler.target.caches import CACHES, TYPICAL_CACHE, data_caches
+from compiler.target.caches import (
+    CACHES,
+    TYPICAL_CACHE,
+    TYPICAL_LAST_CACHE,
+    data_caches,
+    last_cache_bytes,
+)
 from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of, run
 
@@ -69,13 +75,17 @@ def test_a_gpu_keeps_its_order():
     assert list(graph_of(model).groups) == before
 
 
-def test_the_cache_is_this_hosts_or_a_typical_one():
+def test_caches_are_this_hosts_or_typical_ones():
     module = recurrence().module
-    known = {"cpu": data_caches(CACHES).get(2, TYPICAL_CACHE), "cpu:x86-64-v3": TYPICAL_CACHE}
-    for target, nbytes in {**known, "cuda:sm_90:tf32": 0}.items():
+    known = {
+        "cpu": (data_caches(CACHES).get(2, TYPICAL_CACHE), last_cache_bytes()),
+        "cpu:x86-64-v3": (TYPICAL_CACHE, TYPICAL_LAST_CACHE),
+        "cuda:sm_90:tf32": (),
+    }
+    for target, sizes in known.items():
         set_target(module, target)
         (graph,) = graphs_of(module)
-        assert own_cache_bytes(graph) == nbytes
+        assert caches_of(graph) == sizes
 
 
 @settings(max_examples=20, deadline=None)
