@@ -97,25 +97,6 @@ def topological_order(
     return order
 
 
-def depth_first_order(predecessors: Adjacency, successors: Adjacency) -> list[int]:
-    """The order that goes on with what the last node released, the least number first: O(n + e).
-
-    Nodes on a cycle are missing from it, as are those that follow one.
-    """
-    waiting = [len(before) for before in predecessors]
-    ready = [v for v in reversed(range(len(waiting))) if not waiting[v]]
-    order: list[int] = []
-    while ready:
-        order.append(ready.pop())
-        released: list[int] = []
-        for w in successors[order[-1]]:
-            waiting[w] -= 1
-            if not waiting[w]:
-                released.append(w)
-        ready += reversed(released)
-    return order
-
-
 def runs(labels: Iterable[int | None]) -> list[range]:
     """The places of neighbours that share a label, in order; those labelled None stand alone."""
     found: list[range] = []
@@ -190,6 +171,21 @@ class DAG:
     def longest_path(self) -> int:
         """The cost of the critical path, in ns: no schedule can be faster."""
         return max(self.finish_times(), default=0)
+
+
+def depth_first_order(dag: DAG) -> list[int]:
+    """A topological order that follows a path as long as it can, so that intervals are chains."""
+    waiting = [len(before) for before in dag.predecessors]
+    stack = [v for v in reversed(range(len(dag))) if not waiting[v]]
+    order: list[int] = []
+    while stack:
+        v = stack.pop()
+        order.append(v)
+        for w in reversed(dag.successors[v]):
+            waiting[w] -= 1
+            if not waiting[w]:
+                stack.append(w)
+    return order
 
 
 def reaches(dag: DAG, source: int, target: int) -> bool:

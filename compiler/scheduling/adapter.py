@@ -66,7 +66,7 @@ def read_groups(graph: GraphOp) -> Groups:
     )
 
 
-def read_weights(graph: GraphOp) -> list[dict[str, int]]:
+def weights_read(graph: GraphOp) -> list[dict[str, int]]:
     """The weights that each group multiplies by, by key, and their bytes."""
     return [_weights_of(group) for group in graph.groups]
 

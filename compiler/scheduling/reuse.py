@@ -63,8 +63,7 @@ def keep_weights(dag: DAG, placement: Placement, reads: Reads, caches: Sequence[
     if not _shared(reads) or _is_bound(placement):
         return placement
     order = placement.order
-    ordered = subgraph(dag, order)
-    deep = [order[p] for p in depth_first_order(ordered.predecessors, ordered.successors)]
+    deep = [order[place] for place in depth_first_order(subgraph(dag, order))]
     streams = _teamed(placement, deep, reads, caches[0])
     before, after = ([missed_bytes(o, reads, size) for size in caches] for o in (order, deep))
     if before <= after and streams == list(placement.streams):

@@ -60,7 +60,7 @@ def test_a_placement_stays_one_and_misses_no_more(dag: DAG, data: st.DataObject)
 
 @given(dags())
 def test_a_depth_first_order_goes_on_with_what_it_released(dag: DAG):
-    order = depth_first_order(dag.predecessors, dag.successors)
+    order = depth_first_order(dag)
     assert is_order(dag, order)
     for place, v in enumerate(order[:-1]):
         done = set(order[: place + 1])

@@ -22,7 +22,7 @@ BLOCK_SLOTS = 100_000
 MAX_BLOCKS = 32
 """Most blocks of one launch of a convolution or matmul."""
 
-FEW_ROWS = 16
+STREAM_ROWS = 16
 """The most rows of A whose time is that of reading a large B."""
 
 STREAM_BYTES = 128 << 10
@@ -285,7 +285,7 @@ def shareable_tiles(ways: list[PricedTile], columns: int, core: Core) -> list[Pr
 
 def streamed_slots(rows: int, right_bytes: int) -> float:
     """The slots by which a matmul of few rows is split into blocks, at least: they are small."""
-    return BLOCK_SLOTS * right_bytes / STREAM_BYTES if rows <= FEW_ROWS else 0
+    return BLOCK_SLOTS * right_bytes / STREAM_BYTES if rows <= STREAM_ROWS else 0
 
 
 def split_blocks(slots: float, *extents: int) -> tuple[int, ...]:

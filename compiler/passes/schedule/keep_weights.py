@@ -9,7 +9,7 @@ from compiler.errors import PipelineError
 from compiler.graph.targets import caches_of
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import SchedulePass
-from compiler.scheduling.adapter import read_dag, read_placement, read_weights, write_placement
+from compiler.scheduling.adapter import read_dag, read_placement, weights_read, write_placement
 from compiler.scheduling.reuse import keep_weights
 
 
@@ -46,5 +46,5 @@ class KeepWeights(SchedulePass):
             if not caches:
                 continue
             caches = (self.cache_bytes,) if self.cache_bytes else caches
-            placement, reads = read_placement(graph), read_weights(graph)
+            placement, reads = read_placement(graph), weights_read(graph)
             write_placement(graph, keep_weights(read_dag(graph), placement, reads, caches))

@@ -4,26 +4,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from compiler.dag import DAG
+from compiler.dag import DAG, depth_first_order
 
 ROUNDS = 8
 IMBALANCE = 1.1
 """No move makes a partition's work larger than this times the mean, or than its largest node."""
-
-
-def depth_first_order(dag: DAG) -> list[int]:
-    """A topological order that follows a path as long as it can, so that intervals are chains."""
-    waiting = [len(before) for before in dag.predecessors]
-    stack = [v for v in reversed(range(len(dag))) if not waiting[v]]
-    order: list[int] = []
-    while stack:
-        v = stack.pop()
-        order.append(v)
-        for w in reversed(dag.successors[v]):
-            waiting[w] -= 1
-            if not waiting[w]:
-                stack.append(w)
-    return order
 
 
 def equal_intervals(dag: DAG, order: Sequence[int], partitions: int) -> list[int]:

@@ -10,11 +10,11 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import ONE_PIPE, Core
 from compiler.kernels.cpu.tiling import (
-    FEW_ROWS,
     MAX_BLOCKS,
     MOST_IDLE,
     SCRATCH_BYTES,
     STREAM_BYTES,
+    STREAM_ROWS,
     Tile,
     channel_tiles,
     flat_tiles,
@@ -134,6 +134,6 @@ def test_two_or_four_cores_share_the_panels_of_few_rows_evenly(columns: int) -> 
 
 def test_a_matmul_of_few_rows_has_small_blocks() -> None:
     assert split_blocks(streamed_slots(1, 8 * STREAM_BYTES), 1, 4, 1) == (1, 4, 1)
-    assert split_blocks(streamed_slots(FEW_ROWS, 2 * STREAM_BYTES), 1, 8, 2) == (1, 2, 1)
+    assert split_blocks(streamed_slots(STREAM_ROWS, 2 * STREAM_BYTES), 1, 8, 2) == (1, 2, 1)
     assert split_blocks(streamed_slots(1, STREAM_BYTES), 1, 8, 1) == (1, 1, 1)
-    assert streamed_slots(FEW_ROWS + 1, 8 * STREAM_BYTES) == 0
+    assert streamed_slots(STREAM_ROWS + 1, 8 * STREAM_BYTES) == 0

@@ -14,7 +14,7 @@ from compiler.graph.targets import caches_of, set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import Runner, parse
-from compiler.scheduling.adapter import read_placement, read_weights
+from compiler.scheduling.adapter import read_placement, weights_read
 from compiler.target.caches import (
     CACHES,
     TYPICAL_CACHE,
@@ -50,7 +50,7 @@ def recurrence() -> Model:
 
 def recurrent_reads(graph: GraphOp) -> list[str]:
     """The weights that steps read, in launch order."""
-    names = [name for read in read_weights(graph) for name in read]
+    names = [name for read in weights_read(graph) for name in read]
     return [name for name in names if names.count(name) > 1]
 
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, quotient
+from compiler.dag import DAG, depth_first_order, quotient
 from compiler.errors import PipelineError
 from compiler.scheduling.policies.balanced import (
-    depth_first_order,
     equal_intervals,
     partition_balanced,
     refine,
