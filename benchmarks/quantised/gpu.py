@@ -2,7 +2,7 @@
 
     python benchmarks/quantised/gpu.py [--models resnet50 bert128] [--ways static dynamic]
         [--precision fp16] [--budget 5] [--samples 200] [--json FILE]
-        [--quantised FOLDER] [--prepare]
+        [--quantised FOLDER] [--prepare] [--kernels]
 
 Without quantising and compiling, which take minutes on few cores, a run takes seconds: with
 `--quantised` the quantised models are read from a folder, or written to it; `--prepare` writes them
@@ -13,6 +13,8 @@ the kernels of a run with a budget of 0. Both may be copied to the device's mach
 precision; `floats` and `bytes` are the quantised one with `quantised=` so. Each is compiled as by
 default and runs on its own buffers in turns with the others; a figure is the median in
 microseconds of the wall clock. Errors are relative to the norm of onnxruntime's float32 output.
+With `--kernels` a second table has the device times of each model's kernels, each timed alone, by
+what they compute: 12 attentions of bytes beside 12 of 16 bits.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import onnx  # noqa: E402
 import compiler  # noqa: E402
 from benchmarks.gpu_zoo import relative_error  # noqa: E402
 from benchmarks.quantised.models import quantised  # noqa: E402
+from benchmarks.quantised.places import measured_places, table  # noqa: E402
 from compiler.autotune.bindings import timed_run  # noqa: E402
 from compiler.backends.cuda.device import device  # noqa: E402
 from compiler.tools.reference import run_onnxruntime  # noqa: E402
@@ -107,6 +110,9 @@ def measured(name: str, way: str, options: argparse.Namespace) -> dict[str, Any]
         "kernels": {how: len(module.schedule.tasks) for how, module in modules.items()},
         "errors": {how: round(error, 5) for how, error in errors.items()},
     }
+    if options.kernels:
+        places = {how: measured_places(device(), module) for how, module in modules.items()}
+        row["places"] = table(places)
     for module in modules.values():
         module.close()
     return row
@@ -133,6 +139,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--quantised", type=Path, metavar="FOLDER")
     parser.add_argument("--prepare", action="store_true")
+    parser.add_argument("--kernels", action="store_true", help="time each kernel alone, too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.prepare:
@@ -146,6 +153,8 @@ def main() -> None:
     for name, way in product(options.models, options.ways):
         rows.append(measured(name, way, options))
         print(described(rows[-1]), flush=True)
+        if options.kernels:
+            print(f"\n{rows[-1]['places']}\n", flush=True)
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))
 
