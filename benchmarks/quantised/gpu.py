@@ -14,7 +14,7 @@ precision; `floats` and `bytes` are the quantised one with `quantised=` so. Each
 default and runs on its own buffers in turns with the others; a figure is the median in
 microseconds of the wall clock. Errors are relative to the norm of onnxruntime's float32 output.
 With `--kernels` a second table has the device times of each model's kernels, each timed alone, by
-what they compute: 12 attentions of bytes beside 12 of 16 bits.
+what they compute: 12 attentions of bytes next to 12 of 16 bits.
 """
 
 import argparse

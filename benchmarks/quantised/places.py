@@ -1,4 +1,4 @@
-"""Device times of a quantised model's kernels beside those of 16 bits in the same places.
+"""Device times of a quantised model's kernels next to those of 16 bits in the same places.
 
 A place is what a kernel computes and the shape of its first result, axes of one left out.
 """
@@ -24,7 +24,7 @@ KINDS = {
     "gemv": "contraction",
     "max_pool": "pooling",
 }
-"""What a kernel computes by a part of the names of the headers it includes, the first that fits."""
+"""The kind of a kernel by a part of the names of the headers it includes, the first that fits."""
 
 
 @dataclass(frozen=True)
