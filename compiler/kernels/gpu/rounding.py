@@ -12,6 +12,9 @@ from compiler.kernels.tir.once import is_once
 MOST_NEAREST = 1 << 22
 """The largest number that additions round."""
 
+DIVISORS = (2.0**-100, 2.0**100)
+"""The divisors of quotients that are corrected: what is left of those from 0.5 on is a float32."""
+
 _ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
 """Functions whose result one unit in the last place of a quotient may change."""
 
@@ -38,6 +41,14 @@ def rounded_quotients(body: Any) -> list[Any]:
     tvm_ffi.structural_walk(body, rules, order="pre")
     found = (_unclipped(operand, bound) for operand in operands)
     return [value for value in found if isinstance(value, tirx.Div)]
+
+
+def exact_quotient(quotient: Any, reciprocal: Any) -> Any:
+    """A quotient by a constant with its reciprocal, from 0.5 on the same number as by division."""
+    if not DIVISORS[0] <= abs(float(quotient.b.value)) <= DIVISORS[1]:
+        return quotient
+    given = (quotient.a, quotient.b, reciprocal)
+    return tirx.call_pure_extern("float32", "flowloom_quotient", *given)
 
 
 def nearest_by_additions(call: Any, mutator: Any) -> Any | None:

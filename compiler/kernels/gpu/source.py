@@ -14,7 +14,7 @@ from tvm.target.codegen import llvm_get_intrinsic_name
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
-from compiler.kernels.gpu.rounding import nearest_by_additions, rounded_quotients
+from compiler.kernels.gpu.rounding import exact_quotient, nearest_by_additions, rounded_quotients
 from compiler.kernels.gpu.untyped import (
     IRModule,
     PrimFunc,
@@ -82,9 +82,9 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     """A function without LLVM's intrinsics and without operations that are slow on a GPU.
 
     A division takes many instructions and a branch, so float32 is multiplied by a constant's
-    reciprocal, which is off by one unit in the last place at most, unless the quotient is rounded
-    to an integer or is to be `exact`. GELU's `erf(x) + 1` is one function. float64 constants keep
-    all their digits.
+    reciprocal, which is off by one unit in the last place at most. A quotient that is rounded to an
+    integer is corrected by what is left; one that is to be `exact` is divided. GELU's `erf(x) + 1`
+    is one function. float64 constants keep all their digits.
     """
 
     def replace(call: Any, mutator: Any) -> Any:
@@ -102,10 +102,12 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     rounded = rounded_quotients(function.body)
 
     def multiply(quotient: Any, mutator: Any) -> Any:
-        kept = exact or any(quotient.same_as(other) for other in rounded)
+        corrected = any(quotient.same_as(other) for other in rounded)
         quotient = mutator.default_mutate(quotient)
-        factor = None if kept else _reciprocal(quotient.b)
-        return quotient if factor is None else quotient.a * factor
+        factor = None if exact else _reciprocal(quotient.b)
+        if factor is None:
+            return quotient
+        return exact_quotient(quotient, factor) if corrected else quotient.a * factor
 
     def fuse_erf(total: Any, mutator: Any) -> Any:
         total = mutator.default_mutate(total)

@@ -49,6 +49,32 @@ def test_quotients_that_are_rounded_are_exact():
     numpy.testing.assert_array_equal(narrow, expected.astype("uint8"))
 
 
+def boundaries(scale: numpy.float32) -> numpy.ndarray:
+    """Quotients by a scale of about halves and integers, one unit in the last place around them."""
+    middle = (numpy.arange(-520, 521) / 2).astype("float32") * scale
+    up, down = (numpy.nextafter(middle, numpy.float32(to)) for to in (numpy.inf, -numpy.inf))
+    random = numpy.random.default_rng(3).uniform(-300, 300, 8000).astype("float32") * scale
+    special = numpy.array([0, -0.0, 1e-45, -1e-40, 3e38, -3e38, numpy.inf, -numpy.inf], "float32")
+    return numpy.concatenate([middle, up, down, random, special])
+
+
+@pytest.mark.parametrize(
+    "scale", [0.3, 1 / 255, 0.2109064, 16 - 2.0**-20, -1.0000001e-6, 2.0**-100, 3e-37]
+)
+def test_quotients_are_those_of_a_division_without_one(scale: float):
+    divisor = numpy.float32(scale)
+    given = boundaries(divisor)
+    values = (TensorInfo("float32", given.shape), TensorInfo("float32", ()))
+    values += (TensorInfo("float32", given.shape),) * 2
+    steps = (Operator("Div", {}, (0, 1), (2,)), Operator("Round", {}, (2,), (3,)))
+    group = Group("quotient", values, 1, (False,), {1: numpy.array(divisor)}, steps, (3,))
+    kernel = generate(group, TARGET)
+    assert ("flowloom_quotient(" in kernel.text) == (scale != 3e-37)
+    (found,) = run(kernel, group, [given])
+    with numpy.errstate(over="ignore"):
+        numpy.testing.assert_array_equal(found, numpy.rint(given / divisor))
+
+
 def test_a_number_of_any_size_is_rounded_by_the_function():
     limits = numpy.iinfo("uint8")
     group = quantising("uint8", 0, limits.min, limits.max)

@@ -48,11 +48,12 @@ def test_divisors_without_a_normal_reciprocal(dtype: str, divisor: float):
     numpy.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("type", ["Floor", "Ceil", "Round"])
-def test_rounded_quotients_are_divided(type: str):
-    divides, found, expected = quotient("float32", 49, type)
+@pytest.mark.parametrize(("type", "divisor"), [("Floor", 82), ("Ceil", 3.1), ("Round", 82)])
+def test_rounded_quotients_are_exact_without_a_division(type: str, divisor: float):
+    """By the reciprocal alone, some of these would be the next integer."""
+    divides, found, expected = quotient("float32", divisor, type)
     function = {"Floor": numpy.floor, "Ceil": numpy.ceil, "Round": numpy.rint}[type]
-    assert divides
+    assert not divides
     numpy.testing.assert_array_equal(found, function(expected))
 
 

@@ -83,6 +83,13 @@ __device__ inline int64_t flowloom_integer_power(int64_t base, int64_t exponent)
 // The nearest whole number, the even one of two, of a number below 2^22: additions are four times as fast as a conversion.
 __device__ __forceinline__ float flowloom_nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
+// x / divisor to the last bit, without the branch of a division, given the rounded reciprocal (Markstein 1990): what is
+// left of x corrects the nearby quotient. Where that is infinite or NaN, nothing is left.
+__device__ __forceinline__ float flowloom_quotient(float x, float divisor, float reciprocal) {
+  const float near = x * reciprocal, rest = fmaf(-near, divisor, x);
+  return fabsf(near) < CUDART_INF_F ? fmaf(rest, reciprocal, near) : near;
+}
+
 // NaN when either is NaN.
 template <class T>
 __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
