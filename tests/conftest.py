@@ -22,13 +22,15 @@ FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
 
 
 def pytest_configure() -> None:
-    """Choose a fresh seed for the search, which worker processes inherit.
+    """Choose a fresh seed for the search and one thread for numpy, which worker processes inherit.
 
     Kernels are measured only where a test asks for it, and no test learns from the user's database.
     """
     plan.CPU_MOST_SECONDS = 0.0
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
+    # Workers already fill the cores; numpy's threads would only spin against theirs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
