@@ -50,8 +50,7 @@ def svm_classifier(
     weights, bounds = np.array(coefficients, np.float32), np.array(rho, np.float32)
     if vectors_per_class:
         kernel = Kernel(kernel_type, *(kernel_params or (0, 0, 0)))
-        vectors = np.array(support_vectors, np.float32).reshape(sum(vectors_per_class), -1)
-        alike = kernel.similarities(rows, vectors)
+        alike = kernel.similarities(rows, _vectors(support_vectors, sum(vectors_per_class)))
         scores = _pair_scores(alike, weights, bounds, vectors_per_class)
         chosen = _votes(scores, len(vectors_per_class)).argmax(1)
         scores, total = _of_pairs(scores, prob_a, prob_b, len(vectors_per_class), post_transform)
@@ -79,12 +78,15 @@ def svm_regressor(
     weights = np.array(coefficients, np.float32)
     if n_supports:
         kernel = Kernel(kernel_type, *(kernel_params or (0, 0, 0)))
-        vectors = np.array(support_vectors, np.float32).reshape(n_supports, -1)
-        rows = kernel.similarities(rows, vectors)
+        rows = kernel.similarities(rows, _vectors(support_vectors, n_supports))
     scores = (rows @ weights + np.float32(rho[0]))[:, None]
     if one_class:
         return (np.where(scores > 0, np.float32(1), np.float32(-1)),)
     return (transformed(scores, post_transform),)
+
+
+def _vectors(support_vectors: Sequence[float], count: int) -> Array:
+    return np.array(support_vectors, np.float32).reshape(count, -1)
 
 
 def _of_hyperplanes(scores: Array, least: float) -> Array:
