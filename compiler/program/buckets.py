@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from compiler.errors import ShapeError
 from compiler.program.signature import ValueType
 
@@ -80,12 +78,3 @@ def symbols_of(type: ValueType) -> tuple[str | None, ...]:
         None if isinstance(size, int) else size or f"{type.name}.{axis}"
         for axis, size in enumerate(type.shape or ())
     )
-
-
-def padded_to(array: np.ndarray, shape: Shape) -> np.ndarray:
-    """An array with zeros after its elements, or itself if it has the shape."""
-    if array.shape == shape:
-        return array
-    padded = np.zeros(shape, array.dtype)
-    padded[tuple(map(slice, array.shape))] = array
-    return padded

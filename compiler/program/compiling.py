@@ -30,7 +30,7 @@ from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
 from compiler.program.interpreted import InterpretedGraph, is_small
-from compiler.program.padded import BucketModule, PaddedSegment, extents_by_name
+from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
@@ -191,12 +191,8 @@ class SegmentCompiler:
             _LOG.warning("no bucket for %s: %s", request, reason)
             return None
         names = [name for name, _ in exact.graph.outputs]
-        return PaddedSegment(
-            bucket=bucket,
-            outputs=exact.outputs,
-            extents=extents_by_name(extents),
-            shapes=dict(zip(names, padding.shapes, strict=True)),
-        )
+        made = dict(zip(names, padding.shapes, strict=True))
+        return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, made)
 
     def _bucket(self, request: SegmentRequest) -> BucketModule:
         """The module of a bucket; raises CannotPad if its graph cannot be padded."""
@@ -208,8 +204,8 @@ class SegmentCompiler:
                 raise CannotPad("its graph depends on contents")
             padding = padding_of(large.graph, small.graph)
             module = self._module(request, padded_graph(large.graph, padding), padding)
-            bucket = BucketModule(request.shapes, large.graph, padding, module)
-            self._padded[digest] = bucket
+            pool = PaddingPool(request.shapes)
+            self._padded[digest] = BucketModule(request.shapes, large.graph, padding, module, pool)
         return self._padded[digest]
 
     def _module(
@@ -272,6 +268,8 @@ class SegmentCompiler:
         """Release idle threads and arenas of all modules."""
         for module in self.modules.values():
             module.close()
+        for bucket in self._padded.values():
+            bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
 

@@ -22,6 +22,8 @@ class FoldedOutputs:
 
     def of(self, inputs: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
         """All outputs; raises InputDataError for an index out of range, if checked."""
+        if not self.constants and not self.passed:
+            return without_checks(computed)
         passed = {name: inputs[source] for name, source in self.passed.items()}
         return without_checks({**self.constants, **passed, **computed})
 

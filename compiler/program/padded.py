@@ -1,19 +1,73 @@
 """Segments that run in a bucket: padded inputs, and the leading boxes of its outputs."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from compiler.backends.memory import aligned_array
 from compiler.frontend.graph import Graph
 from compiler.frontend.padding.graphs import EXTENT, Padding
 from compiler.module import Module
-from compiler.program.buckets import padded_to
 from compiler.program.folding import FoldedOutputs
 from compiler.program.resident import on_host
 
 Shape = tuple[int, ...]
+Box = tuple[slice, ...]
+
+
+class PaddedInputs:
+    """Memory for the inputs of one run in a bucket, with zeros after the elements of the last."""
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        self._shapes = shapes
+        self._whole: dict[str, np.ndarray] = {}
+        self._boxes: dict[str, Box] = {}
+        self._places: dict[str, np.ndarray] = {}
+
+    def of(self, name: str, array: np.ndarray, box: Box) -> np.ndarray:
+        """An input of the bucket's size, with zeros after the elements that fill its box."""
+        if self._boxes.get(name) is not box:
+            self._clear(name, array.dtype, box)
+        self._places[name][...] = array
+        return self._whole[name]
+
+    def _clear(self, name: str, dtype: np.dtype[Any], box: Box) -> None:
+        """Make the place of a box in memory that is zero."""
+        if name not in self._whole:
+            self._whole[name] = aligned_array(self._shapes[name], dtype)
+        whole = self._whole[name]
+        whole.fill(0)
+        self._boxes[name], self._places[name] = box, whole[box]
+
+
+class PaddingPool:
+    """Memory for padded inputs, for as many runs as were in progress in a bucket at once."""
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        self._shapes = shapes
+        self._idle: deque[PaddedInputs] = deque()
+
+    def __reduce__(self) -> tuple[type["PaddingPool"], tuple[Any, ...]]:
+        """A copy begins without memory."""
+        return PaddingPool, (self._shapes,)
+
+    def take(self) -> PaddedInputs:
+        """Memory that no other run has."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return PaddedInputs(self._shapes)
+
+    def give_back(self, inputs: PaddedInputs) -> None:
+        """Let later runs use memory."""
+        self._idle.append(inputs)
+
+    def close(self) -> None:
+        """Release the memory that no run has."""
+        self._idle.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +78,65 @@ class BucketModule:
     graph: Graph
     padding: Padding
     module: Module
+    pool: PaddingPool
 
 
 @dataclass(frozen=True, slots=True)
 class PaddedSegment:
     """A segment for one size of inputs, which runs in a bucket.
 
-    `extents` are inputs of the module, and `shapes` those of the outputs that it computes, by name.
+    `given` and `made` are the parts of inputs and outputs that are smaller than the bucket's, and
+    `extents` further inputs of its module.
     """
 
     bucket: BucketModule
     outputs: FoldedOutputs
     extents: Mapping[str, np.ndarray]
-    shapes: Mapping[str, Shape]
+    given: Mapping[str, Box]
+    made: Mapping[str, Box]
+
+    @classmethod
+    def of(
+        cls,
+        bucket: BucketModule,
+        outputs: FoldedOutputs,
+        extents: Sequence[int],
+        given: Mapping[str, Shape],
+        made: Mapping[str, Shape],
+    ) -> Self:
+        """The segment for inputs and outputs of some shapes, by name."""
+        whole = {output.name: output.shape for output in bucket.module.schedule.of_kind("output")}
+        return cls(
+            bucket,
+            outputs,
+            _extents_by_name(extents),
+            _smaller({name: given[name] for name in outputs.reads}, bucket.shapes),
+            _smaller(made, whole),
+        )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
-        given = {
-            name: padded_to(on_host(inputs[name]), self.bucket.shapes[name])
-            for name in self.outputs.reads
-        }
-        computed = self.bucket.module.run({**given, **self.extents})
-        boxes = {name: _box(computed[name], shape) for name, shape in self.shapes.items()}
-        return self.outputs.of(inputs, boxes)
+        given = {name: on_host(inputs[name]) for name in self.outputs.reads}
+        memory = self.bucket.pool.take()
+        try:
+            for name, box in self.given.items():
+                given[name] = memory.of(name, given[name], box)
+            computed = self.bucket.module.executable.run({**given, **self.extents})
+        finally:
+            self.bucket.pool.give_back(memory)
+        for name, box in self.made.items():
+            computed[name] = np.ascontiguousarray(computed[name][box])
+        return self.outputs.of(inputs, computed)
 
 
-def _box(array: Any, shape: Shape) -> Any:
-    """The leading part of an array, in one piece."""
-    if array.shape == shape:
-        return array
-    return np.ascontiguousarray(array[tuple(map(slice, shape))])
+def _smaller(shapes: Mapping[str, Shape], whole: Mapping[str, Shape]) -> dict[str, Box]:
+    """The leading parts of arrays that have smaller shapes than the whole arrays."""
+    return {n: tuple(map(slice, shape)) for n, shape in shapes.items() if shape != whole[n]}
 
 
-def extents_by_name(extents: Sequence[int]) -> dict[str, np.ndarray]:
-    """The inputs of a padded graph for extents."""
-    return {f"{EXTENT}{number}": np.array(extent) for number, extent in enumerate(extents)}
+def _extents_by_name(extents: Sequence[int]) -> dict[str, np.ndarray]:
+    """The inputs of a padded graph for extents, where kernels can read them."""
+    arrays = {f"{EXTENT}{number}": aligned_array((), np.int64) for number in range(len(extents))}
+    for array, extent in zip(arrays.values(), extents, strict=True):
+        array[...] = extent
+    return arrays

@@ -280,8 +280,10 @@ def on_host(value: Any) -> Any:
 
 def all_on_host(values: Sequence[Any]) -> list[Any]:
     """Values as the host reads them, for which it waits once."""
-    waiting = {id(v): v for v in values if isinstance(v, ResidentTensor) and not v.is_read()}
-    if waiting:
+    resident = [value for value in values if isinstance(value, ResidentTensor)]
+    if not resident:
+        return [*values]
+    if waiting := {id(tensor): tensor for tensor in resident if not tensor.is_read()}:
         first, *others = waiting.values()
         first.memory.read([first, *others])
     return [on_host(value) for value in values]

@@ -92,7 +92,7 @@ class ProgramSegment:
     """
 
     def __init__(self, source: SegmentSource, most: int, patience: int = 1):
-        self.source = source
+        self.source, self._reads = source, dict.fromkeys(source.reads).keys()
         self.most, self.patience = most, patience
         self.needed = Counter[SpecialisationKey]()
         self.known = frozenset[str]()
@@ -115,11 +115,23 @@ class ProgramSegment:
         if odd := {name for name, value in inputs.items() if not is_tensor(value)}:
             return self._without(odd)
         with self._lock:
-            key = self.key(inputs)
-            if key not in self.cache or self.needed[key] < self.patience:
-                return self._specialised(inputs, compiler)
-            self.cache.move_to_end(key)
-            return self.cache[key]
+            return self._cached(inputs) or self._specialised(inputs, compiler)
+
+    def again(self, inputs: Mapping[str, Any]) -> Specialised | None:
+        """The specialisation for values by name, if all are the host's arrays and it is cached."""
+        if inputs.keys() != self._reads or not {*map(type, inputs.values())} <= {np.ndarray}:
+            return None
+        with self._lock:
+            return self._cached(inputs)
+
+    def _cached(self, inputs: Mapping[str, np.ndarray]) -> Specialised | None:
+        """The specialisation for inputs that needs no further compilation, if there is one."""
+        key = self.key(inputs)
+        found = self.cache.get(key)
+        if found is None or (self.patience > 1 and self.needed[key] < self.patience):
+            return None
+        self.cache.move_to_end(key)
+        return found
 
     def prepare(
         self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
@@ -175,9 +187,12 @@ class ProgramSegment:
     def key(self, inputs: Mapping[str, np.ndarray]) -> SpecialisationKey:
         """The key of the specialisation for inputs."""
         known = self.known
+        arrays = [inputs[name] for name in self.source.reads]
+        if not known:
+            return tuple([(array.dtype, array.shape, None) for array in arrays])
         return tuple(
             (array.dtype, array.shape, on_host(array).tobytes() if name in known else None)
-            for name, array in inputs.items()
+            for name, array in zip(self.source.reads, arrays, strict=True)
         )
 
     def _differ_in_contents(self) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -105,11 +106,23 @@ def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, np.ndarray], messa
         compiled_batch().run(inputs)
 
 
+def test_inputs_are_checked_after_runs_with_others():
+    module, x = compiled_batch(), np.ones((2, 16), "f4")
+    expected = module.run({"x": x})["y"]
+    np.testing.assert_array_equal(module.run(MappingProxyType({"x": x}))["y"], expected)
+    for wrong in ({}, {"x": x, "z": x}, {"z": x}, {"x": x.astype("f8")}, {"x": x.tolist()}):
+        with pytest.raises(ShapeError, match="input"):
+            module.run(wrong)
+    masked = np.ma.masked_array(x, mask=x > 0)
+    np.testing.assert_array_equal(module.run({"x": masked})["y"], expected)
+
+
 def test_a_symbol_has_one_size_in_a_run_and_unnamed_dimensions_any():
     text = "g (float[n] x, float[n] y, float[?] z) => (float[n] a, float[?] b) {\n"
     module = compiled(text + "a = Add(x, y)\nb = Neg(z)\n}")
     x, z = np.ones(100, "f4"), np.ones(70, "f4")
     np.testing.assert_array_equal(module.run({"x": x, "y": x, "z": z})["a"], x + x)
+    assert module.run({"z": z, "x": z, "y": z})["a"].shape == (70,)
     with pytest.raises(ShapeError, match="'n' is 70 in input 'y' and 100 in 'x'"):
         module.run({"x": x, "y": z, "z": z})
 
@@ -185,6 +198,13 @@ def test_outputs_are_the_callers():
     first["s"][0] = 5
     assert x[0] == 1
     assert module.run({"x": x})["s"].tolist() == [4]
+
+
+def test_constants_may_be_outputs():
+    text = "g (float[n] x) => (float[n] y, int64[2] c) <int64[2] c = {1, 2}> { y = Neg(x) }"
+    module, model = compiled(text), model_of(text)
+    for _ in range(2):
+        check(module, model, {"x": np.ones(40, "f4")})
 
 
 def test_a_host_node_that_does_not_fit_its_inputs_is_named():

@@ -1,0 +1,59 @@
+"""Segments in buckets: memory for padded inputs, which runs in a bucket take in turn."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from compiler.program.padded import PaddedInputs, PaddingPool
+from tests.program.checks import assert_equal, compiled, model_of, reference
+
+SOFTMAX = """g (float[n, 8] x, float[n, 8] bias) => (float[n, 8] y)
+    { s = Add(x, bias)  y = Softmax<axis = 0>(s) }"""
+
+
+def test_nothing_of_an_earlier_run_is_left_in_the_padding():
+    memory, random = PaddedInputs({"x": (4, 6)}), np.random.default_rng(0)
+    boxes = {shape: tuple(map(slice, shape)) for shape in ((4, 5), (2, 6), (1, 1), (0, 3))}
+    for shape in ((2, 6), (4, 5), (4, 5), (1, 1), (2, 6), (0, 3), (4, 5)):
+        array = random.standard_normal(shape).astype("f4")
+        wanted = np.zeros((4, 6), "f4")
+        wanted[boxes[shape]] = array
+        np.testing.assert_array_equal(memory.of("x", array, boxes[shape]), wanted)
+
+
+def test_runs_at_once_take_different_memory():
+    pool = PaddingPool({"x": (4,)})
+    first, second = pool.take(), pool.take()
+    assert first is not second
+    pool.give_back(first)
+    assert pool.take() is first
+    pool.give_back(first)
+    assert pickle.loads(pickle.dumps(pool)).take() is not first
+    pool.close()
+    assert pool.take() is not first
+
+
+def test_threads_run_different_lengths_of_a_bucket():
+    model = model_of(SOFTMAX)
+    module = compiled(SOFTMAX, buckets={"n": [40, 80]}, threads=1)
+    random = np.random.default_rng(0)
+    shapes = [(int(n), 8) for n in random.permutation([*range(30, 44), 40, 40, 80, 80])]
+    given = [
+        {name: random.standard_normal(shape).astype("f4") for name in ("x", "bias")}
+        for shape in shapes
+    ]
+    wanted = [reference(model, inputs)["y"] for inputs in given]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(3):
+            for found, expected in zip(threads.map(module.run, given), wanted, strict=True):
+                assert_equal(found["y"], expected)
+    assert len(module.compiler.modules) == 2
+
+
+def test_infinite_elements_of_a_longer_run_do_not_reach_a_shorter_one():
+    module = compiled(SOFTMAX, buckets={"n": [40]}, threads=1)
+    long, short = np.full((39, 8), np.inf, "f4"), np.ones((33, 8), "f4")
+    module.run({"x": long, "bias": long})
+    found = module.run({"x": short, "bias": short})["y"]
+    np.testing.assert_allclose(found, np.full((33, 8), 1 / 33), rtol=1e-6)
