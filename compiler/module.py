@@ -140,6 +140,9 @@ class Module:
 
         Raises DeviceError if the device is missing or too small, or cannot run the code.
         """
+        return self._loaded or self._load()
+
+    def _load(self) -> Executable:
         with self._lock:
             if self._loaded is None:
                 self._backend.check(self.requirements)

@@ -1,11 +1,12 @@
 """Aligned memory of the host, and how much of it there is."""
 
+import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy
@@ -26,6 +27,7 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 MEMORY_INFORMATION = Path("/proc/meminfo")
 
 
+@cache
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
     """The numpy dtype of a name in `compiler.schedule.ELEMENT_BYTES`."""
     return numpy.dtype(getattr(ml_dtypes, name, name))
@@ -39,23 +41,33 @@ def numpy_name(dtype: numpy.dtype[Any]) -> str:
 
 def address(array: NDArray[Any]) -> int:
     """Where an array's data begin."""
-    return array.__array_interface__["data"][0]
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(cast(Any, array)))
+    except (BufferError, TypeError, ValueError):
+        # numpy makes a dict of all that it knows, for arrays whose buffers ctypes does not take.
+        return array.__array_interface__["data"][0]
 
 
 def aligned_bytes(nbytes: int) -> NDArray[numpy.uint8]:
     """Uninitialised bytes, the first one aligned; DeviceError if there are not that many."""
+    block, start = _aligned(nbytes)
+    return block[start : start + nbytes]
+
+
+def _aligned(nbytes: int) -> tuple[NDArray[numpy.uint8], int]:
+    """A block of memory, and the index of its first aligned byte with so many after it."""
     try:
         block = numpy.empty(nbytes + ALIGNMENT, numpy.uint8)
     except MemoryError as error:
         raise DeviceError(f"out of memory: {nbytes} bytes were needed") from error
-    start = -address(block) % ALIGNMENT
-    return block[start : start + nbytes]
+    return block, -address(block) % ALIGNMENT
 
 
 def aligned_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     """An uninitialised row-major array whose data are aligned."""
     kind = numpy.dtype(dtype)
-    return aligned_bytes(prod(shape) * kind.itemsize).view(kind).reshape(shape)
+    block, start = _aligned(prod(shape) * kind.itemsize)
+    return numpy.ndarray(shape, kind, block, start)
 
 
 def is_usable(array: NDArray[Any]) -> bool:

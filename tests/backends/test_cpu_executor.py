@@ -60,6 +60,27 @@ def test_thousands_of_runs_of_one_executor() -> None:
         numpy.testing.assert_array_equal(outputs["z"], expected[run % 8]["z"])
 
 
+def test_several_arenas_lie_one_after_the_other() -> None:
+    row = (LANES,)
+    allocations = (
+        Allocation("arena", "first", "int64", row),
+        Allocation("output", "y", "int64", row),
+        Allocation("arena", "second", "int64", row),
+        Allocation("weight", "w", "int64", row),
+        Allocation("input", "x", "int64", row),
+    )
+    first, y, second, w, x = (View(index, 0, "int64", row) for index in range(5))
+    tasks = (
+        Task("mix1_1", 0, (), (x, w), (first,)),
+        Task("mix1_1", 0, (), (w, x), (second,)),
+        Task("mix1_1", 0, (), (first, second), (y,)),
+    )
+    given = {"x": values(3), "w": values(1)}
+    found = load(Schedule("two", allocations, tasks), threads=1, poison=True).run({"x": given["x"]})
+    made = [3 * given["x"] + given["w"] + 1, 3 * given["w"] + given["x"] + 1]
+    numpy.testing.assert_array_equal(found["y"], 3 * made[0] + made[1] + 1)
+
+
 def two_streams(slow: str, after: tuple[int, ...]) -> Schedule:
     """Stream 1 writes slowly what stream 0, the caller's, reads."""
     row = (LANES,)

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.cpu.inputs import prepare_inputs
-from compiler.backends.memory import aligned_array
+from compiler.backends.memory import ALIGNMENT, address, aligned_array, numpy_dtype
 from compiler.errors import ShapeError
 from compiler.schedule import Allocation
 from tests.backends.objects import LANES, chain, kernels, reference, values
@@ -48,6 +48,17 @@ def test_inputs_without_names_are_refused(inputs: Any) -> None:
 def test_aligned_arrays_are_used_in_place() -> None:
     x = aligned_array((2, 3), numpy.float32)
     assert numpy.shares_memory(prepare_inputs(SPECS, good() | {"x": x})[0], x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "bool"])
+def test_the_address_of_an_array_is_that_of_its_first_element(dtype: str) -> None:
+    whole = aligned_array((4, 6), numpy_dtype(dtype))
+    frozen = whole.view()
+    frozen.flags.writeable = False
+    for array in (whole, whole[1:], whole[::2, 1:], whole.T, whole[0, 0], whole[:0], frozen):
+        expected = numpy.asarray(array).__array_interface__["data"][0]
+        assert address(numpy.asarray(array)) == expected
+    assert address(whole) % ALIGNMENT == 0
 
 
 def unusual() -> dict[str, Any]:

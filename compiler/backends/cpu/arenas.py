@@ -1,8 +1,6 @@
 """Arenas that runs take and give back, so that schedules which never run at once share one."""
 
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 from compiler.backends.memory import Array, aligned_bytes, require
@@ -24,20 +22,11 @@ class ArenaPool:
         """Bytes of the arenas that no run has now."""
         return sum(arena.nbytes for arena in self._idle)
 
-    @contextmanager
-    def taken(self, nbytes: int) -> Generator[Array]:
-        """At least so many aligned bytes, of any content, until the context ends.
+    def take(self, nbytes: int) -> Array:
+        """At least so many aligned bytes, of any content, that no other run has.
 
         Raises DeviceError if there are not that many.
         """
-        arena = self._take(nbytes)
-        try:
-            yield arena
-        finally:
-            if arena.nbytes >= self._largest:
-                self._idle.append(arena)
-
-    def _take(self, nbytes: int) -> Array:
         self._largest = max(self._largest, nbytes)
         try:
             arena = self._idle.pop()
@@ -48,6 +37,11 @@ class ArenaPool:
     def _new(self) -> Array:
         require(self._largest, "an arena")
         return aligned_bytes(self._largest)
+
+    def give_back(self, arena: Array) -> None:
+        """Let later runs use an arena, unless it is too small for some."""
+        if arena.nbytes >= self._largest:
+            self._idle.append(arena)
 
     def close(self) -> None:
         """Release the arenas that no run has."""

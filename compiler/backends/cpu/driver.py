@@ -1,11 +1,13 @@
 """The CPU backend: a team of native threads runs the streams of a schedule."""
 
+import ctypes
 import os
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy
@@ -14,8 +16,8 @@ from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
 from compiler.backends.cpu.arenas import ArenaPool
 from compiler.backends.cpu.build import CpuProgram
-from compiler.backends.cpu.inputs import prepare_inputs
-from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
+from compiler.backends.cpu.inputs import ExpectedInputs
+from compiler.backends.cpu.tables import PER_RUN, ScheduleTables, Tables, make_plan
 from compiler.backends.cpu.timeline import (
     TIMED_RUNS,
     ThreadSpan,
@@ -155,7 +157,8 @@ class CpuExecutable:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on an idle executor, or a new one; any number of threads may call this."""
-        check_options(options, (), "a run on the CPU")
+        if options:
+            check_options(options, (), "a run on the CPU")
         executor = self._take()
         try:
             return executor.run(inputs)
@@ -197,7 +200,21 @@ class CpuExecutor:
         self._poison = poison
         self._running = threading.Lock()
         self._arenas = arenas
+        self._inputs = ExpectedInputs(allocations)
+        self._outputs = {
+            allocation.name: (allocation.shape, numpy_dtype(allocation.dtype))
+            for allocation in allocations
+            if allocation.kind == "output"
+        }
         self._need = arena_bytes(allocations)
+        sizes = [
+            padded_size(allocation.nbytes)
+            for allocation in allocations
+            if allocation.kind == "arena"
+        ]
+        self._offsets = [0, *accumulate(sizes)][:-1]
+        self._order = _order_of_changing(allocations)
+        self._bases = (ctypes.c_int64 * len(self._order))()
         fixed = [weights[a.name] if a.kind == "weight" else None for a in allocations]
         bases = [0 if array is None else address(array) for array in fixed]
         most = spans_of(len(plan.tasks), len(plan.launches), threads) if timed else 0
@@ -211,43 +228,35 @@ class CpuExecutor:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep."""
-        check_options(options, (), "a run on the CPU")
-        arrays = prepare_inputs(self._allocations, inputs)
-        outputs = {
-            allocation.name: aligned_array(allocation.shape, numpy_dtype(allocation.dtype))
-            for allocation in self._allocations
-            if allocation.kind == "output"
-        }
-        with self._running, self._arenas.taken(self._need) as arena:
-            if not self._finalizer.alive:
-                raise DeviceError("this executor is closed: take another one by `executor()`")
-            if self._poison:
-                _fill([arena, *outputs.values()])
-            bases = numpy.array(self._bases(arrays, outputs, arena), numpy.int64)
-            self._tables.forget_spans()
-            self._program.run(self._tables.address, address(bases))
+        if options:
+            check_options(options, (), "a run on the CPU")
+        arrays = self._inputs.prepare(inputs)
+        outputs = {name: aligned_array(*kind) for name, kind in self._outputs.items()}
+        with self._running:
+            arena = self._arenas.take(self._need)
+            try:
+                self._run(arrays, [*outputs.values()], arena)
+            finally:
+                self._arenas.give_back(arena)
         return outputs
+
+    def _run(self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Array) -> None:
+        """Run on these buffers."""
+        if not self._finalizer.alive:
+            raise DeviceError("this executor is closed: take another one by `executor()`")
+        if self._poison:
+            _fill([arena, *outputs])
+        start = address(arena) if self._offsets else 0
+        arenas = [start + offset for offset in self._offsets]
+        found = [*map(address, inputs), *map(address, outputs), *arenas]
+        self._bases[:] = [found[index] for index in self._order]
+        self._tables.forget_spans()
+        self._program.run(self._tables.address, ctypes.addressof(self._bases))
 
     def spans(self) -> list[ThreadSpan]:
         """When threads worked on which task in the last run; empty unless it is `timed`."""
         with self._running:
             return read_spans(self._tables.spans(), self._plan)
-
-    def _bases(
-        self, inputs: Iterable[Array], outputs: Mapping[str, Array], arena: Array
-    ) -> list[int]:
-        """The addresses of the allocations that change with each run, in order."""
-        given, start = iter(inputs), address(arena)
-        bases: list[int] = []
-        for allocation in self._allocations:
-            if allocation.kind == "input":
-                bases.append(address(next(given)))
-            elif allocation.kind == "output":
-                bases.append(address(outputs[allocation.name]))
-            elif allocation.kind == "arena":
-                bases.append(start)
-                start += padded_size(allocation.nbytes)
-        return bases
 
     def close(self) -> None:
         """Wait for a run under way, then end the threads."""
@@ -258,6 +267,15 @@ class CpuExecutor:
 def arena_bytes(allocations: Iterable[Allocation]) -> int:
     """Bytes of all arenas of a schedule, each aligned."""
     return sum(padded_size(a.nbytes) for a in allocations if a.kind == "arena")
+
+
+def _order_of_changing(allocations: Iterable[Allocation]) -> list[int]:
+    """For each allocation that changes with a run, its index among these sorted by PER_RUN."""
+    kinds = [
+        PER_RUN.index(allocation.kind) for allocation in allocations if allocation.kind in PER_RUN
+    ]
+    by_kind = sorted(range(len(kinds)), key=kinds.__getitem__)
+    return sorted(range(len(kinds)), key=by_kind.__getitem__)
 
 
 def _timed_run(executor: CpuExecutor, inputs: Mapping[str, Any]) -> list[ThreadSpan]:

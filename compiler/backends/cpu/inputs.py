@@ -1,6 +1,6 @@
 """Checks the arrays that a caller hands to a run, and aligns them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy
@@ -11,18 +11,45 @@ from compiler.errors import COMPILED_IN, ShapeError
 from compiler.schedule import Allocation
 
 
-def prepare_inputs(allocations: Sequence[Allocation], inputs: Mapping[str, Any]) -> list[Array]:
-    """The inputs in the model's order, where kernels can read them; ShapeError if they do not fit.
+class ExpectedInputs:
+    """The inputs that a schedule takes: it checks and aligns those of each run."""
 
-    An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
-    """
-    expected = [allocation for allocation in allocations if allocation.kind == "input"]
-    check_mapping(inputs, expected)
-    names = {allocation.name for allocation in expected}
-    if set(inputs) != names:
-        remedy = f"; {COMPILED_IN}" if set(inputs) > names else ""
-        raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}{remedy}")
-    return [_prepare_one(allocation, inputs[allocation.name], expected) for allocation in expected]
+    def __init__(self, allocations: Iterable[Allocation]) -> None:
+        self._expected = [allocation for allocation in allocations if allocation.kind == "input"]
+        self._kinds = {
+            allocation.name: (numpy_dtype(allocation.dtype), allocation.shape)
+            for allocation in self._expected
+        }
+
+    def prepare(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The inputs in the model's order, where kernels can read them.
+
+        An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
+        Raises ShapeError if they do not fit.
+        """
+        check_mapping(inputs, self._expected)
+        if inputs.keys() != self._kinds.keys():
+            remedy = f"; {COMPILED_IN}" if inputs.keys() > self._kinds.keys() else ""
+            wanted = _expectation(self._expected)
+            raise ShapeError(f"the inputs are {_names(inputs)}; {wanted}{remedy}")
+        return [self._prepared(name, inputs[name]) for name in self._kinds]
+
+    def _prepared(self, name: str, value: Any) -> Array:
+        array = value if type(value) is numpy.ndarray else _as_array(name, value)
+        dtype, shape = self._kinds[name]
+        if array.dtype != dtype or array.shape != shape:
+            wanted = _expectation(self._expected)
+            raise ShapeError(f"the input '{name}' is {array.dtype}{list(array.shape)}; {wanted}")
+        if is_usable(array):
+            return array
+        copy = aligned_array(shape, dtype)
+        copy[...] = array
+        return copy
+
+
+def prepare_inputs(allocations: Iterable[Allocation], inputs: Mapping[str, Any]) -> list[Array]:
+    """The inputs of one run of a schedule with these allocations; see `ExpectedInputs.prepare`."""
+    return ExpectedInputs(allocations).prepare(inputs)
 
 
 def check_mapping(inputs: Any, expected: Sequence[Allocation]) -> None:
@@ -30,20 +57,6 @@ def check_mapping(inputs: Any, expected: Sequence[Allocation]) -> None:
     if not isinstance(inputs, Mapping):
         kind = type(inputs).__name__
         raise ShapeError(f"the inputs are a {kind}: pass arrays by name; {_expectation(expected)}")
-
-
-def _prepare_one(spec: Allocation, value: Any, expected: Sequence[Allocation]) -> Array:
-    array = _as_array(spec.name, value)
-    dtype = numpy_dtype(spec.dtype)
-    if array.dtype != dtype or array.shape != spec.shape:
-        raise ShapeError(
-            f"the input '{spec.name}' is {array.dtype}{list(array.shape)}; {_expectation(expected)}"
-        )
-    if is_usable(array):
-        return array
-    copy = aligned_array(spec.shape, dtype)
-    copy[...] = array
-    return copy
 
 
 def _as_array(name: str, value: Any) -> Array:
