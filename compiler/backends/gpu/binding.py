@@ -198,7 +198,7 @@ class Binder:
 
     def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
         check_fits(allocation, numpy_name(array.dtype), array.shape)
-        np.copyto(self._buffers.staging(index), array)
+        self._buffers.staging(index)[...] = array
 
     def collect(self, placement: RunBuffers, results: dict[str, Any]) -> None:
         """Copy results from page-locked memory to the caller's arrays, or to new ones."""
@@ -206,7 +206,7 @@ class Binder:
             if index in placement.staged and results[name] is None:
                 results[name] = self._buffers.staging(index).copy()
             elif index in placement.staged:
-                np.copyto(results[name], self._buffers.staging(index))
+                results[name][...] = self._buffers.staging(index)
 
     def _view(
         self, placement: RunBuffers, allocation: Allocation, array: Any, stream: Handle

@@ -3,7 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ NVTX_VARIABLE = "FLOWLOOM_NVTX"
 
 NVTX_LIBRARY = "libnvToolsExt.so.1"
 """The library of toolkits before CUDA 13; later ones have headers alone."""
+
+_NO_RANGE = nullcontext()
 
 
 class RangeCalls(NamedTuple):
@@ -54,13 +56,14 @@ def _of_library() -> RangeCalls:
     return RangeCalls(push, library.nvtxRangePop)
 
 
-@contextmanager
-def profiled(name: str) -> Generator[None, None, None]:
+def profiled(name: str) -> AbstractContextManager[None]:
     """A range around the block, if ranges are asked for."""
     calls = range_calls()
-    if calls is None:
-        yield
-        return
+    return _NO_RANGE if calls is None else _range(calls, name)
+
+
+@contextmanager
+def _range(calls: RangeCalls, name: str) -> Generator[None, None, None]:
     calls.push(name)
     try:
         yield
