@@ -126,6 +126,12 @@ def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKin
             )
 
 
+def check_run(inputs: object) -> None:
+    """Raise ArgumentError unless the inputs of a run are a mapping."""
+    if type(inputs) is not dict:
+        check_arguments({"inputs": inputs}, RUN)
+
+
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

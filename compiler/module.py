@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from compiler.arguments import LOAD, RUN, check_arguments
+from compiler.arguments import LOAD, check_arguments, check_run
 from compiler.backends.base import (
     Array,
     Executable,
@@ -38,16 +38,20 @@ def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputDataError if a check found an index out of range.
     """
-    checks = [name for name in outputs if name.startswith(IN_RANGE)]
-    for name in checks:
-        array = outputs[name]
-        if not int(array.numpy() if hasattr(array, "numpy") else array):
-            raise InputDataError(
-                f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
-            )
-    if not checks:
-        return dict(outputs)
-    return {name: array for name, array in outputs.items() if name not in checks}
+    kept = {**outputs}
+    for name, array in outputs.items():
+        if name.startswith(IN_RANGE):
+            _check_in_range(name, array)
+            del kept[name]
+    return kept
+
+
+def _check_in_range(name: str, array: Any) -> None:
+    """Raise InputDataError unless all indices of a check were in range."""
+    if not int(array.numpy() if hasattr(array, "numpy") else array):
+        raise InputDataError(
+            f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
+        )
 
 
 class Module:
@@ -185,7 +189,7 @@ class Module:
         for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
         index out of range if the module was compiled with `check_indices`.
         """
-        check_arguments({"inputs": inputs}, RUN)
+        check_run(inputs)
         return without_checks(self.executable.run(inputs, **options))
 
     def executor(self, **options: Any) -> Executor:

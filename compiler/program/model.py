@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from compiler.arguments import LOAD, RUN, check_arguments
+from compiler.arguments import LOAD, check_arguments, check_run
 from compiler.backends.base import MemoryReport
 from compiler.build import Settings
 from compiler.display.html import info_table, tensor_lines
@@ -84,7 +84,7 @@ class DynamicModule:
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
         outputs cannot stay, and InputDataError for contents that do not fit.
         """
-        check_arguments({"inputs": inputs}, RUN)
+        check_run(inputs)
         stay = self._outputs_stay(outputs)
         found = self._body.run_again(inputs)
         if found is None:

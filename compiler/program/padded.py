@@ -18,29 +18,33 @@ Shape = tuple[int, ...]
 Box = tuple[slice, ...]
 
 
-class PaddedInputs:
-    """Memory for the inputs of one run in a bucket, with zeros after the elements of the last."""
+class PaddedInput:
+    """Memory for an input of a bucket's size, with zeros after the elements of the last run's."""
 
-    def __init__(self, shapes: Mapping[str, Shape]) -> None:
-        self._shapes = shapes
-        self._whole: dict[str, np.ndarray] = {}
-        self._boxes: dict[str, Box] = {}
-        self._places: dict[str, np.ndarray] = {}
+    __slots__ = ("_box", "_elements", "_shape", "_whole")
 
-    def of(self, name: str, array: np.ndarray, box: Box) -> np.ndarray:
-        """An input of the bucket's size, with zeros after the elements that fill its box."""
-        if self._boxes.get(name) is not box:
-            self._clear(name, array.dtype, box)
-        self._places[name][...] = array
-        return self._whole[name]
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._box: Box | None = None
+        self._whole = self._elements = np.empty(0)
 
-    def _clear(self, name: str, dtype: np.dtype[Any], box: Box) -> None:
-        """Make the place of a box in memory that is zero."""
-        if name not in self._whole:
-            self._whole[name] = aligned_array(self._shapes[name], dtype)
-        whole = self._whole[name]
-        whole.fill(0)
-        self._boxes[name], self._places[name] = box, whole[box]
+    def filled(self, array: np.ndarray, box: Box) -> np.ndarray:
+        """The memory with the elements of an array, which fill a box of it."""
+        if box is not self._box:
+            self._clear(array.dtype, box)
+        self._elements[...] = array
+        return self._whole
+
+    def _clear(self, dtype: np.dtype[Any], box: Box) -> None:
+        """Let elements fill another box."""
+        if self._box is None:
+            self._whole = aligned_array(self._shape, dtype)
+        self._whole.fill(0)
+        self._box, self._elements = box, self._whole[box]
+
+
+PaddedInputs = Mapping[str, PaddedInput]
+"""The inputs of one run, by name."""
 
 
 class PaddingPool:
@@ -59,7 +63,7 @@ class PaddingPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return PaddedInputs(self._shapes)
+            return {name: PaddedInput(shape) for name, shape in self._shapes.items()}
 
     def give_back(self, inputs: PaddedInputs) -> None:
         """Let later runs use memory."""
@@ -116,12 +120,14 @@ class PaddedSegment:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
-        given = {name: on_host(inputs[name]) for name in self.outputs.reads}
+        given = {**self.extents}
+        for name in self.outputs.reads:
+            given[name] = on_host(inputs[name])
         memory = self.bucket.pool.take()
         try:
             for name, box in self.given.items():
-                given[name] = memory.of(name, given[name], box)
-            computed = self.bucket.module.executable.run({**given, **self.extents})
+                given[name] = memory[name].filled(given[name], box)
+            computed = self.bucket.module.executable.run(given)
         finally:
             self.bucket.pool.give_back(memory)
         for name, box in self.made.items():

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from compiler.program.padded import PaddedInputs, PaddingPool
+from compiler.program.padded import PaddedInput, PaddingPool
 from tests.program.checks import assert_equal, compiled, model_of, reference
 
 SOFTMAX = """g (float[n, 8] x, float[n, 8] bias) => (float[n, 8] y)
@@ -13,13 +13,13 @@ SOFTMAX = """g (float[n, 8] x, float[n, 8] bias) => (float[n, 8] y)
 
 
 def test_nothing_of_an_earlier_run_is_left_in_the_padding():
-    memory, random = PaddedInputs({"x": (4, 6)}), np.random.default_rng(0)
+    memory, random = PaddedInput((4, 6)), np.random.default_rng(0)
     boxes = {shape: tuple(map(slice, shape)) for shape in ((4, 5), (2, 6), (1, 1), (0, 3))}
     for shape in ((2, 6), (4, 5), (4, 5), (1, 1), (2, 6), (0, 3), (4, 5)):
         array = random.standard_normal(shape).astype("f4")
         wanted = np.zeros((4, 6), "f4")
         wanted[boxes[shape]] = array
-        np.testing.assert_array_equal(memory.of("x", array, boxes[shape]), wanted)
+        np.testing.assert_array_equal(memory.filled(array, boxes[shape]), wanted)
 
 
 def test_runs_at_once_take_different_memory():
