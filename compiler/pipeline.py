@@ -56,6 +56,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     assign-layouts,
     emplace-concats,
     fold-ranges,
+    share-kernels,
     partition-graph{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},

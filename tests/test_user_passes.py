@@ -108,7 +108,7 @@ def test_every_pass_says_its_phase():
     for name, kind in PASSES.items():
         assert issubclass(kind, GraphPass) != issubclass(kind, SchedulePass), name
     graph, schedule = split_phases(parse(DEFAULT_PIPELINE))
-    assert graph[-1].name == "fold-ranges"
+    assert graph[-1].name == "share-kernels"
     assert schedule[0].name == "partition-graph"
 
 

@@ -1,9 +1,10 @@
 """The signature of a group: groups of one signature share one kernel."""
 
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 
 from xdsl.dialects.builtin import NoneType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.kept import kept
@@ -23,11 +24,12 @@ def signature(group: GroupOp) -> str:
     """
     assert group.control is None, "an If or a Loop has no kernel"
     stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
-    digest = sha256("\n".join(_content(group)).encode()).hexdigest()
+    digest = sha256("\n".join(content_lines(group)).encode()).hexdigest()
     return f"{stem or 'Constant'}_{digest[:_HASH_DIGITS]}"
 
 
-def _content(group: GroupOp) -> list[str]:
+def content_lines(group: GroupOp, left_out: AbstractSet[Operation] = frozenset()) -> list[str]:
+    """The content of a group line by line, the values of some constants left out."""
     numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(group.body.block.args)}
     lines = [f"{_type(v.type)} {isinstance(v.owner, WeightOp)}" for v in group.inputs]
     for op in group.body.block.ops:
@@ -35,7 +37,8 @@ def _content(group: GroupOp) -> list[str]:
         for result in op.results:
             numbers[result] = len(numbers)
         types = " ".join(_type(result.type) for result in op.results)
-        lines.append(f"{_head(op)} ({operands}) {types} {_attributes(op.attributes)}")
+        head = "constant" if op in left_out else _head(op)
+        lines.append(f"{head} ({operands}) {types} {_attributes(op.attributes)}")
     lines += [
         f"result {i} {_layout(v.type)}" for i, v in enumerate(group.outputs) if _layout(v.type)
     ]

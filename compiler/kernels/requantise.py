@@ -3,7 +3,8 @@
     Cast(Clip(Round(x) + z, 0, 255))  ->  Cast(Cast(Clip(x, -z, 255 - z), rounds) + z)
     Cast(Cast(Cast(...)) - z)         ->  Round(Clip(x, -z, 255 - z))
 
-Both are exact: rounding, and clipping to whole numbers, may change places.
+Both are exact: rounding, and clipping to whole numbers, may change places. Zero points are
+constants, or bytes that the kernel reads.
 """
 
 from dataclasses import dataclass, replace
@@ -21,17 +22,33 @@ _INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 @dataclass(frozen=True)
 class _Quantised:
-    """The number `value` that is rounded, and the zero point that is added to it."""
+    """The number `value` that is rounded, and the zero point that is added to it.
+
+    The zero point is a constant, or `operand`, a byte that the kernel reads, as the float `added`.
+    """
 
     value: int
-    zero: int
     dtype: str
+    zero: int = 0
+    operand: int | None = None
+    added: int | None = None
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the largest rounded number."""
+        """The least and the largest rounded number, before a constant is subtracted."""
         info = np.iinfo(self.dtype)
         return int(info.min) - self.zero, int(info.max) - self.zero
+
+    @property
+    def bounds(self) -> dict[str, bool]:
+        """The attributes of a Clip to the limits."""
+        return {} if self.operand is None else {"are_numbers": True}
+
+    def is_shifted_by(self, zero: float | None, operand: int | None) -> bool:
+        """Whether a constant or an operand is the zero point."""
+        if zero is None:
+            return self.operand == operand
+        return self.operand is None and self.zero == zero
 
 
 def requantised(group: Group) -> Group:
@@ -51,6 +68,7 @@ class _Rewriting:
     def __init__(self, group: Group) -> None:
         self.values, self.constants = list(group.values), dict(group.constants)
         self.quantised: dict[int, _Quantised] = {}
+        self._inputs = group.inputs
         self._makers = {value: op for op in group.operators for value in op.outputs}
 
     def replaced(self, op: Operator) -> list[Operator]:
@@ -66,8 +84,10 @@ class _Rewriting:
         if found is None:
             return [op]
         clipped = self._value(self.values[result])
+        limits, operators = self._limits(found, op)
         return [
-            Operator("Clip", {}, (found.value, *self._limits(found)), (clipped,), op.node),
+            *operators,
+            Operator("Clip", found.bounds, (found.value, *limits), (clipped,), op.node),
             Operator("Round", {}, (clipped,), (result,), op.node),
         ]
 
@@ -75,17 +95,31 @@ class _Rewriting:
         """Clip, round to int32, add the zero point, drop the high bits."""
         info = self.values[found.value]
         clipped, whole = self._value(info), self._value(replace(info, dtype="int32"))
-        clip = Operator("Clip", {}, (found.value, *self._limits(found)), (clipped,), cast.node)
-        operators = [clip, Operator("Cast", {"rounds": True}, (clipped,), (whole,), cast.node)]
-        if found.zero:
+        limits, operators = self._limits(found, cast)
+        operators += [
+            Operator("Clip", found.bounds, (found.value, *limits), (clipped,), cast.node),
+            Operator("Cast", {"rounds": True}, (clipped,), (whole,), cast.node),
+        ]
+        if found.zero or found.operand is not None:
             zero = self._constant(np.array(found.zero, np.int32))
+            if found.operand is not None:
+                zero = self._value(TensorInfo("int32", ()))
+                operators.append(Operator("Cast", {}, (found.operand,), (zero,), cast.node))
             sum = self._value(self.values[whole])
             operators.append(Operator("Add", {}, (whole, zero), (sum,), cast.node))
             whole = sum
         return [*operators, replace(cast, inputs=(whole,))]
 
-    def _limits(self, found: _Quantised) -> list[int]:
-        return [self._constant(np.array(limit, np.float32)) for limit in found.limits]
+    def _limits(self, found: _Quantised, op: Operator) -> tuple[list[int], list[Operator]]:
+        """The least and the largest rounded number, and what computes them of an operand."""
+        limits = [self._constant(np.array(limit, np.float32)) for limit in found.limits]
+        if found.added is None:
+            return limits, []
+        less = [self._value(TensorInfo("float32", ())) for _ in limits]
+        pairs = zip(limits, less, strict=True)
+        return less, [
+            Operator("Sub", {}, (limit, found.added), (result,), op.node) for limit, result in pairs
+        ]
 
     def _quantised(self, cast: Operator) -> _Quantised | None:
         """The number that a cast quantises; None if it was not rounded and clipped to the type."""
@@ -96,13 +130,17 @@ class _Rewriting:
         if [self._number(clip.inputs[i]) for i in (1, 2)] != [limits.min, limits.max]:
             return None
         add = self._maker(clip, "Add")
-        zero = 0.0 if add is None else self._number(add.inputs[1])
         rounding = self._maker(clip if add is None else add, "Round")
-        if zero is None or zero % 1 or abs(zero) > _LARGEST_ZERO or rounding is None:
+        if rounding is None or self.values[rounding.operand(0)].dtype != "float32":
             return None
         value = rounding.operand(0)
-        known = self.values[value].dtype == "float32"
-        return _Quantised(value, int(zero), dtype) if known else None
+        zero = 0.0 if add is None else self._number(add.inputs[1])
+        if zero is not None:
+            small = zero % 1 == 0 and abs(zero) <= _LARGEST_ZERO
+            return _Quantised(value, dtype, int(zero)) if small else None
+        added = None if add is None else add.inputs[1]
+        operand = self._byte(added)
+        return None if operand is None else _Quantised(value, dtype, 0, operand, added)
 
     def _widened(self, cast: Operator) -> _Quantised | None:
         """The number that a cast to float32 widens again, less the zero point that was added."""
@@ -113,7 +151,10 @@ class _Rewriting:
         inner = cast if minus is None else self._maker(minus, "Cast")
         found = None if inner is None else self.quantised.get(inner.operand(0))
         wide = inner is not None and self.values[inner.outputs[0]].dtype in ("int32", "float32")
-        return found if found is not None and wide and found.zero == zero else None
+        operand = None if minus is None or zero is not None else self._byte(minus.inputs[1])
+        if found is None or not wide or (zero is None and operand is None):
+            return None
+        return found if found.is_shifted_by(zero, operand) else None
 
     def _maker(self, op: Operator, type: str) -> Operator | None:
         """The operator of a type that makes the first operand of another."""
@@ -123,6 +164,15 @@ class _Rewriting:
     def _number(self, value: int | None) -> float | None:
         array = None if value is None else self.constants.get(value)
         return None if array is None or array.size != 1 else float(array.reshape(-1)[0])
+
+    def _byte(self, value: int | None) -> int | None:
+        """The read of one byte that a number is cast from; None for any other."""
+        maker = self._makers.get(-1 if value is None else value)
+        source = maker.operand(0) if maker is not None and maker.type == "Cast" else None
+        if source is None or source >= self._inputs:
+            return None
+        info = self.values[source]
+        return source if info.shape == () and info.element in _INTEGERS[:2] else None
 
     def _value(self, info: TensorInfo) -> int:
         self.values.append(info)

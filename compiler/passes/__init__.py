@@ -19,6 +19,7 @@ from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.fuse_squeeze_excite import FuseSqueezeExcite
 from compiler.passes.graph.order_scatters import OrderScatters
 from compiler.passes.graph.reduce_precision import ReducePrecision
+from compiler.passes.graph.share_kernels import ShareKernels
 from compiler.passes.graph.substitute import Substitute
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
 from compiler.passes.schedule.assign_streams import AssignStreams
@@ -51,6 +52,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     AssignLayouts,
     EmplaceConcats,
     FoldRanges,
+    ShareKernels,
     PartitionGraph,
     AssignStreams,
     OrderLaunches,

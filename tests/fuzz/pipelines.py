@@ -20,7 +20,7 @@ def pipeline(draw: Draw) -> str | None:
     if draw.chance(0.6):
         passes.append(f"assign-layouts{{policy={draw.choice(['target', 'always', 'never'])}}}")
         passes += draw.some(["emplace-concats"])
-    passes += draw.some(["fold-ranges"])
+    passes += draw.some(["fold-ranges", "share-kernels"])
     if draw.chance(0.5):
         most = draw.randint(1, 8)
         passes.append(f"partition-graph{{policy={draw.choice(PARTITIONS)} max-nodes={most}}}")

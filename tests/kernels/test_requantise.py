@@ -52,6 +52,42 @@ def test_integers_are_those_of_the_plain_formula(dtype: str, zero: int) -> None:
     numpy.testing.assert_array_equal(found[1], (expected - zero).astype("float32"))
 
 
+def quantising_by_operand(dtype: str, byte: str) -> Group:
+    """The same, the zero point a byte that the kernel reads."""
+    whole, scalar = TensorInfo("int32", X.shape), TensorInfo("float32", ())
+    wide = TensorInfo("float32", X.shape)
+    values = (wide, TensorInfo(byte, ()), scalar, scalar, TensorInfo("int32", ()), scalar)
+    values += (wide, wide, wide, TensorInfo(dtype, X.shape), whole, whole, wide)
+    operators = (
+        Operator("Cast", {"to": 6}, (1,), (4,)),
+        Operator("Cast", {"to": 1}, (1,), (5,)),
+        Operator("Round", {}, (0,), (6,)),
+        Operator("Add", {}, (6, 5), (7,)),
+        Operator("Clip", {}, (7, 2, 3), (8,)),
+        Operator("Cast", {"to": TYPES[dtype]}, (8,), (9,)),
+        Operator("Cast", {"to": 6}, (9,), (10,)),
+        Operator("Sub", {}, (10, 4), (11,)),
+        Operator("Cast", {"to": 1}, (11,), (12,)),
+    )
+    limits = numpy.iinfo(dtype)
+    constants = {2: numpy.array(limits.min, "f4"), 3: numpy.array(limits.max, "f4")}
+    return Group("quantise", values, 2, (False, True), constants, operators, (9, 12))
+
+
+@pytest.mark.parametrize("byte", ["uint8", "int8"])
+@pytest.mark.parametrize("dtype", list(TYPES))
+def test_a_zero_point_may_be_an_operand(dtype: str, byte: str) -> None:
+    group, limits = quantising_by_operand(dtype, byte), numpy.iinfo(dtype)
+    assert [op.type for op in requantised(group).operators].count("Round") == 1
+    spec = build_kernel(group, parse_cpu("cpu"))
+    for zero in (0, 1, 117, numpy.iinfo(byte).min, numpy.iinfo(byte).max):
+        found = run_guarded(spec, group, [X, numpy.array(zero, byte)], True)
+        exact = numpy.rint(X.astype("float64")) + zero
+        expected = numpy.clip(exact, limits.min, limits.max)
+        numpy.testing.assert_array_equal(found[0], expected.astype(dtype))
+        numpy.testing.assert_array_equal(found[1], (expected - zero).astype("float32"))
+
+
 def run(group: Group) -> list[Array]:
     """The results of a group's kernel."""
     spec = build_kernel(group, parse_cpu("cpu"))

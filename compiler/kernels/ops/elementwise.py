@@ -217,13 +217,19 @@ def _finite_limit(dtype: str, largest: bool) -> Scalar:
 
 @lowering("Clip")
 def lower_clip(context: Context) -> te.Tensor:
-    """Limit values to bounds, by default the least and the largest finite number; NaN stays."""
+    """Limit values to bounds, by default the least and the largest finite number; NaN stays.
+
+    Bounds of a run that `are_numbers` take one instruction: LLVM does not know that none is NaN.
+    """
+    plain = context.attribute("are_numbers")
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
         for position, pick in ((1, maximum), (2, minimum)):
             if context.has(position):
-                x = pick(x, context.element(position, (0,)))
+                bound = context.element(position, (0,))
+                known = tirx.max if pick is maximum else tirx.min
+                x = known(bound, x) if plain else pick(x, bound)
             elif is_float(dtype_of(x)):
                 x = pick(x, _finite_limit(dtype_of(x), pick is minimum))
         return x

@@ -1,0 +1,143 @@
+"""Which scales and zero points become operands of kernels, so that layers share these.
+
+Groups that are alike but for such constants need one kernel if it reads them. A zero point of 0
+stays: it selects shorter code. So does every constant that all these groups have.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation
+
+from compiler.graph.signature import content_lines
+from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
+from compiler.ir.operators import BYTE_CONTRACTIONS
+from compiler.ir.types import dtype_of
+from compiler.ir.values import attribute_to_array
+
+SCALED = ("Mul", "Add", "Sub")
+"""Operators whose constant operand may be a scale or a zero point."""
+
+_INPUT_ZERO = 2
+"""The operand of a contraction of bytes that is the zero point of its first."""
+
+_BYTES = ("uint8", "int8")
+
+FEWEST_SAVED = 2
+"""The fewest kernels that sharing one has to save: one that has its constants is never slower."""
+
+
+@dataclass(frozen=True)
+class SharedScale:
+    """Constants of one value in a group, which become one operand of a dtype."""
+
+    constants: tuple[ConstantOp, ...]
+    value: float
+    dtype: str
+
+
+def shared_scales(groups: Iterable[GroupOp]) -> dict[GroupOp, tuple[SharedScale, ...]]:
+    """The constants that become operands, by group, in the order of its operands.
+
+    Groups that are alike but for these have the same of them.
+    """
+    classes: dict[str, list[tuple[GroupOp, list[ConstantOp]]]] = defaultdict(list)
+    for group in groups:
+        if group.control is None and _is_quantised(group):
+            found = list(_candidates(group))
+            content = "\n".join(content_lines(group, frozenset[Operation](found)))
+            classes[content].append((group, found))
+    decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
+    for members in classes.values():
+        decided |= _differing(members)
+    return decided
+
+
+def _is_quantised(group: GroupOp) -> bool:
+    """Whether a group rounds numbers or computes with bytes."""
+    return any(
+        op.type_name in ("Round", *BYTE_CONTRACTIONS)
+        or (op.type_name == "Cast" and dtype_of(op.inputs[0].type) in _BYTES)
+        for op in group.operators
+    )
+
+
+def _candidates(group: GroupOp) -> Iterator[ConstantOp]:
+    """The constants of one element, but 0, that only scale or shift numbers."""
+    for op in group.body.block.ops:
+        if isinstance(op, ConstantOp) and attribute_to_array(op.value).size == 1:
+            known = dtype_of(op.output.type) in ("float32", "int32", *_BYTES)
+            if known and _value_of(op) and all(_scales(*use) for use in _uses(op)):
+                yield op
+
+
+def _uses(op: ConstantOp) -> Iterator[tuple[OperatorOp | None, int]]:
+    for use in op.output.uses:
+        user = use.operation
+        yield (user if isinstance(user, OperatorOp) else None), use.index
+
+
+def _scales(user: OperatorOp | None, operand: int) -> bool:
+    """Whether an operator scales or shifts by an operand, or divides what is rounded then.
+
+    Other quotients by constants become multiplications.
+    """
+    if user is None:
+        return False
+    if user.type_name == "Div":
+        users = [use.operation for use in user.outputs[0].uses]
+        rounded = (isinstance(u, OperatorOp) and u.type_name == "Round" for u in users)
+        return operand == 1 and all(rounded)
+    if user.type_name in BYTE_CONTRACTIONS:
+        return operand == _INPUT_ZERO
+    return user.type_name in SCALED
+
+
+def _value_of(op: ConstantOp) -> float:
+    """The number that a constant of one element is."""
+    return attribute_to_array(op.value).reshape(-1)[0].item()
+
+
+def _differing(
+    members: Sequence[tuple[GroupOp, list[ConstantOp]]],
+) -> Iterator[tuple[GroupOp, tuple[SharedScale, ...]]]:
+    """The constants that differ between groups that are alike without them."""
+    table = np.array([[_value_of(op) for op in found] for _, found in members], np.float64)
+    if len(np.unique(table, axis=0)) <= FEWEST_SAVED:
+        return
+    columns = list(_columns(table))
+    for row, (group, found) in enumerate(members):
+        same = [(alike, tuple(found[i] for i in alike)) for alike in columns]
+        scales = [
+            SharedScale(constants, float(table[row, alike[0]]), dtype)
+            for alike, constants in same
+            if (dtype := _narrowest(table[:, alike[0]]) or _only_dtype(constants))
+        ]
+        if scales:
+            yield group, tuple(scales)
+
+
+def _columns(table: np.ndarray) -> Iterable[list[int]]:
+    """The columns with several numbers, those together that are equal."""
+    alike: dict[bytes, list[int]] = defaultdict(list)
+    for i, column in enumerate(table.T):
+        if len(np.unique(column)) > 1:
+            alike[column.tobytes()].append(i)
+    return alike.values()
+
+
+def _narrowest(values: np.ndarray) -> str:
+    """The type of bytes that holds some numbers, as zero points; empty for others."""
+    whole = (values % 1 == 0).all()
+    for dtype in _BYTES if whole else ():
+        limits = np.iinfo(dtype)
+        if limits.min <= values.min() and values.max() <= limits.max:
+            return dtype
+    return ""
+
+
+def _only_dtype(constants: Iterable[ConstantOp]) -> str:
+    dtypes = {dtype_of(op.output.type) for op in constants}
+    return dtypes.pop() if len(dtypes) == 1 else ""

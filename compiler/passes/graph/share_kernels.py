@@ -1,0 +1,81 @@
+"""The pass that lets layers which differ by scales and zero points share kernels."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.graph.scales import SharedScale, shared_scales
+from compiler.graph.signature import signature
+from compiler.graph.targets import target_of
+from compiler.graph.weights import derived_key
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.edit import graphs_of, insert_before, replace
+from compiler.ir.types import dtype_of, int64, tensor_type
+from compiler.passes.base import GraphPass
+
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
+"""ONNX's numbers of the types that scales and zero points are used in."""
+
+
+@dataclass(frozen=True)
+class ShareKernels(GraphPass):
+    """Make the scales and zero points of quantised layers operands of their kernels.
+
+    Requires: groups; best after all passes that change them. Ensures: on a CPU, groups that are
+    alike but for scales and zero points other than 0 have one signature; what these are is in
+    weights of one element, a zero point in one of a byte.
+
+        %2 = dataflow.group "Round_Add_Clip_3f9a2c41d0e7" (%x) {... constant 131 ...}
+        %3 = dataflow.group "Round_Add_Clip_9c1d04be5a20" (%y) {... constant 127 ...}
+      becomes
+        %2 = dataflow.group "Round_Cast_Add_5b07aa31c6ef" (%x, %zero0) {...}
+        %3 = dataflow.group "Round_Cast_Add_5b07aa31c6ef" (%y, %zero1) {...}
+    """
+
+    name = "share-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Share the kernels of every `dataflow.graph` of the module for a CPU."""
+        for graph in graphs_of(op):
+            if not target_of(graph).is_gpu:
+                _share(graph)
+
+
+def _share(graph: GraphOp) -> None:
+    stored: dict[str, SSAValue] = {}
+    for group, scales in shared_scales(list(graph.groups)).items():
+        for scale in scales:
+            _read(group, scale, _weight(graph, scale, stored))
+        group.kernel = StringAttr(signature(group))
+
+
+def _weight(graph: GraphOp, scale: SharedScale, stored: dict[str, SSAValue]) -> SSAValue:
+    """The weight of one element that a scale is, at the start of the graph."""
+    number = scale.value if scale.dtype == "float32" else int(scale.value)
+    shape: list[int] = []
+    key = derived_key("constant", [], {"dtype": scale.dtype, "value": number, "shape": shape})
+    if key not in stored:
+        weight = WeightOp(key, tensor_type(scale.dtype, ()))
+        first = graph.body.block.first_op
+        assert first is not None
+        insert_before(first, weight)
+        stored[key] = weight.output
+    return stored[key]
+
+
+def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
+    """Read a weight where a group has constants."""
+    block = group.body.block
+    argument = block.insert_arg(weight.type, len(block.args))
+    group.operands = [*group.operands, weight]
+    for constant in scale.constants:
+        value, given = argument, constant.output.type
+        if given != weight.type:
+            to = {"to": int64(_TYPES[dtype_of(given)])}
+            scalar = tensor_type(dtype_of(given), ())
+            cast = OperatorOp("Cast", [argument], [scalar], to)
+            insert_before(constant, cast)
+            value = cast.outputs[0]
+        replace(constant, [value])

@@ -1,0 +1,118 @@
+"""Quantised layers that differ by scales and zero points: one kernel, the same bits."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx.numpy_helper import from_array
+
+import compiler
+from compiler.frontend import import_model
+from compiler.frontend.export import export_model
+from compiler.graph.targets import set_target
+from compiler.ir.edit import graphs_of
+from compiler.ir.types import dtype_of, shape_of
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, without_pass
+from tests.frontend import checks
+
+WIDTH = 24
+BEFORE = "canonicalize,fuse-operators"
+X = np.random.default_rng(5).standard_normal((6, WIDTH)).astype("f4")
+
+
+def layered(zeros: list[int], dtype: str = "uint8") -> onnx.ModelProto:
+    """Layers of a MatMul, each between QDQ pairs with its scale and its zero point."""
+    generator = np.random.default_rng(7)
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+
+    def add(type: str, *inputs: str | np.ndarray) -> str:
+        names = [name if isinstance(name, str) else f"c{len(constants)}" for name in inputs]
+        for i, value in enumerate(inputs):
+            if not isinstance(value, str):
+                names[i] = f"c{len(constants)}"
+                constants.append(from_array(value, names[i]))
+        nodes.append(helper.make_node(type, names, [f"t{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    value = "x"
+    for i, zero in enumerate([*zeros, zeros[0]]):
+        code = np.float32(0.04 + 0.003 * i), np.array(zero, dtype)
+        value = add("QuantizeLinear", value, *map(np.asarray, code))
+        value = add("DequantizeLinear", value, *map(np.asarray, code))
+        if i < len(zeros):
+            weight = generator.integers(-60, 60, (WIDTH, WIDTH)).astype("i1")
+            scale = np.asarray(np.float32(0.007 + 0.0002 * i))
+            value = add("MatMul", value, add("DequantizeLinear", weight, scale))
+    nodes[-1].output[0] = "y"
+    x, y = (helper.make_tensor_value_info(name, 1, [6, WIDTH]) for name in "xy")
+    graph = helper.make_graph(nodes, "layered", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def names_of(model: onnx.ModelProto, target: str, passes: str) -> set[str]:
+    """The distinct kernels after some passes."""
+    module = import_model(model, byte_contractions="all").module
+    set_target(module, target)
+    Runner().run(module, parse(passes))
+    groups = (group for graph in graphs_of(module) for group in graph.groups)
+    return {group.kernel.data for group in groups if group.kernel is not None}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zeros"), [("uint8", [131, 97, 240, 3]), ("int8", [9, -9, 4, -120])]
+)
+def test_layers_share_kernels_and_keep_their_bits(dtype: str, zeros: list[int]):
+    model = layered(zeros, dtype)
+    results = [
+        compiler.compile(model, pipeline=pipeline).run({"x": X})["y"]
+        for pipeline in (DEFAULT_PIPELINE, without_pass(DEFAULT_PIPELINE, "share-kernels"))
+    ]
+    np.testing.assert_array_equal(results[0], results[1])
+    assert np.unique(results[0]).size > 30
+    before = names_of(model, "cpu", BEFORE)
+    after = names_of(model, "cpu", f"{BEFORE},share-kernels")
+    assert len(before) >= 5
+    assert len(after) <= len(before) - 2
+
+
+def operands(zeros: list[int]) -> list[tuple[str, ...]]:
+    """The types of the weights of one element that groups read after the pass."""
+    module = import_model(layered(zeros), byte_contractions="all").module
+    set_target(module, "cpu")
+    Runner().run(module, parse(f"{BEFORE},share-kernels"))
+    groups = [group for graph in graphs_of(module) for group in graph.groups]
+    scalars = [[v.type for v in group.inputs if shape_of(v.type) == ()] for group in groups]
+    return [tuple(map(dtype_of, types)) for types in scalars]
+
+
+def test_zero_points_are_bytes_but_those_of_nothing_stay():
+    assert any("uint8" in types for types in operands([131, 97, 240, 3]))
+    unshifted = operands([0, 0, 0, 0])
+    assert any("float32" in types for types in unshifted)
+    assert not any("uint8" in types for types in unshifted)
+
+
+def test_two_kernels_keep_their_constants():
+    model = layered([131, 97])
+    assert names_of(model, "cpu", BEFORE) == names_of(model, "cpu", f"{BEFORE},share-kernels")
+
+
+def test_a_second_time_changes_nothing_and_a_dump_runs_in_onnxruntime():
+    model = layered([131, 97, 240, 3])
+    found = import_model(model, byte_contractions="all")
+    set_target(found.module, "cpu")
+    Runner().run(found.module, parse(f"{BEFORE},share-kernels"))
+    once = str(found.module)
+    Runner().run(found.module, parse("share-kernels"))
+    assert str(found.module) == once
+    (dumped,) = checks.run(export_model(found.module, found.weights), {"x": X})
+    (expected,) = checks.run(model, {"x": X})
+    step = 0.04 + 0.003 * 4
+    np.testing.assert_allclose(dumped, expected, atol=1.01 * step)
+
+
+def test_a_gpu_keeps_its_constants():
+    model = layered([131, 97, 240, 3])
+    target = "cuda:sm_90:fp16"
+    assert names_of(model, target, BEFORE) == names_of(model, target, f"{BEFORE},share-kernels")
