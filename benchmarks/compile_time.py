@@ -18,8 +18,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from compiler.scheduling import event_loop
-
 ROOT = Path(__file__).parent.parent
 PROGRAM = """
 import json, os, sys
@@ -42,7 +40,6 @@ def compile_once(name: str, target: str, cache: str, checkout: Path = ROOT) -> d
     """Seconds of each step of one compilation in a new process, imports included."""
     environment = {
         **os.environ,
-        "NUMBA_CACHE_DIR": str(event_loop.CACHE),  # what no model decides stays
         "FLOWLOOM_CACHE": cache,
         "PYTHONPATH": str(checkout),
     }

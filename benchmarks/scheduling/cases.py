@@ -97,7 +97,7 @@ def _plan(module: Any, policy: Policy) -> Planned:
 
 
 def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
-    """The schedule of `auto`, in its default number of steps; numba is warm beforehand."""
+    """The schedule of `auto`, in its default number of steps."""
     known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
 
     def search(how: SearchOptions) -> tuple[SearchedPipeline, float]:

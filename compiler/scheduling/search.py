@@ -71,33 +71,30 @@ class ScheduleSearch:
 
     def makespan(self, placement: Placement) -> float:
         """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
-        from compiler.scheduling.moves import run_time
+        from compiler.scheduling.inner_loops import makespan
 
-        order, streams, _ = state_of(placement)
         edges = self.waits(placement)
-        return float(run_time(order, streams, edges, self._tasks, self._latencies)[0])
+        return makespan(state_of(placement), edges, self._tasks, self._latencies)
 
     def waits(self, placement: Placement) -> Integers:
         """The waits that `elide-sync` leaves, as pairs of nodes."""
-        from compiler.scheduling.moves import kept_edges
+        from compiler.scheduling.inner_loops import kept_edges
 
         before = self.before
         if any(stage is not None for stage in placement.stages):
             before = _rows(awaited_nodes(self.groups.dag, placement))
-        return kept_edges(*state_of(placement), *before)
+        return kept_edges(state_of(placement), before)
 
     def improved(
         self, start: Placement, width: int, steps: int, seed: int
     ) -> tuple[Placement, int]:
         """A placement after so many moves on `width` streams, and how many were kept."""
-        from compiler.scheduling.moves import improve
+        from compiler.scheduling.inner_loops import improve
 
         chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
         state = state_of(start)
-        _, kept = improve(
-            chances, width, state, self.before, self.after, self._tasks, self._latencies
-        )
-        return placement_of(*state), int(kept)
+        kept = improve(chances, width, state, self.before, self.after, self._tasks, self._latencies)
+        return placement_of(*state), kept
 
 
 def search(
@@ -144,11 +141,8 @@ def search(
 
 
 def default_steps(count: int) -> int:
-    """How many moves are tried on so many nodes; without numba, which warns, a hundredth."""
-    from compiler.scheduling.event_loop import COMPILER
-
-    steps = min(MOST_MOVES, STEP_TASKS // max(count, 1))
-    return steps if COMPILER is not None else steps // 100
+    """How many moves are tried on so many nodes."""
+    return min(MOST_MOVES, STEP_TASKS // max(count, 1))
 
 
 def starts(count: int) -> list[PlacementPolicy]:

@@ -103,19 +103,16 @@ class Simulator:
         Outside one graph, the host has queued a task at its `release`, and it starts by `delay`
         later than in a graph.
         """
-        from compiler.scheduling.event_loop import simulate, stream_edges, successors
+        from compiler.scheduling.inner_loops import simulate
 
-        known, count = self.device.latencies, len(self._costs)
-        streams, turn = np.asarray(stream_of, np.int64), np.asarray(order, np.int64)
-        rank = np.empty(count, np.int64)
-        rank[turn] = np.arange(count)
+        known = self.device.latencies
+        state = np.array(order, np.int64), np.array(stream_of, np.int64)
         given = np.asarray(edges, np.int64).reshape(-1, 2)
-        arrows = successors(np.concatenate([given, stream_edges(streams, turn)]), count)
-        queued = np.full(count, known.graph) if release is None else release
+        start = np.full(len(self._costs), known.graph, np.float64)
+        queued = start if release is None else release
         later = self._delays if delay is None else self._delays + delay
-        schedule, host = (*arrows, streams, rank), (queued, later)
-        tasks, rates = (self._costs, self._demands), (known.gap, known.awaited)
-        start, end = simulate(*tasks, *schedule, *host, *rates)
+        tasks, rates = (self._costs, self._demands, later), (known.gap, known.awaited)
+        start, end = simulate(tasks, state, given, queued, rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a cycle")
         return start, end

@@ -15,7 +15,7 @@ from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, parse, taskflow_graph, verify
 from compiler.scheduling.adapter import read_groups, write_placement
-from compiler.scheduling.moves import change, kept_edges
+from compiler.scheduling.inner_loops import change, kept_edges
 from compiler.scheduling.outline import launched_together, outline
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
@@ -137,7 +137,7 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: PlacementPo
     counted = sum(len(task.after) for task in schedules[0].tasks)
     assert counted == len(judge.waits(found))
     if set(found.stages) == {None}:
-        assert counted == len(kept_edges(*state_of(found), *judge.before))
+        assert counted == len(kept_edges(state_of(found), judge.before))
     names = [group.kernel.data for group in model_groups if group.kernel is not None]
     bare = (replace(task, reads=(), writes=(), nodes=()) for task in schedules[0].tasks)
     assert outline(groups.dag, found, names).tasks == tuple(bare)

@@ -1,6 +1,5 @@
 """Simulated runs against a slow reference, and against what every run must satisfy."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -206,20 +205,6 @@ def test_small_kernels_overlap_and_large_ones_share_the_device():
     assert Simulator(small, FREE).makespan([0] * 8, range(8), []) == 8000
     assert Simulator(small, FREE).makespan(range(8), range(8), []) < 1100
     assert Simulator(large, FREE).makespan(range(8), range(8), []) == pytest.approx(8000)
-
-
-def test_without_numba_a_warning_comes_first_and_the_result_is_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    works = [TaskDemand(float(1000 + 10 * task), 40 * task) for task in range(20)]
-    edges = [(task, task + 3) for task in range(17)]
-    streams = [task % 3 for task in range(20)]
-    expected = Simulator(works).makespan(streams, range(20), edges)
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "compiler.scheduling.event_loop")
-    with pytest.warns(RuntimeWarning, match="numba cannot be imported"):
-        assert Simulator(works).makespan(streams, range(20), edges) == pytest.approx(expected)
-    monkeypatch.delitem(sys.modules, "compiler.scheduling.event_loop")
 
 
 def test_tasks_that_wait_in_a_cycle_are_an_error():

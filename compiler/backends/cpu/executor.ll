@@ -1,4 +1,4 @@
-; executor.c sha256 88d6b92729651f050490b68a4d2637f2ea6c8b50a1acb40817800142c199f433
+; executor.c sha256 29c0b3f27ae523bbc0837c7b6bd17efa90de9ae6e1b7d15d01fc3d5a17fc130c
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, [16 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }

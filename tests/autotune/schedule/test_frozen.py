@@ -26,7 +26,6 @@ from compiler.autotune.schedule.costs import save_database
 from compiler.errors import DeviceError
 from compiler.export.choice_json import choice_to_json
 from compiler.schedule import KernelSpec
-from compiler.scheduling import event_loop
 from tests.autotune.schedule import fakes
 
 WIDTHS = (8, 24, 40, 56)
@@ -102,7 +101,6 @@ def test_hash_seeds_and_cores_change_no_byte(tmp_path: Path):
         "PYTHONHASHSEED": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "FLOWLOOM_CACHE": str(tmp_path / "cache"),
-        "NUMBA_CACHE_DIR": str(event_loop.CACHE),
     }
     given = (str(profile), str(tmp_path / "there"), "1" if (os.cpu_count() or 1) > 1 else "64")
     command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD, *given]

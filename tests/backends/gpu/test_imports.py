@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-for name in ("xdsl", "onnx", "tvm", "onnxruntime", "numba", "cuda"):
+for name in ("xdsl", "onnx", "tvm", "onnxruntime", "cuda"):
     sys.modules[name] = None
 from compiler.backends.base import backend
 from compiler.autotune import bindings

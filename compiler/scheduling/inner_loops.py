@@ -1,0 +1,160 @@
+"""The inner loops of simulation and search, in C: `inner_loops.c` says how.
+
+Import it only where something is simulated. Arrays are contiguous; those of a schedule's state are
+`order`, the tasks by place; `streams`, by task; and `fused`, by place: whether its task is in the
+partition of the place before. A DAG is two arrays: task v's neighbours are
+`items[first[v]:first[v + 1]]`.
+"""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.ctypeslib import ndpointer
+
+from compiler.native_code import LinkedCode, object_code
+from compiler.scheduling.arrays import Booleans, Floats, Integers
+
+CODE = Path(__file__).with_name("inner_loops.ll")
+
+State = tuple[Integers, Integers, Booleans]
+Edges = tuple[Integers, Integers]
+Tasks = tuple[Floats, Floats, Floats]
+"""Each task's ns alone, its demand (slots, interference and traffic in rows), its delay in ns."""
+Latencies = tuple[float, float, float]
+"""Nanoseconds of a graph's launch, between launches, and for each awaited stream."""
+
+_INTEGERS, _FLOATS = (ndpointer(t, flags="C_CONTIGUOUS") for t in (np.int64, np.float64))
+_WHOLE, _REAL, _PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+class _Lists(ctypes.Structure):
+    _fields_ = [("first", _PLACE), ("items", _PLACE)]
+
+
+class _State(ctypes.Structure):
+    _fields_ = [("order", _PLACE), ("streams", _PLACE), ("fused", _PLACE)]
+
+
+class _Workload(ctypes.Structure):
+    _fields_ = [
+        ("count", _WHOLE),
+        *((name, _PLACE) for name in ("cost", "slots", "disturbance", "traffic")),
+    ]
+
+
+class _DeviceRun(ctypes.Structure):
+    _fields_ = [
+        ("work", _Workload),
+        ("delay", _PLACE),
+        *((name, _REAL) for name in ("graph", "gap", "awaited")),
+    ]
+
+
+_STATE, _LISTS, _RUN = (ctypes.POINTER(kind) for kind in (_State, _Lists, _DeviceRun))
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "simulate": (
+        None,
+        *(ctypes.POINTER(_Workload), _WHOLE, _INTEGERS, _INTEGERS, _INTEGERS, _FLOATS, _FLOATS),
+        *(_REAL, _REAL, _FLOATS, _FLOATS),
+    ),
+    "kept_edges": (_WHOLE, _WHOLE, _STATE, _LISTS, _INTEGERS),
+    "makespan": (_REAL, _RUN, _STATE, _WHOLE, _INTEGERS),
+    "change": (ctypes.c_int, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
+    "improve": (_WHOLE, _RUN, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
+}
+"""What each function returns, and its arguments; calls release the interpreter's lock."""
+
+
+@cache
+def _linked() -> LinkedCode:
+    return LinkedCode([object_code(CODE)], _SIGNATURES)
+
+
+@cache
+def _function(name: str) -> Any:
+    return ctypes.CFUNCTYPE(*_SIGNATURES[name])(_linked().addresses[name])
+
+
+def simulate(
+    tasks: Tasks,
+    state: tuple[Integers, Integers],
+    edges: Integers,
+    release: Floats,
+    rates: tuple[float, float],
+) -> tuple[Floats, Floats]:
+    """Start and end of every task in ns; infinite for tasks that wait for each other in a cycle.
+
+    `state` is the order and the streams, `edges` an array of pairs, to which those of the streams
+    are added. A task is queued at its `release`; `rates` are the last two of `Latencies`.
+    """
+    costs, demands, delays = tasks
+    order, streams = state
+    count, work = len(costs), _workload(costs, demands)
+    room = np.concatenate([edges, np.empty((count, 2), np.int64)])
+    start, end = np.empty(count), np.empty(count)
+    places = (room, order, streams, release, delays)
+    _function("simulate")(work, len(edges), *places, *rates, start, end)
+    return start, end
+
+
+def kept_edges(state: State, before: Edges) -> Integers:
+    """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
+    edges = np.empty((len(before[1]), 2), np.int64)
+    kept = _function("kept_edges")(len(state[0]), _state(state), _lists(before), edges)
+    return edges[:kept]
+
+
+def makespan(state: State, edges: Integers, tasks: Tasks, latencies: Latencies) -> float:
+    """The ns of one run as one graph; infinite for a cycle."""
+    room = np.concatenate([edges, np.empty((len(state[0]), 2), np.int64)])
+    return _function("makespan")(_run(tasks, latencies), _state(state), len(edges), room)
+
+
+def change(dice: Integers, width: int, state: State, before: Edges, after: Edges) -> bool:
+    """Change a schedule in place by one legal move that four numbers choose; False for none."""
+    graph = _lists(before), _lists(after)
+    return bool(_function("change")(len(state[0]), dice, width, _state(state), *graph))
+
+
+def improve(
+    chances: Integers,
+    width: int,
+    state: State,
+    before: Edges,
+    after: Edges,
+    tasks: Tasks,
+    latencies: Latencies,
+) -> int:
+    """Try a move a row of `chances`, in place; those that do not shorten the run are undone.
+
+    Of runs of one length, that whose tasks end earlier on average is kept. Returns the number of
+    moves kept.
+    """
+    run, graph = _run(tasks, latencies), (_lists(before), _lists(after))
+    return _function("improve")(run, len(chances), chances, width, _state(state), *graph)
+
+
+def _address(array: Floats | Integers | Booleans) -> int:
+    if not array.flags.c_contiguous:
+        raise ValueError("an array of a schedule is not contiguous")
+    return array.ctypes.data
+
+
+def _lists(edges: Edges) -> _Lists:
+    return _Lists(*map(_address, edges))
+
+
+def _state(state: State) -> _State:
+    return _State(*map(_address, state))
+
+
+def _workload(costs: Floats, demands: Floats) -> _Workload:
+    return _Workload(len(costs), _address(costs), *map(_address, demands))
+
+
+def _run(tasks: Tasks, latencies: Latencies) -> _DeviceRun:
+    return _DeviceRun(_workload(*tasks[:2]), _address(tasks[2]), *latencies)

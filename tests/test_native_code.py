@@ -1,0 +1,42 @@
+"""Checked-in IR belongs to its source, names no host, and does what the source says."""
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+from compiler.native_code import LinkedCode, object_code, portable, source_digest
+
+ROOT = Path(__file__).parents[1] / "compiler"
+SOURCES = [ROOT / "backends/cpu/executor.c", ROOT / "scheduling/inner_loops.c"]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_the_checked_in_code_is_that_of_the_source(source: Path):
+    code = source.with_suffix(".ll").read_text(encoding="utf-8")
+    remedy = f"run python -m compiler.native_code {source.relative_to(ROOT.parent)}"
+    assert code.startswith(source_digest(source) + "\n"), remedy
+    for word in ("target triple", "target datalayout", "attributes #", "x86"):
+        assert word not in code
+
+
+def test_every_source_is_checked():
+    assert sorted(path.with_suffix(".c") for path in ROOT.rglob("*.ll")) == sorted(SOURCES)
+
+
+def test_a_digest_covers_the_headers_beside_a_source(tmp_path: Path):
+    source, header = tmp_path / "sum.c", tmp_path / "sum.h"
+    source.write_text('#include <stdint.h>\n#include "sum.h"\n')
+    header.write_text("int sum(int, int);\n")
+    before = source_digest(source)
+    header.write_text("long sum(long, long);\n")
+    assert source_digest(source) != before
+
+
+def test_ir_is_linked_into_the_process(tmp_path: Path):
+    code = tmp_path / "sum.ll"
+    text = "source_filename = 'x'\ndefine dso_local i64 @sum(i64 %0, i64 %1) #0 {\n"
+    code.write_text(portable(text + "  %3 = add i64 %0, %1\n  ret i64 %3\n}\nattributes #0 = {}\n"))
+    linked = LinkedCode([object_code(code)], ["sum"])
+    total = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    assert total(linked.addresses["sum"])(40, 2) == 42
