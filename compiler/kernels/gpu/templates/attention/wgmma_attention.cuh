@@ -179,20 +179,20 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   };
   const Warpgroups<P> groups;
   // Turns `now`, the scores of tile i, into weights, while the scores of the next tile are multiplied if
-  // there is MORE, and the weights of the tile before unless it is the FIRST.
-  const auto step = [&](Scores& now, Scores& next, int i, auto begins, auto goes_on) {
-    constexpr bool FIRST = decltype(begins)::KEYS, MORE = decltype(goes_on)::KEYS;
-    if (MORE && !FIRST) groups.await(i + 1);
+  // there are more, and the weights of the tile before unless this one starts. The flags are constants
+  // once this is inlined: NVRTC 13.0 refuses a lambda of types here.
+  const auto step = [&](Scores& now, Scores& next, int i, bool starts, bool more) {
+    if (more && !starts) groups.await(i + 1);
     wgmma_fence();
-    if (MORE) band.multiply_keys(next, place(i + 1));
-    if (!FIRST) band.multiply_values(place(i - 1));
+    if (more) band.multiply_keys(next, place(i + 1));
+    if (!starts) band.multiply_values(place(i - 1));
     wgmma_commit();
     if (i + 2 < count) {
       cp_async_wait<T::AHEAD - 3>();
       fence_async_proxy();
       groups.announce(i + 2);
     }
-    if (MORE) copy(i + T::AHEAD);
+    if (more) copy(i + T::AHEAD);
     float scales[1][2];
     bool raised = false;
     band.raise_maxima(now, [&](const float(&own)[1][2]) { raised = true, scales[0][0] = own[0][0], scales[0][1] = own[0][1]; });
@@ -202,10 +202,8 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
     hold(band.values[0]), hold(band.weights);
     if (raised) band.rescale_values(scales);
     band.pack_weights(now);
-    if (MORE) finish_scores(next, i + 1);
+    if (more) finish_scores(next, i + 1);
   };
-  const Count<0> no;
-  const Count<1> yes;
   Scores even, odd;
   cp_async_wait<T::AHEAD - 2>();
   fence_async_proxy();
@@ -216,16 +214,16 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
   wgmma_wait<0>();
   finish_scores(even, 0);
   if (count == 1) {
-    step(even, odd, 0, yes, no);
+    step(even, odd, 0, true, false);
   } else {
     int i = 1;
-    step(even, odd, 0, yes, yes);
+    step(even, odd, 0, true, true);
 #pragma unroll 1
-    for (; i + 2 < count; i += 2) step(odd, even, i, no, yes), step(even, odd, i + 1, no, yes);
+    for (; i + 2 < count; i += 2) step(odd, even, i, false, true), step(even, odd, i + 1, false, true);
     if (i + 2 == count)
-      step(odd, even, i, no, yes), step(even, odd, i + 1, no, no);
+      step(odd, even, i, false, true), step(even, odd, i + 1, false, false);
     else
-      step(odd, even, i, no, no);
+      step(odd, even, i, false, false);
   }
   wgmma_fence();
   band.multiply_values(place(count - 1));
