@@ -1,4 +1,4 @@
-"""C that is compiled once to LLVM IR, checked in beside its source, and optimised for each host.
+"""C that is compiled once to LLVM IR, checked in next to its source, and optimised for each host.
 
 `python -m compiler.native_code FILE.c [CLANG]` regenerates FILE.ll. It needs clang 15 or newer
 (Debian: `apt-get install clang-19`), which running Flowloom does not. What names a CPU, an object
@@ -36,7 +36,7 @@ LIBRARIES = ("libm.so.6", "libc.so.6")
 
 
 def source_digest(source: Path) -> str:
-    """The line that says which source, with the headers beside it, code was made from."""
+    """The line that says which source, with the headers next to it, code was made from."""
     text = source.read_bytes()
     headers = re.findall(rb'^#include "(.+)"', text, re.MULTILINE)
     parts = [text, *(source.with_name(name.decode()).read_bytes() for name in headers)]
@@ -51,7 +51,7 @@ def portable(text: str) -> str:
 
 
 def regenerate(source: Path, clang: str = "clang-19") -> None:
-    """Compile a C file and replace the IR beside it."""
+    """Compile a C file and replace the IR next to it."""
     command = [clang, *FLAGS, str(source)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     code = source.with_suffix(".ll")

@@ -24,7 +24,7 @@ def test_every_source_is_checked():
     assert sorted(path.with_suffix(".c") for path in ROOT.rglob("*.ll")) == sorted(SOURCES)
 
 
-def test_a_digest_covers_the_headers_beside_a_source(tmp_path: Path):
+def test_a_digest_covers_the_headers_next_to_a_source(tmp_path: Path):
     source, header = tmp_path / "sum.c", tmp_path / "sum.h"
     source.write_text('#include <stdint.h>\n#include "sum.h"\n')
     header.write_text("int sum(int, int);\n")

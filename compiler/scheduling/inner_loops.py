@@ -19,46 +19,46 @@ from compiler.scheduling.arrays import Booleans, Floats, Integers
 
 CODE = Path(__file__).with_name("inner_loops.ll")
 
-State = tuple[Integers, Integers, Booleans]
-Edges = tuple[Integers, Integers]
-Tasks = tuple[Floats, Floats, Floats]
+_State = tuple[Integers, Integers, Booleans]
+_Edges = tuple[Integers, Integers]
+_Tasks = tuple[Floats, Floats, Floats]
 """Each task's ns alone, its demand (slots, interference and traffic in rows), its delay in ns."""
-Latencies = tuple[float, float, float]
+_Latencies = tuple[float, float, float]
 """Nanoseconds of a graph's launch, between launches, and for each awaited stream."""
 
 _INTEGERS, _FLOATS = (ndpointer(t, flags="C_CONTIGUOUS") for t in (np.int64, np.float64))
 _WHOLE, _REAL, _PLACE = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
-class _Lists(ctypes.Structure):
+class _CLists(ctypes.Structure):
     _fields_ = [("first", _PLACE), ("items", _PLACE)]
 
 
-class _State(ctypes.Structure):
+class _CState(ctypes.Structure):
     _fields_ = [("order", _PLACE), ("streams", _PLACE), ("fused", _PLACE)]
 
 
-class _Workload(ctypes.Structure):
+class _CWorkload(ctypes.Structure):
     _fields_ = [
         ("count", _WHOLE),
         *((name, _PLACE) for name in ("cost", "slots", "disturbance", "traffic")),
     ]
 
 
-class _DeviceRun(ctypes.Structure):
+class _CDeviceRun(ctypes.Structure):
     _fields_ = [
-        ("work", _Workload),
+        ("work", _CWorkload),
         ("delay", _PLACE),
         *((name, _REAL) for name in ("graph", "gap", "awaited")),
     ]
 
 
-_STATE, _LISTS, _RUN = (ctypes.POINTER(kind) for kind in (_State, _Lists, _DeviceRun))
+_STATE, _LISTS, _RUN = (ctypes.POINTER(kind) for kind in (_CState, _CLists, _CDeviceRun))
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "simulate": (
         None,
-        *(ctypes.POINTER(_Workload), _WHOLE, _INTEGERS, _INTEGERS, _INTEGERS, _FLOATS, _FLOATS),
+        *(ctypes.POINTER(_CWorkload), _WHOLE, _INTEGERS, _INTEGERS, _INTEGERS, _FLOATS, _FLOATS),
         *(_REAL, _REAL, _FLOATS, _FLOATS),
     ),
     "kept_edges": (_WHOLE, _WHOLE, _STATE, _LISTS, _INTEGERS),
@@ -66,7 +66,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "change": (ctypes.c_int, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
     "improve": (_WHOLE, _RUN, _WHOLE, _INTEGERS, _WHOLE, _STATE, _LISTS, _LISTS),
 }
-"""What each function returns, and its arguments; calls release the interpreter's lock."""
+"""The type of each function's result, and of its arguments; calls release Python's lock."""
 
 
 @cache
@@ -80,7 +80,7 @@ def _function(name: str) -> Any:
 
 
 def simulate(
-    tasks: Tasks,
+    tasks: _Tasks,
     state: tuple[Integers, Integers],
     edges: Integers,
     release: Floats,
@@ -89,7 +89,7 @@ def simulate(
     """Start and end of every task in ns; infinite for tasks that wait for each other in a cycle.
 
     `state` is the order and the streams, `edges` an array of pairs, to which those of the streams
-    are added. A task is queued at its `release`; `rates` are the last two of `Latencies`.
+    are added. A task is queued at its `release`; `rates` are the last two of `_Latencies`.
     """
     costs, demands, delays = tasks
     order, streams = state
@@ -101,20 +101,20 @@ def simulate(
     return start, end
 
 
-def kept_edges(state: State, before: Edges) -> Integers:
+def kept_edges(state: _State, before: _Edges) -> Integers:
     """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
     edges = np.empty((len(before[1]), 2), np.int64)
     kept = _function("kept_edges")(len(state[0]), _state(state), _lists(before), edges)
     return edges[:kept]
 
 
-def makespan(state: State, edges: Integers, tasks: Tasks, latencies: Latencies) -> float:
+def run_time(state: _State, edges: Integers, tasks: _Tasks, latencies: _Latencies) -> float:
     """The ns of one run as one graph; infinite for a cycle."""
     room = np.concatenate([edges, np.empty((len(state[0]), 2), np.int64)])
     return _function("makespan")(_run(tasks, latencies), _state(state), len(edges), room)
 
 
-def change(dice: Integers, width: int, state: State, before: Edges, after: Edges) -> bool:
+def change(dice: Integers, width: int, state: _State, before: _Edges, after: _Edges) -> bool:
     """Change a schedule in place by one legal move that four numbers choose; False for none."""
     graph = _lists(before), _lists(after)
     return bool(_function("change")(len(state[0]), dice, width, _state(state), *graph))
@@ -123,11 +123,11 @@ def change(dice: Integers, width: int, state: State, before: Edges, after: Edges
 def improve(
     chances: Integers,
     width: int,
-    state: State,
-    before: Edges,
-    after: Edges,
-    tasks: Tasks,
-    latencies: Latencies,
+    state: _State,
+    before: _Edges,
+    after: _Edges,
+    tasks: _Tasks,
+    latencies: _Latencies,
 ) -> int:
     """Try a move a row of `chances`, in place; those that do not shorten the run are undone.
 
@@ -144,17 +144,17 @@ def _address(array: Floats | Integers | Booleans) -> int:
     return array.ctypes.data
 
 
-def _lists(edges: Edges) -> _Lists:
-    return _Lists(*map(_address, edges))
+def _lists(edges: _Edges) -> _CLists:
+    return _CLists(*map(_address, edges))
 
 
-def _state(state: State) -> _State:
-    return _State(*map(_address, state))
+def _state(state: _State) -> _CState:
+    return _CState(*map(_address, state))
 
 
-def _workload(costs: Floats, demands: Floats) -> _Workload:
-    return _Workload(len(costs), _address(costs), *map(_address, demands))
+def _workload(costs: Floats, demands: Floats) -> _CWorkload:
+    return _CWorkload(len(costs), _address(costs), *map(_address, demands))
 
 
-def _run(tasks: Tasks, latencies: Latencies) -> _DeviceRun:
-    return _DeviceRun(_workload(*tasks[:2]), _address(tasks[2]), *latencies)
+def _run(tasks: _Tasks, latencies: _Latencies) -> _CDeviceRun:
+    return _CDeviceRun(_workload(*tasks[:2]), _address(tasks[2]), *latencies)

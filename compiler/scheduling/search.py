@@ -71,10 +71,10 @@ class ScheduleSearch:
 
     def makespan(self, placement: Placement) -> float:
         """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
-        from compiler.scheduling.inner_loops import makespan
+        from compiler.scheduling.inner_loops import run_time
 
         edges = self.waits(placement)
-        return makespan(state_of(placement), edges, self._tasks, self._latencies)
+        return run_time(state_of(placement), edges, self._tasks, self._latencies)
 
     def waits(self, placement: Placement) -> Integers:
         """The waits that `elide-sync` leaves, as pairs of nodes."""

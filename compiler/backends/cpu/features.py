@@ -5,13 +5,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import llvmlite.binding
-
 from compiler.errors import DeviceError
+from compiler.native_code import llvm
 from compiler.target.cpus import AARCH64, host_instruction_set
 from compiler.target.target import parse_cpu
-
-llvm: Any = llvmlite.binding  # its functions are untyped
 
 AT_HWCAP, AT_HWCAP2 = 16, 26
 """The entries of Linux's auxiliary vector that list an Arm CPU's features."""
