@@ -11,6 +11,11 @@ from tests.program.checks import assert_equal, compiled, model_of, reference
 SOFTMAX = """g (float[n, 8] x, float[n, 8] bias) => (float[n, 8] y)
     { s = Add(x, bias)  y = Softmax<axis = 0>(s) }"""
 
+ATTENTION = """g (float[2, n, 16] q, float[2, n, 16] k, float[2, n, 16] v) => (float[2, n, 16] y)
+    { t = Transpose<perm = [0, 2, 1]>(k)  s = MatMul(q, t)  w = Softmax(s)
+      u = Log(v)  y = MatMul(w, u) }"""
+"""Padding of V is zero, whose logarithm is infinite."""
+
 
 def test_nothing_of_an_earlier_run_is_left_in_the_padding():
     memory, random = PaddedInput((4, 6)), np.random.default_rng(0)
@@ -57,3 +62,14 @@ def test_infinite_elements_of_a_longer_run_do_not_reach_a_shorter_one():
     module.run({"x": long, "bias": long})
     found = module.run({"x": short, "bias": short})["y"]
     np.testing.assert_allclose(found, np.full((33, 8), 1 / 33), rtol=1e-6)
+
+
+def test_an_attention_in_a_bucket_is_one_kernel_without_the_padding():
+    model = model_of(ATTENTION)
+    module = compiled(ATTENTION, buckets={"n": [37, 64]}, threads=1)
+    kernels = {task.kernel for m in module.compiler.modules.values() for task in m.schedule.tasks}
+    assert not [name for name in kernels if name.startswith(("Softmax", "Where"))]
+    random = np.random.default_rng(0)
+    for length in (1, 9, 36, 37, 38, 63, 64):
+        given = {name: random.uniform(0.5, 2, (2, length, 16)).astype("f4") for name in "qkv"}
+        assert_equal(module.run(given)["y"], reference(model, given)["y"])
