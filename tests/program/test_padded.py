@@ -4,7 +4,11 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
+import pytest
 
+import compiler
+from compiler.program.model import DynamicModule
 from compiler.program.padded import PaddedInput, PaddingPool
 from tests.program.checks import assert_equal, compiled, model_of, reference
 
@@ -72,4 +76,29 @@ def test_an_attention_in_a_bucket_is_one_kernel_without_the_padding():
     random = np.random.default_rng(0)
     for length in (1, 9, 36, 37, 38, 63, 64):
         given = {name: random.uniform(0.5, 2, (2, length, 16)).astype("f4") for name in "qkv"}
+        assert_equal(module.run(given)["y"], reference(model, given)["y"])
+
+
+def product_model(weight: np.ndarray) -> onnx.ModelProto:
+    """The product of any number of rows and a weight."""
+    model = model_of(
+        "g (float[n, 256] x, float[256, 192] w) => (float[n, 192] y) {y = MatMul(x, w)}"
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    del model.graph.input[1]
+    return model
+
+
+@pytest.mark.parametrize("arch", ["x86-64-v4", None])
+def test_buckets_share_one_packing_of_a_weight(arch: str | None):
+    """Of 64 and 128 rows the likeliest register tiles are of different widths with AVX-512."""
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((256, 192)).astype("f4")
+    model = product_model(weight)
+    module = compiler.compile(model, buckets={"n": [64, 128]}, arch=arch, threads=1)
+    assert isinstance(module, DynamicModule)
+    assert len(module.compiler.modules) == 2
+    assert module.memory.weights < 1.1 * weight.nbytes
+    for rows in (1, 50, 64, 65, 128) if arch is None else ():
+        given = {"x": random.standard_normal((rows, 256)).astype("f4")}
         assert_equal(module.run(given)["y"], reference(model, given)["y"])
