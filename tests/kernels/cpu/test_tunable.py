@@ -59,8 +59,9 @@ def test_of_configs_that_save_memory_the_likeliest_come_first():
     def is_packed(config: str) -> bool:
         return config in "bde"
 
-    assert saving_memory("abcde", [100, 101, 101, 102, 103], is_packed) == ["b", "d"]
-    assert saving_memory("acbde", [100, 101, 103, 103, 103], is_packed) == [*"acbde"]
+    most, more = 100 * SAVING_COST, 101 * SAVING_COST
+    assert saving_memory("abcde", [100, most, most, most, more], is_packed) == ["b", "d"]
+    assert saving_memory("acbde", [100, most, more, more, more], is_packed) == [*"acbde"]
 
 
 def test_what_memory_has_decides_the_kernel():
