@@ -35,7 +35,7 @@ def with_shared_packings(
 
 
 def packings_by_key(names: Iterable[str]) -> Packings:
-    """The packings in names of weights: what follows a key, which may have a `|` itself."""
+    """The packings in names of weights: the text after a key, which may have a `|` itself."""
     found: dict[str, set[str]] = {}
     for name in names:
         ends = [*(i for i, character in enumerate(name) if character == "|"), len(name)]

@@ -25,7 +25,7 @@ dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
 
 
 def packed(*names: str) -> tuple[frozenset[str], ...]:
-    """What memory has of the inputs of the kernel that reads both weights."""
+    """The packings of the inputs of the kernel that reads both weights."""
     module = parse_module(MODULE)
     return with_shared_packings(module, distinct_groups(module), names)["one"].packed
 

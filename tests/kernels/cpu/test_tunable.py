@@ -67,6 +67,6 @@ def test_of_configs_that_save_memory_the_likeliest_come_first():
 def test_what_memory_has_decides_the_kernel():
     group = GROUPS["matmul"]
     marked = [replace(group, packed=(frozenset(), frozenset(p))) for p in ("", "ab", "ba", "a")]
-    hashes = [each.content_hash() for each in (group, *marked)]
+    hashes = [one.content_hash() for one in (group, *marked)]
     assert hashes[2] == hashes[3]
     assert len({*hashes}) == 4
