@@ -140,6 +140,8 @@ class Settings:
     """Whether the default pipeline substitutes operators."""
     graphs: GraphPolicy = field(default_factory=GraphPolicy)
     """The parts of PyGraph that are used on a GPU."""
+    packed: frozenset[str] = frozenset()
+    """The names of weights that other modules of a program read, packed or not."""
     contractions: tuple[str, ...] = ()
     """The ways to contract bytes to compare; those of the target if it is empty."""
     chosen: bool = False
@@ -302,7 +304,8 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
     tuning = _tuned(module, settings)
     if tuning.kernels:
         clock.lap("tuning")
-    kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
+    cache, jobs, packed = settings.cache, settings.jobs, settings.packed
+    kernels = build_kernels(module, settings.target, cache, jobs, packed)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
     if dump is not None:

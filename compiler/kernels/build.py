@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec, Operand
@@ -36,17 +37,25 @@ KERNELS_DEPEND_ON: Mapping[str, Callable[[Any], str]] = {
 
 
 def build_kernels(
-    module: ModuleOp, target: str, cache: KernelCache | None, jobs: int = 0
+    module: ModuleOp,
+    target: str,
+    cache: KernelCache | None,
+    jobs: int = 0,
+    packed: Iterable[str] = (),
 ) -> dict[str, KernelSpec]:
     """Build each distinct kernel of a module's groups once; returns them by kernel name.
 
     `target` is what `parse_target` reads; `jobs` is the number of processes, or of threads for
-    CUDA (0 for one a core). Raises KernelError, which names the kernel, its operators and nodes.
+    CUDA (0 for one a core). `packed` names weights that are in memory already, of which a CPU's
+    kernels choose their packings. Raises KernelError, which names the kernel, its operators and
+    nodes.
     """
     exact = exact_target(target)
     groups = distinct_groups(module)
     if exact.is_gpu:
         groups = at_boundary(module, groups)
+    else:
+        groups = with_shared_packings(module, groups, packed)
     kept = KeptKernels(cache, exact)
     specs = kept.load([*groups.values()])
     missing = [group for name, group in groups.items() if name not in specs]
@@ -102,10 +111,10 @@ class KeptKernels:
         return spec
 
     def with_config(self, group: Group, config: str) -> KernelSpec | None:
-        """A group's kernel with a config."""
+        """A group's kernel with a config, which is the same whatever memory has already."""
         if self._cache is None:
             return None
-        return self._cache.load(group, self._name, self._compiler, config)
+        return self._cache.load(replace(group, packed=()), self._name, self._compiler, config)
 
     def store(self, group: Group, spec: KernelSpec) -> None:
         """Keep a kernel that was built."""
@@ -115,6 +124,7 @@ class KeptKernels:
     def keep(self, group: Group, spec: KernelSpec, config: str) -> None:
         """Keep a kernel with a config, or the one by the present database."""
         if self._cache is not None:
+            group = replace(group, packed=()) if config else group
             self._cache.store(group, self._name, spec, self._compiler, config)
 
 

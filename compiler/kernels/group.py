@@ -1,7 +1,7 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -91,7 +91,8 @@ class Group:
     """A group's values are its inputs first, then constants and results in order.
 
     `weights` says for each input whether it is a weight, which may be packed beforehand.
-    Kernels at the `boundary` touch a caller's memory, which may move between runs.
+    Kernels at the `boundary` touch a caller's memory, which may move between runs. `packed` has the
+    packings in which memory has each input already, for other modules of a program; or nothing.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Group:
     operators: tuple[Operator, ...]
     outputs: tuple[int, ...]
     boundary: bool = False
+    packed: tuple[frozenset[str], ...] = ()
 
     @property
     def reads(self) -> tuple[TensorInfo, ...]:
@@ -142,6 +144,10 @@ class Group:
         """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
 
+    def is_packed(self, value: int, packing: Callable[[], str]) -> bool:
+        """Whether memory has an input with a packing already."""
+        return value < len(self.packed) and packing() in self.packed[value]
+
     def content_hash(self) -> str:
         """SHA-256 of everything that decides the code: names of nodes and kernels are left out."""
         operators = [
@@ -152,6 +158,7 @@ class Group:
         values = [(t.element, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         content += ("boundary",) * self.boundary
+        content += tuple(tuple(sorted(packings)) for packings in self.packed)
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 

@@ -233,7 +233,8 @@ class SegmentCompiler:
             self._searched.add(request.source.name)
         name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
-        settings = replace(effort, dump_ir=folder)
+        packed = frozenset(name for m in self.modules.values() for name in m.weights)
+        settings = replace(effort, dump_ir=folder, packed=packed)
         built = build_imported(lambda way: imported(graph.copy(), way), settings)
         shared = self._weights.shared(built.weights)
         if isinstance(share := self.options.get("share"), DeviceShare):

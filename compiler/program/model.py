@@ -217,6 +217,6 @@ def open_model(
     open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}
     tensors = all(type.kind == "tensor" and type.shape is not None for type in found.inputs)
     if tensors and open_symbols <= buckets.keys():
-        for sizes in given.all_sizes():
+        for sizes in reversed(given.all_sizes()):  # smaller ones take its packings
             module.prepare(sizes)
     return module

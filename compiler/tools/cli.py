@@ -35,6 +35,13 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
     parser.add_argument(
+        "--overridable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an initializer that is also an input, and that each run gives; repeat for more",
+    )
+    parser.add_argument(
         "--static",
         action="store_true",
         help="refuse what only a run decides: shapes, control flow, nodes on the host",

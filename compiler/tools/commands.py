@@ -33,7 +33,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("static", "graphs", "quantised", "check_groups"),
+    *("overridable", "static", "graphs", "quantised", "check_groups"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -326,6 +326,7 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "profile": options.profile,
         "schedule": options.schedule,
         "passes": options.own_passes,
+        "overridable": options.overridable,
         "cache": not options.no_cache,
         "check_indices": options.check_indices or bool(getattr(options, "check", False)),
         "dynamic": not options.static,

@@ -11,6 +11,7 @@ from onnx import numpy_helper, parser
 import compiler
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.load import without_defaults
+from compiler.tools.cli import main
 
 X, W = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 4), np.float32)
 
@@ -60,3 +61,40 @@ def test_what_stays_is_read_from_its_file(tmp_path: Path):
     kept = changed.graph.initializer
     assert [tensor.name for tensor in kept] == ["b"]
     np.testing.assert_array_equal(numpy_helper.to_array(kept[0]), np.arange(4))
+
+
+def saved(folder: Path) -> Path:
+    """The model's file."""
+    path = folder / "m.onnx"
+    cast(Any, onnx).save(model(), path)
+    return path
+
+
+def test_the_command_line_names_them_too(tmp_path: Path):
+    given, found, artifact = (tmp_path / name for name in ("in.npz", "out.npz", "artifact"))
+    np.savez(given, x=X, w=W * 3)
+    subject, compiling = str(saved(tmp_path)), ["--overridable", "w", "--budget", "0"]
+    files = ["--inputs", str(given), "--outputs", str(found)]
+    assert main(["compile", subject, "-o", str(artifact), *compiling]) == 0
+    for run in ([subject, "--check", *compiling], [str(artifact)]):
+        assert main(["run", *run, *files]) == 0
+        with np.load(found) as outputs:
+            np.testing.assert_allclose(outputs["y"], X @ W * 3 + np.arange(4), rtol=1e-6)
+        found.unlink()
+
+
+def test_a_cause_is_searched_in_the_model_with_these_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    given = tmp_path / "in.npz"
+    np.savez(given, x=X, w=W * 3)
+    options = ["--overridable", "w", "--budget", "0", "--inputs", str(given)]
+    assert main(["bisect", str(saved(tmp_path)), *options]) == 0
+    assert "nothing differs from onnxruntime" in capsys.readouterr().out
+
+
+def test_other_names_are_refused_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["run", str(saved(tmp_path)), "--overridable", "b"]) == 1
+    assert "no initializer 'b' that is an input too" in capsys.readouterr().err

@@ -68,15 +68,17 @@ def add_bisect(add: Callable[..., ArgumentParser], compile_options: Callable[[An
 
 def bisect_command(options: Namespace) -> int:
     """`flowloom bisect MODEL`: the story, and a reduced model of what it finds."""
+    from compiler.frontend.load import without_defaults
     from compiler.tools.bisect.finding import Story
     from compiler.tools.bisect.search import Question, search_cause
 
     if options.model.is_dir():
         raise FlowloomError(f"{options.model} is an artifact, which has no IR: name its ONNX file")
+    arguments = compile_arguments(options)
     question = Question(
-        model=named_model(options.model),
+        model=without_defaults(named_model(options.model), arguments.pop("overridable")),
         inputs=None if options.inputs is None else read_inputs(options.inputs),
-        arguments=compile_arguments(options),
+        arguments=arguments,
         reference=options.reference,
         seed=options.seed,
         runs=options.runs,

@@ -1,7 +1,7 @@
 """Attention: softmax(scores(Q K^T)) V with the scores of a band of rows in the cache.
 
 launch 0, 1
-  write K^T and V into panels
+  write K^T and V into panels, zeros for the rows of V that are left out
 launch 2
   for each block (runs of matrices, runs of bands of rows):
     for each panel of keys, then each tile of rows:
@@ -164,9 +164,10 @@ class AttentionNest:
         operands = (self.attention.key, self.keys), (self.attention.value, self.values)
         for name, (operand, panels) in zip(("keys", "values"), operands, strict=True):
             target = buffer(name, panels.elements)
+            keep = None if operand.keep is None else self.around.reads[operand.keep]
             parts += [
                 tirx.AllocBuffer(target),
-                panels.fill(self.around.reads[operand.source], target),
+                panels.fill(self.around.reads[operand.source], target, keep),
             ]
             packed.append(target)
         return sequence([*parts, *self._attend(packed[0], packed[1])])

@@ -74,17 +74,24 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | 
     configs, slots = zip(*worth_measuring(kinds), strict=True)
     weight = anchor.operand(1)
 
-    def schedule(config: ConvConfig | WinogradConfig) -> Scheduled:
+    def nest(config: ConvConfig | WinogradConfig) -> tuple[Nest | Winograd, str]:
         if isinstance(config, WinogradConfig):
-            nest = winograd.nest(config)
-            return scheduled_nest(nest, nest.packing, group, weight)
-        nest = direct.nest(config, slots[configs.index(config)])
-        return scheduled_nest(nest, weight_packing(nest), group, weight)
+            found = winograd.nest(config)
+            return found, found.packing
+        found = direct.nest(config, slots[configs.index(config)])
+        return found, weight_packing(found)
 
-    found = convolution_fields(conv, around)
+    problem = convolution_fields(conv, around)
     if winograd.kinds:
-        found["winograd"] = tuple(POINTS)  # not to be confused with times from before
-    return Tunable("convolution", found, configs, slots, schedule)
+        problem["winograd"] = tuple(POINTS)  # not to be confused with times from before
+    return Tunable(
+        template="convolution",
+        problem=problem,
+        configs=configs,
+        slots=slots,
+        schedule=lambda config: scheduled_nest(*nest(config), group, weight),
+        is_packed=lambda config: group.is_packed(weight, lambda: nest(config)[1]),
+    )
 
 
 def scheduled_nest(nest: Nest | Winograd, packing: str, group: Group, weight: int) -> Scheduled:

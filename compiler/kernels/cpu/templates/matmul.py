@@ -94,9 +94,9 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
     tiles, slots = zip(*ways[:MOST_TILES], strict=True)
     configs = [MatmulConfig(tile.rows, tile.vectors) for tile in tiles]
 
-    def schedule(config: MatmulConfig) -> Scheduled:
+    def nest(config: MatmulConfig) -> MatmulNest:
         number = configs.index(config)
-        nest = MatmulNest(
+        return MatmulNest(
             problem=problem,
             around=around,
             tile=tiles[number],
@@ -105,9 +105,15 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
             slots=max(streamed, slots[number]),
             cache=second_cache_bytes(target),
         )
-        return scheduled_matmul(nest, group, right)
 
-    return Tunable("matmul", matmul_fields(problem, around, packed), configs, slots, schedule)
+    return Tunable(
+        template="matmul",
+        problem=matmul_fields(problem, around, packed),
+        configs=configs,
+        slots=slots,
+        schedule=lambda config: scheduled_matmul(nest(config), group, right),
+        is_packed=lambda config: packed and group.is_packed(right, lambda: nest(config).packing),
+    )
 
 
 def scheduled_matmul(nest: "MatmulNest", group: Group, right: int) -> Scheduled:

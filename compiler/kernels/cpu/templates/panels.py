@@ -21,7 +21,7 @@ FILL_ELEMENTS = 1 << 14
 class Panels:
     """A window (batch..., lines, columns) as panels [batch, columns / width, lines, width].
 
-    The columns that the last panel has too many are zeros.
+    The columns that the last panel has too many are zeros. Lines may be left out: they are zeros.
     """
 
     window: StridedWindow
@@ -57,14 +57,17 @@ class Panels:
         """Where a panel's columns of a line begin."""
         return ((matrix * self.count + panel) * self.lines + line) * self.width
 
-    def fill(self, source: Var, target: Var) -> Stmt:
-        """The launch that writes the panels of all matrices."""
+    def fill(self, source: Var, target: Var, keep: Var | None = None) -> Stmt:
+        """The launch that writes the panels of all matrices.
+
+        If there is a `keep`, a bool for each line, then lines are left out where it is false.
+        """
         units = prod(self.window.shape[:-2]) * self.count
         run = max(1, FILL_ELEMENTS // (self.lines * self.width))
 
         def unit(number: Any) -> Stmt:
             matrix, panel = number // self.count, number % self.count if self.count > 1 else 0
-            return self._panel(source, target, matrix, panel)
+            return self._panel(source, target, keep, matrix, panel)
 
         return block_loops(
             (ceil_div(units, run),),
@@ -72,7 +75,7 @@ class Panels:
             lambda firsts, lengths: loop_over("unit", lengths[0], lambda u: unit(firsts[0] + u)),
         )
 
-    def _panel(self, source: Var, target: Var, matrix: Any, panel: Any) -> Stmt:
+    def _panel(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
         """A panel, or the narrower one after the last whole panel."""
         base = matrix_start(self.window, matrix)
 
@@ -84,13 +87,20 @@ class Panels:
                     at = base + element_offset(self.window, k, panel * self.width + x)
                     return tirx.BufferStore(target, tirx.BufferLoad(source, [at]), [to + x])
 
-                def clear(x: Any) -> Stmt:
-                    return tirx.BufferStore(target, tirx.const(0, "float32"), [to + columns + x])
+                def clear(first: int) -> Stmt:
+                    zero = tirx.const(0, "float32")
+                    return vector_loop(
+                        self.width - first,
+                        self.lanes,
+                        lambda x: tirx.BufferStore(target, zero, [to + first + x]),
+                    )
 
                 parts = [vector_loop(columns, self.lanes, one)]
                 if columns < self.width:
-                    parts.append(vector_loop(self.width - columns, self.lanes, clear))
-                return sequence(parts)
+                    parts.append(clear(columns))
+                if keep is None:
+                    return sequence(parts)
+                return tirx.IfThenElse(tirx.BufferLoad(keep, [k]), sequence(parts), clear(0))
 
             return loop_over("line", self.lines, line)
 
