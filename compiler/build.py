@@ -406,12 +406,13 @@ def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
         return make_context()
     parsed = parse_gpu(settings.target)
     driver = _present(settings)
+    packed = settings.packed
     if driver is None:
-        return CostContext(SimulatedTimes(parsed, settings.cache))
+        return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
     finish, seconds = partial(_runnable, weights, settings), SUBSTITUTION_SHARE * settings.budget
     model = MeasuredTimes(
-        parsed,
-        settings.cache,
+        *(parsed, settings.cache),
+        packed=packed,
         driver=driver,
         finish=finish,
         pipeline=settings.passes,

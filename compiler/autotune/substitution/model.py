@@ -1,9 +1,10 @@
 """The times of substituted graphs by the simulator of the device."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -16,6 +17,7 @@ from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
 from compiler.kernels import KernelCache
+from compiler.kernels.shared_packings import packings_by_key
 from compiler.progress import in_parts
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.placement import PlacementPolicy, place
@@ -44,7 +46,8 @@ def simulator_version() -> str:
     """A hash of the code that decides, but for what decides kernels."""
     package = Path(__file__).parents[2]
     rooms = ("scheduling", "autotune/substitution", "passes/graph", "ir")
-    files = [path for room in rooms for path in package.glob(f"{room}/**/*.py")]
+    kinds = product(rooms, ("py", "ll"))
+    files = [path for room, kind in kinds for path in package.glob(f"{room}/**/*.{kind}")]
     files.append(package / "pipeline.py")
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
@@ -56,10 +59,15 @@ class SimulatedTimes:
     target: GpuTarget
     cache: KernelCache | None = None
     margin: float = SUBSTITUTION_MARGIN
+    packed: frozenset[str] = frozenset()
+    """The names of weights that other modules of a program have in memory, packed or not."""
     kernels: KernelCosts = field(init=False)
+    resident: Set[str] = field(init=False)
+    """The keys of the packed weights."""
 
     def __post_init__(self) -> None:
         self.kernels = KernelCosts(self.target)
+        self.resident = packings_by_key(self.packed).keys()
 
     def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
         """The cost of graphs by a policy, in nanoseconds, as parts of a graph like one."""
@@ -69,12 +77,16 @@ class SimulatedTimes:
         """The text of the graph that a search with the same question decided on, if it is known."""
         if self.cache is None:
             return None
-        return self.cache.load_text(f"{self.judged_by} {question}", str(self.target))
+        return self.cache.load_text(self._asked(question), str(self.target))
 
     def remember(self, question: str, text: str) -> None:
         """Keep the text of the graph that a search decided on."""
         if self.cache is not None:
-            self.cache.store_text(f"{self.judged_by} {question}", str(self.target), text)
+            self.cache.store_text(self._asked(question), str(self.target), text)
+
+    def _asked(self, question: str) -> str:
+        """A question with all else that its answer depends on."""
+        return "\n".join((f"{self.judged_by} {question}", *sorted(self.packed)))
 
     @property
     def judged_by(self) -> str:

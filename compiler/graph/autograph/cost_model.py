@@ -1,6 +1,6 @@
 """The questions of the search: the cost of a graph, and the time of a whole candidate."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal, Protocol, get_args
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,6 +25,11 @@ class CostModel(Protocol):
     @property
     def margin(self) -> float:
         """The part of its time that a candidate must save to be taken for faster."""
+        ...
+
+    @property
+    def resident(self) -> Set[str]:
+        """The keys of weights that other modules of a program have in memory."""
         ...
 
     def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:

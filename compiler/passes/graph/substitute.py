@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import PipelineError
 from compiler.graph.autograph.backtracking import Cost, Limits
 from compiler.graph.autograph.blocks import operators_of
+from compiler.graph.autograph.choice import added_bytes, fastest, sparing
 from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
 from compiler.graph.autograph.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
@@ -182,7 +183,9 @@ def _cheapest(found: Sequence[GraphCandidate], cost: Cost) -> int:
 
 
 def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) -> int:
-    """The candidate of the least time, if it is surely faster than the last, the graph as it is."""
-    times = model.times([module_of(one.graph, graph) for one in found])
-    best = min(range(len(found)), key=times.__getitem__)
-    return best if times[best] < (1 - model.margin) * times[-1] else len(found) - 1
+    """The candidate of the least time; where others' weights are in memory, of the least memory."""
+    modules = [module_of(one.graph, graph) for one in found]
+    added = [added_bytes(module, model.resident) for module in modules]
+    times = model.times(modules)
+    taken = fastest(times, model.margin)
+    return sparing(times, added, taken) if model.resident else taken
