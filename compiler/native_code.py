@@ -6,12 +6,14 @@ format or an operating system is removed from the text, and no optimisation has 
 used it, so any LP64 POSIX host can optimise and load it.
 """
 
+import ctypes
 import hashlib
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,23 @@ class LinkedCode:
         self._engine = llvm.create_lljit_compiler(target_machine(), use_jit_link=True)
         self._linked = library.link(self._engine, "linked")
         self.addresses: dict[str, int] = {name: self._linked[name] for name in names}
+
+
+@cache
+def native_function(code: Path, symbol: str, result: Any, *arguments: Any) -> Any:
+    """A function of checked-in IR, by the ctypes of its result and its arguments.
+
+    The IR is compiled once in a process; calls release the interpreter's lock.
+    """
+    return ctypes.CFUNCTYPE(result, *arguments)(_linked(code).addresses[symbol])
+
+
+@cache
+def _linked(code: Path) -> LinkedCode:
+    defined = re.findall(
+        r"^define (?!internal).*?@(\w+)\(", code.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return LinkedCode([object_code(code)], defined)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from compiler.native_code import LinkedCode, object_code, portable, source_digest
+from compiler.native_code import native_function, portable, source_digest
 
 ROOT = Path(__file__).parents[1] / "compiler"
-SOURCES = [ROOT / "backends/cpu/executor.c", ROOT / "scheduling/inner_loops.c"]
+NAMES = (
+    "backends/cpu/executor",
+    "program/classical/pairs",
+    "program/classical/trees",
+    "scheduling/inner_loops",
+)
+SOURCES = [ROOT / f"{name}.c" for name in NAMES]
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
@@ -33,10 +39,10 @@ def test_a_digest_covers_the_headers_next_to_a_source(tmp_path: Path):
     assert source_digest(source) != before
 
 
-def test_ir_is_linked_into_the_process(tmp_path: Path):
+def test_functions_of_ir_are_called_in_the_process(tmp_path: Path):
     code = tmp_path / "sum.ll"
     text = "source_filename = 'x'\ndefine dso_local i64 @sum(i64 %0, i64 %1) #0 {\n"
     code.write_text(portable(text + "  %3 = add i64 %0, %1\n  ret i64 %3\n}\nattributes #0 = {}\n"))
-    linked = LinkedCode([object_code(code)], ["sum"])
-    total = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-    assert total(linked.addresses["sum"])(40, 2) == 42
+    total = native_function(code, "sum", *[ctypes.c_int64] * 3)
+    assert total(40, 2) == 42
+    assert native_function(code, "sum", *[ctypes.c_int64] * 3) is total

@@ -7,14 +7,13 @@ partition of the place before. A DAG is two arrays: task v's neighbours are
 """
 
 import ctypes
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.ctypeslib import ndpointer
 
-from compiler.native_code import LinkedCode, object_code
+from compiler.native_code import native_function
 from compiler.scheduling.arrays import Booleans, Floats, Integers
 
 CODE = Path(__file__).with_name("inner_loops.ll")
@@ -69,14 +68,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 """The type of each function's result, and of its arguments; calls release Python's lock."""
 
 
-@cache
-def _linked() -> LinkedCode:
-    return LinkedCode([object_code(CODE)], _SIGNATURES)
-
-
-@cache
 def _function(name: str) -> Any:
-    return ctypes.CFUNCTYPE(*_SIGNATURES[name])(_linked().addresses[name])
+    return native_function(CODE, name, *_SIGNATURES[name])
 
 
 def simulate(

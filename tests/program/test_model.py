@@ -12,7 +12,9 @@ from onnx.numpy_helper import from_array
 import compiler
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
 from compiler.module import Module
+from compiler.program.compiling import SegmentRequest
 from compiler.program.model import DynamicModule
+from compiler.program.segment import SegmentSource
 from tests.program.checks import HEADER, check, compiled, model_of, reference
 
 BATCH = """g (float[n, 16] x) => (float[n, 4] y) {
@@ -189,6 +191,23 @@ def test_shapes_depend_on_data(size: int):
     assert {label.split()[0] for label in module.on_host} == {"NonZero", "Compress"}
 
 
+@pytest.mark.parametrize("value", ["", "<value = int64[1] {7}>"])
+def test_the_shape_of_a_constant_depends_on_data(value: str):
+    dtype = "int64" if value else "float"
+    text = f"""g (bool[n, 5] x) => (int64[2, m] where, {dtype}[m] made) {{
+        where = NonZero(x)
+        largest = ReduceMax<keepdims = 0>(where)
+        one = Constant<value_ints = [1]>()
+        shape = Reshape(largest, one)
+        made = ConstantOfShape{value}(shape)
+    }}"""
+    module = compiled(text)
+    for seed in range(2):
+        x = np.random.default_rng(seed).random((4, 5)) < 0.5
+        check(module, model_of(text), {"x": x})
+    assert "ConstantOfShape" in module.summary()
+
+
 def test_outputs_are_the_callers():
     text = "g (float[n] x) => (float[n] y, int64[1] s) {\ny = Identity(x)\ns = Shape(x)\n}"
     module = compiled(text)
@@ -338,3 +357,12 @@ def test_a_copy_compiles_nothing_again(caplog: pytest.LogCaptureFixture):
     assert not caplog.records
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array)
+
+
+def test_messages_list_some_of_many_inputs():
+    source = SegmentSource("g.0", {}, (), (), frozenset(), {})
+    inputs = {f"x{i}": np.zeros(i, np.float32) for i in range(9)}
+    few = {name: inputs[name] for name in [*inputs][:7]}
+    shown = [str(SegmentRequest(source, given, frozenset())) for given in (few, inputs)]
+    assert shown[0].endswith("x5 float32[5], x6 float32[6]")
+    assert shown[1].endswith("x5 float32[5], 3 more")

@@ -1,4 +1,4 @@
-"""Kernel taps of a convolution that read padding only, as wide dilations of small images have."""
+"""Taps of windows that read padding only, as wide dilations of small images have."""
 
 import numpy as np
 
@@ -45,12 +45,12 @@ def crop_dead_taps(call: Call, attributes: dict[str, list[int]]) -> Inputs:
     cropped: Array = array[(..., *(slice(taps.start, taps.stop) for taps in kept))]
     if cropped.shape == array.shape:
         return call.inputs
-    _fit(attributes, kept, array.shape[2:])
+    fit(attributes, kept, array.shape[2:])
     smaller = call.builder.constant(np.ascontiguousarray(cropped), weight.dtype)
     return [call.data, smaller, *call.inputs[2:]]
 
 
-def _fit(attributes: dict[str, list[int]], kept: list[range], kernel: tuple[int, ...]) -> None:
+def fit(attributes: dict[str, list[int]], kept: list[range], kernel: tuple[int, ...]) -> None:
     """Shorten kernel and padding by the taps that are gone."""
     steps = attributes["dilations"]
     before = [taps.start * d for taps, d in zip(kept, steps, strict=True)]

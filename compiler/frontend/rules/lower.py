@@ -112,13 +112,17 @@ def _same_pads(mode: str, total: list[int]) -> list[int]:
     return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
 
 
-@rule("Conv", "MaxPool", "AveragePool", "LpPool")
-def rewrite_window(call: Call) -> list[Value]:
-    """Windows with explicit strides, dilations and pads."""
-    x, attributes = call.data, call.attributes
-    if call.op_type in ("Conv", "ConvFloat8", "ConvInteger"):
-        attributes["kernel_shape"] = list(call.operand(1).shape[2:])
-    kernel = attributes["kernel_shape"]
+@rule("Conv")
+def rewrite_convolution(call: Call) -> list[Value]:
+    """Windows with explicit strides, dilations and pads, and without dead taps."""
+    call.attributes["kernel_shape"] = list(call.operand(1).shape[2:])
+    explicit = explicit_window(call)
+    return call.emit(crop_dead_taps(call, explicit) if call.op_type == "Conv" else None, **explicit)
+
+
+def explicit_window(call: Call) -> dict[str, list[int]]:
+    """The strides, dilations and pads of windows; `auto_pad` is taken from the attributes."""
+    attributes, kernel = call.attributes, call.attributes["kernel_shape"]
     ones = [1] * len(kernel)
     strides = attributes.get("strides") or ones
     dilations = attributes.get("dilations") or ones
@@ -128,11 +132,9 @@ def rewrite_window(call: Call) -> list[Value]:
         pads = [0] * len(pads)
     elif mode.startswith("SAME"):
         attributes.pop("ceil_mode", None)
-        sizes = zip(x.shape[2:], strides, _effective(kernel, dilations), strict=True)
+        sizes = zip(call.data.shape[2:], strides, _effective(kernel, dilations), strict=True)
         pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
-    explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
-    inputs = crop_dead_taps(call, explicit) if call.op_type == "Conv" else None
-    return call.emit(inputs, **explicit)
+    return {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
 
 
 @rule("ConvTranspose")

@@ -16,7 +16,7 @@ from compiler.frontend.graph import (
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
-from compiler.frontend.rules.lower import rewrite_window
+from compiler.frontend.rules.lower import rewrite_convolution
 from compiler.ir.operators.dtypes import ALL
 from compiler.schedule import ELEMENT_BYTES
 
@@ -239,7 +239,7 @@ def _convolution(call: Call, op_type: str, inputs: Inputs) -> Value:
         used=[True],
         builder=call.builder,
     )
-    (result,) = rewrite_window(convolution)
+    (result,) = rewrite_convolution(convolution)
     return result
 
 

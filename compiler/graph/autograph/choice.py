@@ -7,11 +7,11 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.graph.cost import nbytes
 from compiler.ir.dataflow import WeightOp
 
-SAVING_COST = 1.01
+SHARING_COST = 1.01
 """The most time of a candidate that saves memory, as a part of the fastest one's."""
 
 
-def fastest(times: Sequence[float], margin: float) -> int:
+def surely_fastest(times: Sequence[float], margin: float) -> int:
     """The candidate of the least time, if it is surely faster than the last, the graph as it is."""
     best = min(range(len(times)), key=times.__getitem__)
     return best if times[best] < (1 - margin) * times[-1] else len(times) - 1
@@ -22,7 +22,7 @@ def sparing(times: Sequence[float], added: Sequence[int], taken: int) -> int:
 
     Of as few bytes, that one comes first, then the faster.
     """
-    about = [n for n, time in enumerate(times) if time <= SAVING_COST * times[taken]]
+    about = [n for n, time in enumerate(times) if time <= SHARING_COST * times[taken]]
     return min(about, key=lambda n: (added[n], n != taken, times[n]))
 
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import PipelineError
 from compiler.graph.autograph.backtracking import Cost, Limits
 from compiler.graph.autograph.blocks import operators_of
-from compiler.graph.autograph.choice import added_bytes, fastest, sparing
+from compiler.graph.autograph.choice import added_bytes, sparing, surely_fastest
 from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
 from compiler.graph.autograph.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
@@ -187,5 +187,5 @@ def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) 
     modules = [module_of(one.graph, graph) for one in found]
     added = [added_bytes(module, model.resident) for module in modules]
     times = model.times(modules)
-    taken = fastest(times, model.margin)
+    taken = surely_fastest(times, model.margin)
     return sparing(times, added, taken) if model.resident else taken

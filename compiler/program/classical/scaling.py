@@ -19,8 +19,27 @@ def scaler(
     x: np.ndarray, offset: Sequence[float] = (), scale: Sequence[float] = ()
 ) -> tuple[np.ndarray]:
     """(x - offset) * scale as float32; both are of a column, or of all."""
-    shifted = x.astype(np.float32) - np.array(offset or (0,), np.float32)
-    return (shifted * np.array(scale or (1,), np.float32),)
+    result = x.astype(np.float32)
+    if len(offset):
+        result -= np.asarray(offset, np.float32)
+    if len(scale):
+        result *= np.asarray(scale, np.float32)
+    return (result,)
+
+
+def imputer(
+    x: np.ndarray,
+    imputed_value_floats: Sequence[float] = (),
+    imputed_value_int64s: Sequence[int] = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> tuple[np.ndarray]:
+    """Numbers of a column, or one for all, where the input has the number to replace."""
+    whole = x.dtype.kind == "i"
+    replaced = replaced_value_int64 if whole else x.dtype.type(replaced_value_float)
+    missing = np.isnan(x) if replaced != replaced else x == replaced
+    imputed = np.array(imputed_value_int64s if whole else imputed_value_floats, x.dtype)
+    return (np.where(missing, imputed, x),)
 
 
 def array_feature_extractor(x: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:

@@ -1,31 +1,48 @@
 """Labels and post transforms of the scores of classical models."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 Array = np.ndarray
 
 
-def labels_of(chosen: Array, ints: Sequence[int], strings: Sequence[bytes]) -> Array:
+def labels_in(attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """The labels of a classifier's attributes, by attribute."""
+    found = dict[str, Array]()
+    for name in ("classlabels_ints", "classlabels_int64s"):
+        if name in attributes:
+            found[name] = np.array(attributes[name], np.int64)
+    if "classlabels_strings" in attributes:
+        texts = [label.decode() for label in attributes["classlabels_strings"]]
+        found["classlabels_strings"] = np.array(texts, object)
+    return found
+
+
+def labels_of(chosen: Array, ints: Array | Sequence[int], strings: Array | Sequence[str]) -> Array:
     """The labels of the chosen classes, by index."""
-    if strings:
-        return np.array([label.decode() for label in strings], object)[chosen]
-    return np.array(ints, np.int64)[chosen]
+    if len(strings):
+        return np.asarray(strings, object)[chosen]
+    return np.asarray(ints, np.int64)[chosen]
 
 
-def transformed(scores: Array, transform: bytes, total: float | None = None) -> Array:
-    """The scores of each row (rows, classes), transformed, as float32.
+def transformed(
+    scores: Array, transform: bytes, total: float | None = None, dtype: Any = np.float32
+) -> Array:
+    """The scores of each row (rows, classes), transformed, in a type.
 
     A single score becomes two with the sum `total`, the second of which is the score itself. No
     softmax changes it, and without a total only PROBIT does.
     """
-    scores = scores.astype(np.float32)
+    scores = scores.astype(dtype, copy=False)
     if scores.shape[1] == 1 and total is not None:
         total = _TOTALS.get(transform, total)
-        scores = np.concatenate([np.float32(total) - scores, scores], 1)
+        scores = np.concatenate([scores.dtype.type(total) - scores, scores], 1)
         transform = transform if transform in _TOTALS else b"NONE"
     elif scores.shape[1] == 1 and transform != b"PROBIT":
+        return scores
+    if transform == b"NONE":
         return scores
     with np.errstate(all="ignore"):
         return _TRANSFORMS[transform](scores)
@@ -57,15 +74,10 @@ def _probit(scores: Array) -> Array:
     log = np.log((1 - x) * (1 + x))
     middle = 2 / (3.14159 * 0.147) + log / 2
     root = np.sqrt(np.sqrt(middle * middle - log / 0.147) - middle)
-    return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(np.float32)
-
-
-def _unchanged(scores: Array) -> Array:
-    return scores
+    return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(scores.dtype)
 
 
 _TRANSFORMS: Mapping[bytes, Callable[[Array], Array]] = {
-    b"NONE": _unchanged,
     b"LOGISTIC": logistic,
     b"SOFTMAX": _softmax,
     b"SOFTMAX_ZERO": _softmax_zero,

@@ -16,7 +16,7 @@ from compiler.errors import PipelineError
 from compiler.graph.autograph.backtracking import Cost
 from compiler.graph.autograph.cost_model import POLICIES, CostPolicy, roofline_cost
 from compiler.graph.targets import set_target
-from compiler.ir.dataflow import GraphOp, WeightOp
+from compiler.ir.dataflow import GraphOp
 from compiler.kernels import KernelCache
 from compiler.passes.base import CostContext
 from compiler.target.target import parse_gpu
@@ -98,18 +98,6 @@ def chain_of_convolutions() -> Model:
             "Relu", build.op("Conv", value, w, shape=(1, 4, 6, 6), kernel_shape=[1, 1])
         )
     return Model(build.finish(value), build.weights, {"x0": np.ones((1, 4, 6, 6), np.float32)})
-
-
-def test_weights_in_memory_are_read_where_that_costs_little():
-    """A graph that would not be taken for its time shares what another module has merged."""
-    first, again, alone = repvgg(1), repvgg(1), repvgg(1)
-    assert merged(substituted(first, "candidates=4 policy=taso", CostContext(FakeModel((90, 100)))))
-    weights = {op.key.data for op in first.module.walk() if isinstance(op, WeightOp)}
-    sharing = FakeModel((100.5, 100), resident=frozenset(weights))
-    assert merged(substituted(again, "candidates=4 policy=taso", CostContext(sharing)))
-    assert not merged(
-        substituted(alone, "candidates=4 policy=taso", CostContext(FakeModel((100.5, 100))))
-    )
 
 
 def test_cost_selects_without_asking_for_times():
