@@ -170,12 +170,23 @@ class _Finder:
         before, after = self.shape(node.inputs[0]), self.shape(node.outputs[0])
         return len(before) > 1 and before[-2:] == after[-2:]
 
-    def is_scalar(self, node: NetworkNode, value: int) -> bool:
-        """Whether an operator computes each element of a value alone, by scalar constants."""
+    def is_scalar(self, node: NetworkNode, value: int, limits: bool = False) -> bool:
+        """Whether an operator computes each element of a value alone, by scalar constants.
+
+        The `limits` of a Clip may be numbers that are read instead.
+        """
+        read = limits and node.type == "Clip"
         others = (v for v in node.inputs if v is not None and v != value)
-        known = all(v in self.constants and self.constants[v].size == 1 for v in others)
+        known = all(
+            self.constants[v].size == 1 if v in self.constants else read and self.is_read(v)
+            for v in others
+        )
         alike = len(node.outputs) == 1 and self.shape(node.outputs[0]) == self.shape(value)
         return known and alike and KINDS.get(node.type) is Kind.ELEMENTWISE
+
+    def is_read(self, value: int) -> bool:
+        """Whether a value is a number that no operator computes."""
+        return self.shape(value) == () and value not in self.producers
 
     def chain(self, value: int) -> list[int] | None:
         """The MatMul that computes the scores, then the operators that follow, in order."""
@@ -291,7 +302,7 @@ class _Finder:
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]
             renaming = self.is_renaming(node) and node.inputs[0] == last
-            if not renaming and not self.is_scalar(node, last):
+            if not renaming and not self.is_scalar(node, last, limits=True):
                 break
             path.append(user)
             last = node.outputs[0]

@@ -5,7 +5,7 @@ stays: it selects shorter code. So does every constant that all these groups hav
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,20 +38,23 @@ class SharedScale:
     dtype: str
 
 
-def shared_scales(groups: Iterable[GroupOp]) -> dict[GroupOp, tuple[SharedScale, ...]]:
+def shared_scales(
+    groups: Iterable[GroupOp], limits: bool = False
+) -> dict[GroupOp, tuple[SharedScale, ...]]:
     """The constants that become operands, by group, in the order of its operands.
 
-    Groups that are alike but for these have the same of them.
+    Groups that are alike but for these have the same of them. With `limits` they are those that
+    numbers are clipped to, else scales and zero points.
     """
     classes: dict[str, list[tuple[GroupOp, list[ConstantOp]]]] = defaultdict(list)
     for group in groups:
-        if group.control is None and _is_quantised(group):
-            found = list(_candidates(group))
+        if group.control is None and (limits or _is_quantised(group)):
+            found = list(_candidates(group, _clips if limits else _scales))
             content = "\n".join(content_lines(group, frozenset[Operation](found)))
             classes[content].append((group, found))
     decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
     for members in classes.values():
-        decided |= _differing(members)
+        decided |= _differing(members, not limits)
     return decided
 
 
@@ -64,12 +67,14 @@ def _is_quantised(group: GroupOp) -> bool:
     )
 
 
-def _candidates(group: GroupOp) -> Iterator[ConstantOp]:
-    """The constants of one element, but 0, that only scale or shift numbers."""
+def _candidates(
+    group: GroupOp, suits: Callable[[OperatorOp | None, int], bool]
+) -> Iterator[ConstantOp]:
+    """The constants of one element, but 0, of which all uses suit."""
     for op in group.body.block.ops:
         if isinstance(op, ConstantOp) and attribute_to_array(op.value).size == 1:
             known = dtype_of(op.output.type) in ("float32", "int32", *_BYTES)
-            if known and _value_of(op) and all(_scales(*use) for use in _uses(op)):
+            if known and _value_of(op) and all(suits(*use) for use in _uses(op)):
                 yield op
 
 
@@ -95,15 +100,23 @@ def _scales(user: OperatorOp | None, operand: int) -> bool:
     return user.type_name in SCALED
 
 
+def _clips(user: OperatorOp | None, operand: int) -> bool:
+    """Whether an operator clips to an operand."""
+    return user is not None and user.type_name == "Clip" and operand > 0
+
+
 def _value_of(op: ConstantOp) -> float:
     """The number that a constant of one element is."""
     return attribute_to_array(op.value).reshape(-1)[0].item()
 
 
 def _differing(
-    members: Sequence[tuple[GroupOp, list[ConstantOp]]],
+    members: Sequence[tuple[GroupOp, list[ConstantOp]]], in_bytes: bool
 ) -> Iterator[tuple[GroupOp, tuple[SharedScale, ...]]]:
-    """The constants that differ between groups that are alike without them."""
+    """The constants that differ between groups that are alike without them.
+
+    Those that are integers are held `in_bytes`, if these have them.
+    """
     table = np.array([[_value_of(op) for op in found] for _, found in members], np.float64)
     if len(np.unique(table, axis=0)) <= FEWEST_SAVED:
         return
@@ -113,7 +126,7 @@ def _differing(
         scales = [
             SharedScale(constants, float(table[row, alike[0]]), dtype)
             for alike, constants in same
-            if (dtype := _narrowest(table[:, alike[0]]) or _only_dtype(constants))
+            if (dtype := (in_bytes and _narrowest(table[:, alike[0]])) or _only_dtype(constants))
         ]
         if scales:
             yield group, tuple(scales)

@@ -25,7 +25,7 @@ class ShareKernels(GraphPass):
 
     Requires: groups; best after all passes that change them. Ensures: on a CPU, groups that are
     alike but for scales and zero points other than 0 have one signature; what these are is in
-    weights of one element, a zero point in one of a byte.
+    weights of one element, a zero point in one of a byte. On a GPU it is so for limits of Clips.
 
         %2 = dataflow.group "Round_Add_Clip_3f9a2c41d0e7" (%x) {... constant 131 ...}
         %3 = dataflow.group "Round_Add_Clip_9c1d04be5a20" (%y) {... constant 127 ...}
@@ -37,15 +37,14 @@ class ShareKernels(GraphPass):
     name = "share-kernels"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Share the kernels of every `dataflow.graph` of the module for a CPU."""
+        """Share the kernels of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if not target_of(graph).is_gpu:
-                _share(graph)
+            _share(graph, limits=target_of(graph).is_gpu)
 
 
-def _share(graph: GraphOp) -> None:
+def _share(graph: GraphOp, limits: bool) -> None:
     stored: dict[str, SSAValue] = {}
-    for group, scales in shared_scales(list(graph.groups)).items():
+    for group, scales in shared_scales(list(graph.groups), limits).items():
         for scale in scales:
             _read(group, scale, _weight(graph, scale, stored))
         group.kernel = StringAttr(signature(group))

@@ -50,9 +50,11 @@ def layered(zeros: list[int], dtype: str = "uint8") -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def names_of(model: onnx.ModelProto, target: str, passes: str) -> set[str]:
+def names_of(
+    model: onnx.ModelProto, target: str, passes: str, contractions: str = "all"
+) -> set[str]:
     """The distinct kernels after some passes."""
-    module = import_model(model, byte_contractions="all").module
+    module = import_model(model, byte_contractions=contractions).module
     set_target(module, target)
     Runner().run(module, parse(passes))
     groups = (group for graph in graphs_of(module) for group in graph.groups)
@@ -112,7 +114,45 @@ def test_a_second_time_changes_nothing_and_a_dump_runs_in_onnxruntime():
     np.testing.assert_allclose(dumped, expected, atol=1.01 * step)
 
 
-def test_a_gpu_keeps_its_constants():
+def attention(i: int) -> str:
+    """A layer of attention with pairs after scores and results, whose scales are its own."""
+    return f"""q{i} = MatMul(x{i}, wq)  k{i} = MatMul(x{i}, wk)  v{i} = MatMul(x{i}, wv)
+     t{i} = Transpose<perm=[0,2,1]>(k{i})  a{i} = MatMul(q{i}, t{i})
+     b{i} = QuantizeLinear(a{i}, s{i}, z)  c{i} = DequantizeLinear(b{i}, s{i}, z)
+     e{i} = Softmax(c{i})  f{i} = MatMul(e{i}, v{i})
+     g{i} = QuantizeLinear(f{i}, r{i}, z)  x{i + 1} = DequantizeLinear(g{i}, r{i}, z)"""
+
+
+def attentions(layers: int) -> onnx.ModelProto:
+    """Layers of attention."""
+    generator, constants = np.random.default_rng(3), {"z": np.asarray(np.uint8(128))}
+    constants |= {w: generator.standard_normal((16, 16), "f4") for w in ("wq", "wk", "wv")}
+    for i in range(layers):
+        constants |= {f"s{i}": np.array(0.004 + 0.002 * i, "f4")}
+        constants |= {f"r{i}": np.array(0.001 + 0.0005 * i, "f4")}
+    body = "\n".join(map(attention, range(layers)))
+    text = f"g (float[2,24,16] x0) => (float[2,24,16] x{layers}) {{ {body} }}"
+    return checks.parse(text, 21, **constants)
+
+
+@pytest.mark.parametrize("model", [layered([131, 97, 240, 3]), attentions(4)])
+def test_limits_are_shared_on_a_gpu_and_results_keep_their_bits(model: onnx.ModelProto):
+    target, (given,) = "emu:sm_90:fp16", model.graph.input
+    shape = [axis.dim_value for axis in given.type.tensor_type.shape.dim]
+    x = np.random.default_rng(2).standard_normal(shape, "f4")
+    pipelines = (DEFAULT_PIPELINE, without_pass(DEFAULT_PIPELINE, "share-kernels"))
+    modules = [
+        compiler.compile(model, target=target, pipeline=pipeline, quantised="unrounded")
+        for pipeline in pipelines
+    ]
+    shared, apart = (len(module.kernels) for module in modules)
+    assert shared <= apart - 2
+    (found,), (expected,) = (module.run({given.name: x}).values() for module in modules)
+    np.testing.assert_array_equal(found, expected)
+    assert np.unique(found).size > 30
+
+
+def test_a_gpu_keeps_its_scales():
     model = layered([131, 97, 240, 3])
     target = "cuda:sm_90:fp16"
     assert names_of(model, target, BEFORE) == names_of(model, target, f"{BEFORE},share-kernels")
