@@ -67,17 +67,16 @@ def attends(group: GroupOp) -> bool:
 
 
 def _is_late(constant: ConstantOp) -> bool:
-    """Whether no kernel of an attention needs a constant to be one: that of scores or results."""
+    """Whether kernels of an attention may read a constant: one of scores or results."""
     group = constant.parent_op()
     if not isinstance(group, GroupOp) or not attends(group):
         return True
-    stages = stages_of(group)
-    return all(
-        stages[use.operation] in (Stage.SCORES, Stage.RESULTS) for use in constant.output.uses
-    )
+    parts = parts_of(group)
+    late = AttentionPart.SCORES, AttentionPart.RESULTS
+    return all(parts[use.operation] in late for use in constant.output.uses)
 
 
-class Stage(IntEnum):
+class AttentionPart(IntEnum):
     """The parts of an attention, in order."""
 
     OPERANDS = 0
@@ -86,23 +85,25 @@ class Stage(IntEnum):
     RESULTS = 3
 
 
-def stages_of(group: GroupOp) -> dict[Operation, Stage]:
+def parts_of(group: GroupOp) -> dict[Operation, AttentionPart]:
     """The part of an attention that each operation of its group belongs to."""
-    found: dict[Operation, Stage] = {}
+    found: dict[Operation, AttentionPart] = {}
     for op in group.body.block.ops:
         owners = (value.owner for value in op.operands)
-        before = max(
-            (found.get(o, Stage.OPERANDS) for o in owners if isinstance(o, Operation)),
-            default=Stage.OPERANDS,
-        )
-        kind = op.type_name if isinstance(op, OperatorOp) else ""
-        if kind == "Softmax":
-            found[op] = Stage.WEIGHTS
-        elif kind == "MatMul":
-            found[op] = Stage.RESULTS if before == Stage.WEIGHTS else Stage.SCORES
-        else:
-            found[op] = before
+        before = (found.get(o, AttentionPart.OPERANDS) for o in owners if isinstance(o, Operation))
+        found[op] = _part_after(op, max(before, default=AttentionPart.OPERANDS))
     return found
+
+
+def _part_after(op: Operation, before: AttentionPart) -> AttentionPart:
+    """The part of an operation whose operands are of parts up to one."""
+    kind = op.type_name if isinstance(op, OperatorOp) else ""
+    if kind == "Softmax":
+        return AttentionPart.WEIGHTS
+    if kind != "MatMul":
+        return before
+    weighted = before is AttentionPart.WEIGHTS
+    return AttentionPart.RESULTS if weighted else AttentionPart.SCORES
 
 
 def is_quantised(group: GroupOp) -> bool:

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from compiler.graph.scales import (
+    AttentionPart,
     SharedScale,
-    Stage,
     attends,
     is_quantised,
+    parts_of,
     shared_scales,
-    stages_of,
 )
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
@@ -97,10 +97,10 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
 
 def delay_scales(group: GroupOp) -> None:
     """Multiply the results of an attention's MatMuls by the scales of their operands instead."""
-    stages = stages_of(group)
+    parts = parts_of(group)
     for op in list(group.operators):
         scales = [] if op.type_name != "MatMul" else list(_scales_of(op))
-        found = [pair for pair in scales if stages[pair[0]] is Stage.OPERANDS]
+        found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
         if not found:
             continue
         factor = prod(float(attribute_to_array(constant.value).item()) for _, constant in found)
