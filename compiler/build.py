@@ -177,13 +177,17 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     """Compile a model that is imported with contractions of bytes in one way or another.
 
     Where it has contractions that the target computes in bytes or in floats, it is compiled in both
-    ways, and the faster one is kept.
+    ways, and the faster one is kept. Where it has none of bytes, the last way is the only one.
     """
     start = perf_counter()
     way, *others = settings.byte_contractions
     imported = import_as(way)
-    notify(StepEnded("import", perf_counter() - start))
     found = _contracted(imported, way)
+    if found == "floats" and "unrounded" in others:
+        way, others = "unrounded", []
+        imported = import_as(way)
+        found = _contracted(imported, way)
+    notify(StepEnded("import", perf_counter() - start))
     if not others or found != way:
         alone = replace(settings, contractions=(way,))
         built = build_module(imported.module, imported.weights, alone)
@@ -195,6 +199,7 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
         builds = {way: build_module(imported.module, imported.weights, half)}
         for other in others:
             imported = import_as(other)
+            other = "floats" if other == "unrounded" and not imported.unrounded else other
             dumped = replace(half, dump_ir=_other_dump(settings.dump_ir, other))
             builds[other] = build_module(imported.module, imported.weights, dumped)
         built = _fastest(builds, settings)
@@ -207,7 +212,7 @@ def _contracted(imported: Imported, way: str) -> str:
     operators = (op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp))
     if any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators):
         return way
-    return "floats" if imported.widened else ""
+    return "unrounded" if imported.unrounded else "floats" if imported.widened else ""
 
 
 def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:

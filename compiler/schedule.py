@@ -265,6 +265,7 @@ CONTRACTED_AS = {
     "tiles": "bytes on tensor cores",
     "all": "bytes",
     "floats": "floats",
+    "unrounded": "floats without rounding to integers",
 }
 """The ways to contract bytes, see `import_model`, in words."""
 

@@ -23,6 +23,7 @@ from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
+from compiler.frontend.quantised.drop_rounding import drop_rounding
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
 from compiler.frontend.quantised.keep_floats import keep_floats
 from compiler.frontend.quantised.tensor_cores import (
@@ -42,17 +43,22 @@ Shapes = Mapping[str, Sequence[int]]
 TENSOR_CORES = {"tiles": suits_integer_tensor_cores, "float8-tiles": suits_tensor_cores}
 """The contractions that tensor cores compute on bytes, by the word for them."""
 
+FLOAT_WAYS = ("floats", "unrounded")
+"""The words for contractions of floats alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
 
-    It is `widened` if it contracts floats where the operands are bytes, dequantised or not.
+    It is `widened` if it contracts floats where the operands are bytes, dequantised or not, and
+    `unrounded` if it computes with floats that are not rounded where they were quantised.
     """
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
     widened: bool = False
+    unrounded: bool = False
 
 
 def import_model(
@@ -68,8 +74,8 @@ def import_model(
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
     `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
-    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, or none, "floats"
-    instead. A recurrence that `has_kernel` stays one operator.
+    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, or none: "floats"
+    instead, or "unrounded" ones. A recurrence that `has_kernel` stays one operator.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -88,7 +94,8 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
 
     Weights of four bits are floats, too, where bytes are.
     """
-    pack_few_rows(graph, 0 if byte_contractions == "floats" else MOST_PACKED_ROWS)
+    unrounded = byte_contractions == "unrounded" and drop_rounding(graph)
+    pack_few_rows(graph, 0 if byte_contractions in FLOAT_WAYS else MOST_PACKED_ROWS)
     if byte_contractions == "all":
         contract_bytes(graph, has_integers)
         widened = contracts_floats(graph)
@@ -107,7 +114,7 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
-    return Imported(*emit(graph), widened)
+    return Imported(*emit(graph), widened, unrounded)
 
 
 def specialise(

@@ -5,8 +5,9 @@ stays: it selects shorter code. So does every constant that all these groups hav
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from xdsl.ir import Operation
@@ -38,15 +39,20 @@ class SharedScale:
     dtype: str
 
 
-def shared_scales(groups: Iterable[GroupOp]) -> dict[GroupOp, tuple[SharedScale, ...]]:
+def shared_scales(
+    groups: Iterable[GroupOp], on_gpu: bool = False
+) -> dict[GroupOp, tuple[SharedScale, ...]]:
     """The constants that become operands, by group, in the order of its operands.
 
-    Groups that are alike but for these have the same of them.
+    Groups that are alike but for these have the same of them. They are scales and zero points, on
+    a GPU also the limits that numbers are clipped to.
     """
     classes: dict[str, list[tuple[GroupOp, list[ConstantOp]]]] = defaultdict(list)
     for group in groups:
-        if group.control is None and _is_quantised(group):
-            found = list(_candidates(group))
+        quantised = is_quantised(group)
+        if group.control is None and (on_gpu or quantised):
+            suits = _scales if quantised else _clips
+            found = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
             content = "\n".join(content_lines(group, frozenset[Operation](found)))
             classes[content].append((group, found))
     decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
@@ -55,7 +61,52 @@ def shared_scales(groups: Iterable[GroupOp]) -> dict[GroupOp, tuple[SharedScale,
     return decided
 
 
-def _is_quantised(group: GroupOp) -> bool:
+def attends(group: GroupOp) -> bool:
+    """Whether a group may be an attention."""
+    return any(op.type_name == "Softmax" for op in group.operators)
+
+
+def _is_late(constant: ConstantOp) -> bool:
+    """Whether kernels of an attention may read a constant: one of scores or results."""
+    group = constant.parent_op()
+    if not isinstance(group, GroupOp) or not attends(group):
+        return True
+    parts = parts_of(group)
+    late = AttentionPart.SCORES, AttentionPart.RESULTS
+    return all(parts[use.operation] in late for use in constant.output.uses)
+
+
+class AttentionPart(IntEnum):
+    """The parts of an attention, in order."""
+
+    OPERANDS = 0
+    SCORES = 1
+    WEIGHTS = 2
+    RESULTS = 3
+
+
+def parts_of(group: GroupOp) -> dict[Operation, AttentionPart]:
+    """The part of an attention that each operation of its group belongs to."""
+    found: dict[Operation, AttentionPart] = {}
+    for op in group.body.block.ops:
+        owners = (value.owner for value in op.operands)
+        before = (found.get(o, AttentionPart.OPERANDS) for o in owners if isinstance(o, Operation))
+        found[op] = _part_after(op, max(before, default=AttentionPart.OPERANDS))
+    return found
+
+
+def _part_after(op: Operation, before: AttentionPart) -> AttentionPart:
+    """The part of an operation whose operands are of parts up to one."""
+    kind = op.type_name if isinstance(op, OperatorOp) else ""
+    if kind == "Softmax":
+        return AttentionPart.WEIGHTS
+    if kind != "MatMul":
+        return before
+    weighted = before is AttentionPart.WEIGHTS
+    return AttentionPart.RESULTS if weighted else AttentionPart.SCORES
+
+
+def is_quantised(group: GroupOp) -> bool:
     """Whether a group rounds numbers or computes with bytes."""
     return any(
         op.type_name in ("Round", *BYTE_CONTRACTIONS)
@@ -64,12 +115,14 @@ def _is_quantised(group: GroupOp) -> bool:
     )
 
 
-def _candidates(group: GroupOp) -> Iterator[ConstantOp]:
-    """The constants of one element, but 0, that only scale or shift numbers."""
+def _candidates(
+    group: GroupOp, suits: Callable[[OperatorOp | None, int], bool]
+) -> Iterator[ConstantOp]:
+    """The constants of one element, but 0, of which all uses suit."""
     for op in group.body.block.ops:
         if isinstance(op, ConstantOp) and attribute_to_array(op.value).size == 1:
             known = dtype_of(op.output.type) in ("float32", "int32", *_BYTES)
-            if known and _value_of(op) and all(_scales(*use) for use in _uses(op)):
+            if known and _value_of(op) and all(suits(*use) for use in _uses(op)):
                 yield op
 
 
@@ -95,6 +148,11 @@ def _scales(user: OperatorOp | None, operand: int) -> bool:
     return user.type_name in SCALED
 
 
+def _clips(user: OperatorOp | None, operand: int) -> bool:
+    """Whether an operator clips to an operand."""
+    return user is not None and user.type_name == "Clip" and operand > 0
+
+
 def _value_of(op: ConstantOp) -> float:
     """The number that a constant of one element is."""
     return attribute_to_array(op.value).reshape(-1)[0].item()
@@ -113,7 +171,7 @@ def _differing(
         scales = [
             SharedScale(constants, float(table[row, alike[0]]), dtype)
             for alike, constants in same
-            if (dtype := _narrowest(table[:, alike[0]]) or _only_dtype(constants))
+            if (dtype := _narrowed(constants, table[:, alike[0]]))
         ]
         if scales:
             yield group, tuple(scales)
@@ -126,6 +184,14 @@ def _columns(table: np.ndarray) -> Iterable[list[int]]:
         if len(np.unique(column)) > 1:
             alike[column.tobytes()].append(i)
     return alike.values()
+
+
+def _narrowed(constants: Sequence[ConstantOp], values: np.ndarray) -> str:
+    """The type that holds the numbers of constants: of bytes if they are zero points."""
+    wide = all(_clips(*use) for op in constants for use in _uses(op))
+    group = constants[0].parent_op()
+    wide |= isinstance(group, GroupOp) and attends(group)
+    return ("" if wide else _narrowest(values)) or _only_dtype(constants)
 
 
 def _narrowest(values: np.ndarray) -> str:

@@ -23,6 +23,9 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 """All precisions; kernels' headers number them in this order."""
 
+SHORT_PRECISIONS = ("fp16", "bf16")
+"""The precisions whose operands have 16 bits."""
+
 PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
     "cpu": ("fp32",),
     "cuda": ("tf32", "fp32", "fp16", "bf16"),
@@ -286,8 +289,12 @@ class CudaTarget(GpuTarget):
 
     @property
     def byte_contractions(self) -> tuple[str, ...]:
-        """Bytes on tensor cores, where these multiply float8s those too, and floats."""
-        return ("float8-tiles" if self.has_float8_mma else "tiles", "floats")
+        """Bytes on tensor cores, where these multiply float8s those too, and floats.
+
+        Those of 16 bits are rounded by their precision, not to the integers of quantised ones, too.
+        """
+        floats = "unrounded" if self.precision in SHORT_PRECISIONS else "floats"
+        return ("float8-tiles" if self.has_float8_mma else "tiles", floats)
 
     @property
     def has_wgmma(self) -> bool:
@@ -444,7 +451,7 @@ def _gpu(backend: str, rest: str) -> GpuTarget:
     )
 
 
-CONTRACTED = ("auto", "bytes", "floats")
+CONTRACTED = ("auto", "bytes", "floats", "unrounded")
 """The words for the operands of quantised operators that may be asked for."""
 
 
@@ -458,8 +465,8 @@ def contractions_of(quantised: str, target: str) -> tuple[str, ...]:
     ways = parse_target(target).byte_contractions
     if quantised == "auto":
         return ways
-    if quantised == "floats":
-        return ("floats",)
+    if quantised in ("floats", "unrounded"):
+        return (quantised,)
     if ways[0] == "floats":
         raise ArgumentError(f"quantised='bytes': {target} has no kernels for them: leave it out")
     return ways[:1]

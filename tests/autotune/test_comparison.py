@@ -33,11 +33,12 @@ MODEL = parse(
 
 
 @needs_nvrtc
-def test_without_a_device_the_estimates_decide():
-    module = compiler.compile(MODEL, target="cuda:sm_90", precision="fp16", budget=0)
+@pytest.mark.parametrize(("precision", "floats"), [("fp16", "unrounded"), ("tf32", "floats")])
+def test_without_a_device_the_estimates_decide(precision: str, floats: str):
+    module = compiler.compile(MODEL, target="cuda:sm_90", precision=precision, budget=0)
     assert module.choice is not None
     times = module.choice.contractions
-    assert {*times} == {"float8-tiles", "floats"}
+    assert {*times} == {"float8-tiles", floats}
     kept = next(iter(times))
     assert times[kept] == min(times.values())
     assert any("MatMulInteger" in name for name in module.kernels) == (kept == "float8-tiles")
@@ -75,15 +76,16 @@ def test_kernels_are_estimated_in_their_precision():
         Runner().run(module, passes("canonicalize,fuse-operators,reduce-precision"))
         times[way] = predicted(module, str(target))
         assert predicted(module, "emu:sm_90:fp16") == 0
-    assert 0 < times["float8-tiles"] < times["floats"]
+    assert 0 < times["float8-tiles"] < times["unrounded"]
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("quantised", ["bytes", "floats"])
+@pytest.mark.parametrize("quantised", ["bytes", "floats", "unrounded"])
 def test_one_way_can_be_asked_for(quantised: str):
     module = compiler.compile(MODEL, target="cuda:sm_90", budget=0, quantised=quantised)
     assert module.choice is not None
-    assert [*module.choice.contractions] == ["float8-tiles" if quantised == "bytes" else "floats"]
+    way = "float8-tiles" if quantised == "bytes" else quantised
+    assert [*module.choice.contractions] == [way]
     assert_named(module)
     assert any("MatMulInteger" in name for name in module.kernels) == (quantised == "bytes")
 
@@ -98,6 +100,20 @@ def test_float8s_are_contracted_where_tensor_cores_have_them(target: str):
     kept = next(iter(times))
     assert any("MatMulFloat8" in name for name in module.kernels) == (kept != "floats")
     assert_named(module)
+
+
+@needs_nvrtc
+def test_without_bytes_only_16_bits_are_compiled():
+    text = """g (float[1,3,8,8] x) => (float[1,4,8,8] y) {
+     a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  c = DequantizeLinear(v, s)
+     y = Conv(b, c) }"""
+    weights = np.random.default_rng(0).integers(-127, 128, (4, 3, 1, 1)).astype("i1")
+    model = parse(text, 21, s=np.float32(0.02), z=np.uint8(120), v=weights)
+    for precision, way in (("fp16", "unrounded"), ("tf32", "floats")):
+        module = compiler.compile(model, target="cuda:sm_90", precision=precision, budget=0)
+        assert module.choice is not None
+        assert [*module.choice.contractions] == [way]
+        assert_named(module)
 
 
 @needs_nvrtc
@@ -118,7 +134,9 @@ def test_the_cpu_contracts_floats_if_asked():
 
 
 def test_what_cannot_be_asked_for_is_refused():
-    with pytest.raises(ArgumentError, match="quantised='int8': use one of auto, bytes, floats"):
+    with pytest.raises(
+        ArgumentError, match="quantised='int8': use one of auto, bytes, floats, unrounded"
+    ):
         compiler.compile(MODEL, quantised="int8")
     with pytest.raises(ArgumentError, match="hip:gfx90a:fp32 has no kernels for them"):
         contractions_of("bytes", "hip:gfx90a:fp32")

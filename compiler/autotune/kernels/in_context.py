@@ -29,7 +29,7 @@ from compiler.errors import KernelError
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.group import Group

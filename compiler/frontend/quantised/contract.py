@@ -142,12 +142,12 @@ class _Walk:
         before = self.replaced(quantised.number).code
         if not isinstance(before, Dequantised) or before.integers.dtype != value.dtype:
             return None
-        alike = _same(before.scale, quantised.scale) and _same(before.zero, quantised.zero)
+        alike = is_same(before.scale, quantised.scale) and is_same(before.zero, quantised.zero)
         alike = alike and value.dtype not in WITH_INFINITIES
         return self.replaced(before.integers) if alike and before.whole else None
 
 
-def _same(one: Value | None, other: Value | None) -> bool:
+def is_same(one: Value | None, other: Value | None) -> bool:
     """Whether two scales or zero points are equal; a zero point that is left out is 0."""
     if one is other:
         return True

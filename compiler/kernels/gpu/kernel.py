@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
+from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.generic import schedule_gpu
-from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.ranges.groups import without_ranges
 from compiler.kernels.gpu.ranges.kernels import with_ranges
@@ -100,4 +101,5 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
         return found.emit()
     device = split_device(schedule_gpu(requantised(without_ranges(group))), group.name, target)
     kernel = CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
+    kernel = with_early_numbers(kernel, group)
     return with_ranges(kernel, group, False, target.shared_bytes)

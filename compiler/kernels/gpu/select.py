@@ -14,6 +14,7 @@ from compiler.kernels import database
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import full_version, problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.headers import code_hash
 from compiler.kernels.gpu.ranges.groups import with_folded_results, without_ranges
 from compiler.kernels.gpu.ranges.kernels import extra_launches, extra_us, with_ranges
@@ -124,6 +125,7 @@ class Candidate:
     def emit(self, config: Any) -> CudaKernel:
         """The group's kernel with a config."""
         kernel = self.template.emit(self.group, self.problem, config, self.target)
+        kernel = with_early_numbers(kernel, self.group)
         if self.whole is None:
             return kernel
         return with_ranges(kernel, self.whole, self.template.folds_ranges, self.target.shared_bytes)

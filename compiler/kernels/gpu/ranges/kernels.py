@@ -5,8 +5,8 @@ from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD, body_end
 from compiler.kernels.gpu.epilogue import c_type
-from compiler.kernels.gpu.indirect import KERNEL_HEAD, body_end
 from compiler.kernels.gpu.ranges.groups import RangedResult, ranged_results
 from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, compiler_version
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import TensorInfo

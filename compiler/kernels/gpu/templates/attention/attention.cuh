@@ -12,7 +12,7 @@
 // 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
 //
 // `P` holds the constants of one problem; see emit.py. `score(z, row, column, dot)` gives the argument
-// of the softmax for a dot product, `P::finished` what is stored of a result; `fold(results, valid)` is given the first
+// of the softmax for a dot product, `fold.finished` what is stored of a result; `fold(results, valid)` is given the first
 // `valid` of four results that a thread stores.
 //
 // Where weights are ROUNDED, `P::rounded` takes them divided by the sum of their row: the keys are
@@ -526,7 +526,7 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
       sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] = P::finished(sum[i] / row_sum * P::V_FACTOR);
+    for (int i = 0; i < 4; i++) sum[i] = fold.finished(sum[i] / row_sum * P::V_FACTOR);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
     fold(sum, valid);

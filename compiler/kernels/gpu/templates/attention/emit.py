@@ -81,13 +81,14 @@ class Emitter:
                 rounding.text,
                 self._constants(form, rounding),
                 value_struct("Score", score, "int outer, int row, int column, float dot"),
-                self._fold(),
-                self._function(launch.symbol, score, self._is_early(form)),
+                self._fold(rounding.finished),
+                self._function(launch.symbol, (score, rounding.finished), self._is_early(form)),
             ]
         )
         keep = self.problem.attention.value.keep
         masks = () if keep is None else (keep,)
-        arguments = (*sources, len(self.group.reads), *score.arguments, *masks, *self.extremes)
+        own = (*score.arguments, *(rounding.finished.arguments if rounding.finished else ()))
+        arguments = (*sources, len(self.group.reads), *own, *masks, *self.extremes)
         launches = (replace(launch, args=arguments),)
         return CudaKernel(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
 
@@ -126,15 +127,22 @@ class Emitter:
         plain = self.config.staged > 0 and not self.config.wgmma
         return form.shifted and plain and loads_early(self.problem, self.config, self.target)
 
-    def _function(self, name: str, score: StoreFunction, early: bool) -> str:
+    def _function(
+        self, name: str, functions: tuple[StoreFunction, StoreFunction | None], early: bool
+    ) -> str:
+        score, finished = functions
         types = [c_type(self.group.values[o.source].dtype) for o in self.problem.operands]
         names = [f"buffer{i}" for i in range(len(score.types))]
+        limits = [f"limit{i}" for i in range(len(finished.types) if finished else 0)]
         declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         declared += [f"{types[3]}* o"]
         declared += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        if finished is not None:
+            declared += [f"{kind}* {x}" for kind, x in zip(finished.types, limits, strict=True)]
         masked = self.problem.attention.value.keep is not None
         declared += ["const bool* keep"] if masked else []
         own = ", keep" if masked else ""
+        made = () if finished is None else (f"Finished{{{', '.join(limits)}}}",)
         extremes = ("low", "high") if self.extremes else ()
         declared += [f"float* {extreme}" for extreme in extremes]
         form, bounds = "attend", f"{self.config.threads}"
@@ -149,22 +157,33 @@ class Emitter:
             f'extern "C" __global__ void{cluster} __launch_bounds__({bounds})'
             f" {name}({', '.join(declared)}) {{\n"
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}},"
-            f" Fold{{{', '.join(extremes)}}}{own});\n}}\n"
+            f" Fold{{{', '.join((*made, *extremes))}}}{own});\n}}\n"
         )
 
-    def _fold(self) -> str:
-        """The struct that folds results, as they are stored, into the range of a thread."""
+    def _fold(self, finished: StoreFunction | None) -> str:
+        """The struct that finishes results, and folds them as they are stored, for a range."""
         kind = c_type(self.group.values[self.problem.operands[3].source].dtype)
+        members = [] if finished is None else ["  Finished finish;"]
+        members += ["  float *low, *high;"] if self.extremes else []
+        value = "x" if finished is None else "finish(x)"
         body = [
             "#pragma unroll",
             "    for (int i = 0; i < 4; i++)",
             f"      if (const float x = ({kind})four[i]; i < valid)",
             "        *low = flowloom_minimum(*low, x), *high = flowloom_maximum(*high, x);",
         ]
-        head = f"{DEVICE} void operator()(const float (&four)[4], int valid) const {{"
-        if not self.extremes:
-            return f"struct Fold {{\n{head}}}\n}};\n"
-        return "\n".join(["struct Fold {", "  float *low, *high;", head, *body, "  }", "};", ""])
+        return "\n".join(
+            [
+                "struct Fold {",
+                *members,
+                f"  {DEVICE} float finished(float x) const {{ return {value}; }}",
+                f"  {DEVICE} void operator()(const float (&four)[4], int valid) const {{",
+                *(body if self.extremes else []),
+                "  }",
+                "};",
+                "",
+            ]
+        )
 
     def _constants(self, form: ScoreForm, rounding: Rounding) -> str:
         query, key, value, _ = self.problem.operands
@@ -194,7 +213,7 @@ class Emitter:
             f" {{ return {batch_offset(operand.window)}; }}"
             for letter, operand in zip("qkvo", self.problem.operands, strict=True)
         ]
-        return "\n".join(["struct Problem {", *lines, *rounding.members, "};", ""])
+        return "\n".join(["struct Problem {", *lines, rounding.member, "};", ""])
 
     def _sizes(self) -> dict[str, Any]:
         problem, config = self.problem, self.config

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tvm.ir import PrimType, Var
 from tvm.tirx import FloatImm, Mul
 
 from compiler.graph.attention import Attention
-from compiler.kernels.gpu.epilogue import value_function, value_struct
+from compiler.kernels.gpu.epilogue import StoreFunction, value_function, value_struct
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import GpuTarget
@@ -22,14 +23,16 @@ SHIFTS = ("Add", "Sub", "Cast", "Round")
 
 @dataclass(frozen=True)
 class Rounding:
-    """The CUDA text of both functions, and members of a problem that call them.
+    """The CUDA text of both functions, and a member of a problem that calls the first.
 
-    Weights are multiplied without their `factor`, so that integers are exact in 16 bits.
+    Weights are multiplied without their `factor`, so that integers are exact in 16 bits. The
+    function of results may read buffers; it is None where results are stored as they are.
     """
 
     text: str
-    members: tuple[str, ...]
+    member: str
     factor: float
+    finished: StoreFunction | None
 
 
 VALUE = Var("value", PrimType("float32"))
@@ -52,17 +55,16 @@ def rounding_of(group: Group, attention: Attention, target: GpuTarget) -> Roundi
     weights = _Chain(group, softmax, attention.weights)
     weight, factor = _factored(group, attention, weights.element())
     results = _Chain(group, second, attention.results)
-    functions = (("rounded", weights, weight), ("finished", results, results.element()))
-    texts, members = list[str](), list[str]()
-    for name, chain, element in functions:
-        used = bool(chain.operators)
-        texts += [_function(name, chain, element, target)] if used else []
-        members.append(_member(name, f"{name.title()}{{}}(x)" if used else "x"))
-    return Rounding("\n".join(texts), tuple(members), factor)
-
-
-def _member(name: str, value: str) -> str:
-    return f"  __device__ static __forceinline__ float {name}(float x) {{ return {value}; }}"
+    rounded = _function("rounded", weights, weight, target)
+    finished = _function("finished", results, results.element(), target)
+    texts = [
+        f"{function.text}\n{value_struct(name, function, 'float value')}"
+        for name, function in (("Rounded", rounded), ("Finished", finished))
+        if function is not None
+    ]
+    value = "x" if rounded is None else "Rounded{}(x)"
+    member = f"  __device__ static __forceinline__ float rounded(float x) {{ return {value}; }}"
+    return Rounding("\n".join(texts), member, factor, finished)
 
 
 @dataclass(frozen=True)
@@ -75,23 +77,28 @@ class _Chain:
 
     def element(self) -> Any:
         """Their result for `VALUE`, as a float; a last Cast is the store's."""
-        context = self.context()
+        context = self.context
         element = context.result(of_type(VALUE, context), [0] * context.rank)
         return as_float(element, str(context.results[0].dtype))
 
+    @cached_property
     def context(self) -> FusionContext:
         """The operators as a group around the value, all of one shape."""
         last, anchor = self.value, Operator("Identity", {}, (), (self.value,))
         values, chain = [*self.group.values], [anchor]
         for operator in self._kept():
-            inputs = tuple(
-                v if v is None or v in self.group.constants else last for v in operator.inputs
-            )
+            inputs = tuple(last if self._is_element(v) else v for v in operator.inputs)
             chain.append(replace(operator, inputs=inputs))
             last = operator.outputs[0]
             values[last] = replace(values[last], shape=values[self.value].shape, block=0)
         around = replace(self.group, values=(*values,), operators=(*chain,), outputs=(last,))
         return FusionContext(around, anchor)
+
+    def _is_element(self, value: int | None) -> bool:
+        """Whether an operand is what the operator before computes, and no number."""
+        return (
+            value is not None and value >= self.group.inputs and value not in self.group.constants
+        )
 
     def _kept(self) -> list[Operator]:
         kept = [self.group.operators[i] for i in self.operators]
@@ -123,8 +130,8 @@ def _bound(group: Group, operators: Sequence[Operator]) -> float:
     return float("inf")
 
 
-def _function(name: str, chain: _Chain, element: Any, target: GpuTarget) -> str:
-    """A struct whose call computes an element of a float."""
-    own = f"{chain.group.name}_{name}"
-    function = value_function(own, chain.context(), element, [VALUE], target)
-    return "\n".join([function.text, value_struct(name.title(), function, "float value")])
+def _function(name: str, chain: _Chain, element: Any, target: GpuTarget) -> StoreFunction | None:
+    """The function that computes an element of a float; None without operators."""
+    if not chain.operators:
+        return None
+    return value_function(f"{chain.group.name}_{name}", chain.context, element, [VALUE], target)

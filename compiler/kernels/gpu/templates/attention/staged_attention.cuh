@@ -325,8 +325,8 @@ struct Band {
 #pragma unroll
         for (int j = 0; j < 2; j++) {
           const float given = __shfl_sync(~0u, odd ? even[i + j] : other[i + j], lane ^ 1);
-          four[j] = P::finished((odd ? given : even[i + j]) * inverse);
-          four[j + 2] = P::finished((odd ? other[i + j] : given) * inverse);
+          four[j] = fold.finished((odd ? given : even[i + j]) * inverse);
+          four[j + 2] = fold.finished((odd ? other[i + j] : given) * inverse);
         }
         const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
         fold(four, valid);

@@ -145,7 +145,7 @@ __device__ __forceinline__ void merge_rows(O* o, const float* values, const floa
     }
     const float inverse = P::V_FACTOR / row_sum;
 #pragma unroll
-    for (int i = 0; i < 4; i++) four[i] = P::finished(four[i] * inverse);
+    for (int i = 0; i < 4; i++) four[i] = fold.finished(four[i] * inverse);
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
     fold(four, valid);
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;

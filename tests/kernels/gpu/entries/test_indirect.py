@@ -7,7 +7,7 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.cubin import check_resources, read_resources
-from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel

@@ -1,0 +1,212 @@
+"""Quantised numbers as floats that are not rounded, only kept in the range of their integers.
+
+`Dequantize(Quantize(x))` is x, clipped: quantisers leave out a Relu or a Clip whose work that does.
+A MatMul or Conv of integers of a run's own range and constant weights is one of x and the numbers
+of the weights, which are those of the quantised model.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.expansion import Expansion
+from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
+from compiler.frontend.liveness import drop_dead
+from compiler.frontend.quantised.bounds import NumberRange, bounds, bounds_of_code, clipped_range
+from compiler.frontend.quantised.contract import REARRANGING, is_same
+
+FLOATS_OF = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
+"""The contractions of floats for those of integers."""
+
+_RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
+"""The operators between the extremes of a tensor and the scale of its range."""
+
+
+def drop_rounding(graph: Graph) -> bool:
+    """Compute with clipped floats what is quantised and dequantised; returns whether any was."""
+    walk = _Walk(Builder(Graph(graph.inputs), Expansion()))
+    for operator in graph.operators:
+        walk.visit(operator)
+    if not walk.instead:
+        return False
+    graph.operators = walk.builder.graph.operators
+    graph.outputs = [(name, walk.instead.get(value, value)) for name, value in graph.outputs]
+    drop_dead(graph)
+    return True
+
+
+@dataclass
+class _Walk:
+    """Writes operators to a new graph; `instead` has the values that replace others."""
+
+    builder: Builder
+    instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
+    _noted: int = 0
+    _numbers: dict[Any, Value | None] = field(default_factory=dict[Any, Value | None])
+
+    @property
+    def makers(self) -> dict[Value, Operator]:
+        """The operator of each value of the new graph."""
+        written = self.builder.graph.operators
+        for operator in written[self._noted :]:
+            self._makers.update((v, operator) for v in operator.outputs if v is not None)
+        self._noted = len(written)
+        return self._makers
+
+    def visit(self, old: Operator) -> None:
+        """Write an operator, or what takes its place."""
+        inputs = [None if v is None else self.instead.get(v, v) for v in old.inputs]
+        operator, self.builder.node = replace(old, inputs=inputs), old.node
+        found = self._contracted(operator)
+        if found is not None:
+            self.instead[old.output] = found
+            return
+        self.builder.graph.operators.append(operator)
+        for value in old.outputs:
+            number = None if value is None else self._number(value)
+            if value is not None and number is not None:
+                self.instead[value] = number
+
+    def _number(self, value: Value) -> Value | None:
+        """The value that was quantised to the integers that a value stands for, clipped."""
+        code = value.code
+        if not isinstance(code, Dequantised) or not code.whole or code.scale.array is None:
+            return None
+        number = self._moved(code.integers, code)
+        return number if number is not None and number.dtype == value.dtype else None
+
+    def _moved(self, integers: Value, code: Dequantised) -> Value | None:
+        key = integers, code.scale, code.zero
+        if key not in self._numbers:
+            self._numbers[key] = self._computed(integers, code)
+        return self._numbers[key]
+
+    def _computed(self, integers: Value, code: Dequantised) -> Value | None:
+        """The numbers of integers, moved as those are."""
+        origin, maker = integers.code, self.makers.get(integers)
+        if isinstance(origin, Quantised):
+            return self._clipped(origin, code)
+        if maker is None or maker.op_type not in REARRANGING or len(maker.outputs) > 1:
+            return None
+        number = self._moved(maker.operand(0), code)
+        if number is None:
+            return None
+        return self.builder.emit(maker.op_type, [number, *maker.inputs[1:]], maker.attributes)[0]
+
+    def _clipped(self, origin: Quantised, code: Dequantised) -> Value | None:
+        """A number within the range of the integers that it is quantised to."""
+        alike = is_same(origin.scale, code.scale) and is_same(origin.zero, code.zero)
+        interval = bounds_of_code(code)
+        if not alike or interval is None or origin.number.array is not None:
+            return None
+        number = self.instead.get(origin.number, origin.number)
+        low, high = interval
+        half = abs(float(code.scale.content)) / 2  # what is rounded to the last integer
+        known = bounds(number, self.makers)
+        if low - half <= known[0] and known[1] <= high + half:
+            return number
+        number, (low, high) = self._without_clip(number, interval)
+        limits = (self.builder.constant(limit, number.dtype) for limit in (low, high))
+        return self.builder.one("Clip", number, *limits)
+
+    def _without_clip(self, number: Value, interval: NumberRange) -> tuple[Value, NumberRange]:
+        """The operand of a number that is clipped already, and the range that is left by both."""
+        maker = self.makers.get(number)
+        if maker is None or maker.op_type not in ("Clip", "Relu"):
+            return number, interval
+        own = [None if v is None else v.array for v in maker.inputs[1:]]
+        if maker.op_type == "Relu":
+            return maker.operand(0), clipped_range((0.0, inf), *interval)
+        if len(own) < 2 or any(array is None or array.size != 1 for array in own):
+            return number, interval
+        low, high = (float(array.reshape(-1)[0]) for array in own if array is not None)
+        return maker.operand(0), clipped_range((low, high), *interval)
+
+    def _contracted(self, operator: Operator) -> Value | None:
+        """A contraction of floats instead of the scaled sums of one of their integers."""
+        if operator.op_type != "Mul":
+            return None
+        for sums, scale in (operator.inputs, operator.inputs[::-1]):
+            contraction = None if sums is None else self._contraction(sums)
+            if contraction is not None and scale is not None:
+                return self._of_floats(contraction, scale)
+        return None
+
+    def _contraction(self, sums: Value) -> Operator | None:
+        """The contraction by constant integers whose sums were cast to floats."""
+        cast = self.makers.get(sums)
+        if cast is None or cast.op_type != "Cast" or sums.dtype != "float32":
+            return None
+        maker = self.makers.get(cast.operand(0))
+        if maker is None or maker.op_type not in FLOATS_OF or maker.operand(1).array is None:
+            return None
+        return None if len(maker.inputs) > 3 and maker.inputs[3] is not None else maker
+
+    def _of_floats(self, contraction: Operator, scale: Value) -> Value | None:
+        """The contraction of the floats that were quantised by their own range."""
+        origin, weights = contraction.operand(0).code, contraction.operand(1)
+        zero = [*contraction.inputs, None][2]
+        if not isinstance(origin, Quantised) or origin.number.dtype != "float32":
+            return None
+        factor = self._factor(origin, scale)
+        if zero is not origin.zero or factor is None or not self._spans(origin):
+            return None
+        image = contraction.op_type == "ConvInteger"
+        axis, following = (0, weights.rank - 2) if image else (weights.rank - 1, 0)
+        factor = _along(factor, weights, axis, following)
+        if factor is None:
+            return None
+        numbers = self.builder.constant(weights.content.astype("float32") * factor)
+        number = self.instead.get(origin.number, origin.number)
+        return self.builder.emit(
+            FLOATS_OF[contraction.op_type], [number, numbers], contraction.attributes
+        )[0]
+
+    def _factor(self, origin: Quantised, scale: Value) -> np.ndarray | None:
+        """The constants by which the scale of the quantised numbers is multiplied."""
+        if scale is origin.scale:
+            return np.ones((), "float32")
+        maker = self.makers.get(scale)
+        if maker is None or maker.op_type != "Mul" or origin.scale not in maker.inputs:
+            return None
+        other = next((v for v in maker.inputs if v is not origin.scale), None)
+        return None if other is None else other.array
+
+    def _spans(self, origin: Quantised) -> bool:
+        """Whether a scale is that of the range of the numbers, so that none is clipped."""
+        ends = list(self._ends(origin.scale))
+        found = {maker.op_type for maker in ends}
+        number = self.instead.get(origin.number, origin.number)
+        return found == {"ReduceMax", "ReduceMin"} and all(m.operand(0) is number for m in ends)
+
+    def _ends(self, scale: Value) -> Iterator[Operator]:
+        """The operators before those that compute a scale of extremes."""
+        pending, seen = [scale], {scale}
+        while pending:
+            maker = self.makers.get(pending.pop())
+            if maker is None:
+                continue
+            if maker.op_type not in _RANGE_STEPS:
+                yield maker
+                continue
+            new = [v for v in maker.inputs if v is not None and v not in seen]
+            pending += new
+            seen.update(new)
+
+
+def _along(factor: np.ndarray, weights: Value, axis: int, following: int) -> np.ndarray | None:
+    """One factor, or those of the slices of an axis of weights; None for others.
+
+    In the result `following` axes come after the one that has them.
+    """
+    if factor.size == 1:
+        return factor.reshape(())
+    count = weights.shape[axis]
+    if factor.shape[-1 - following :] != (count, *[1] * following) or prod(factor.shape) != count:
+        return None
+    return factor.reshape([-1, *[1] * (weights.rank - 1 - axis)])

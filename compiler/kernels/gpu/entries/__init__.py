@@ -1,0 +1,1 @@
+"""The first statements of kernels, and further entry points of theirs."""
