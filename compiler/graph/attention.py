@@ -124,16 +124,19 @@ def width_slices(width: int) -> int:
     return min(fitting, key=lambda n: (-gcd(width // n, 8), n), default=0)
 
 
-def find_attentions(network: Network) -> list[Attention]:
-    """The attentions of a network whose intermediate values no other operator reads."""
-    finder = _Finder(network)
+def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
+    """The attentions of a network whose intermediate values no other operator reads.
+
+    With `reads`, results may be scaled, shifted and clipped by numbers that are inputs.
+    """
+    finder = _Finder(network, reads)
     matches = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Softmax")
     return [attention for attention in matches if attention is not None]
 
 
 class _Finder:
-    def __init__(self, network: Network):
-        self.network = network
+    def __init__(self, network: Network, reads: bool):
+        self.network, self.reads = network, reads
         self.users, self.producers = users_of(network), producers_of(network)
         self.constants = network.constants
         self.outputs = frozenset(network.outputs)
@@ -170,15 +173,14 @@ class _Finder:
         before, after = self.shape(node.inputs[0]), self.shape(node.outputs[0])
         return len(before) > 1 and before[-2:] == after[-2:]
 
-    def is_scalar(self, node: NetworkNode, value: int, limits: bool = False) -> bool:
-        """Whether an operator computes each element of a value alone, by scalar constants.
+    def is_scalar(self, node: NetworkNode, value: int, reads: bool = False) -> bool:
+        """Whether an operator computes each element of a value alone, by numbers.
 
-        The `limits` of a Clip may be numbers that are read instead.
+        These are constants or, with `reads`, inputs.
         """
-        read = limits and node.type == "Clip"
         others = (v for v in node.inputs if v is not None and v != value)
         known = all(
-            self.constants[v].size == 1 if v in self.constants else read and self.is_read(v)
+            self.constants[v].size == 1 if v in self.constants else reads and self.is_read(v)
             for v in others
         )
         alike = len(node.outputs) == 1 and self.shape(node.outputs[0]) == self.shape(value)
@@ -302,7 +304,7 @@ class _Finder:
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]
             renaming = self.is_renaming(node) and node.inputs[0] == last
-            if not renaming and not self.is_scalar(node, last, limits=True):
+            if not renaming and not self.is_scalar(node, last, self.reads):
                 break
             path.append(user)
             last = node.outputs[0]

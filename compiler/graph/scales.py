@@ -7,6 +7,7 @@ stays: it selects shorter code. So does every constant that all these groups hav
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from xdsl.ir import Operation
@@ -39,26 +40,73 @@ class SharedScale:
 
 
 def shared_scales(
-    groups: Iterable[GroupOp], limits: bool = False
+    groups: Iterable[GroupOp], on_gpu: bool = False
 ) -> dict[GroupOp, tuple[SharedScale, ...]]:
     """The constants that become operands, by group, in the order of its operands.
 
-    Groups that are alike but for these have the same of them. With `limits` they are those that
-    numbers are clipped to, else scales and zero points.
+    Groups that are alike but for these have the same of them. They are scales and zero points, on
+    a GPU also the limits that numbers are clipped to.
     """
     classes: dict[str, list[tuple[GroupOp, list[ConstantOp]]]] = defaultdict(list)
     for group in groups:
-        if group.control is None and (limits or _is_quantised(group)):
-            found = list(_candidates(group, _clips if limits else _scales))
+        quantised = is_quantised(group)
+        if group.control is None and (on_gpu or quantised):
+            suits = _scales if quantised else _clips
+            found = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
             content = "\n".join(content_lines(group, frozenset[Operation](found)))
             classes[content].append((group, found))
     decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
     for members in classes.values():
-        decided |= _differing(members, not limits)
+        decided |= _differing(members)
     return decided
 
 
-def _is_quantised(group: GroupOp) -> bool:
+def attends(group: GroupOp) -> bool:
+    """Whether a group may be an attention."""
+    return any(op.type_name == "Softmax" for op in group.operators)
+
+
+def _is_late(constant: ConstantOp) -> bool:
+    """Whether kernels of an attention may read a constant: one of scores or results."""
+    group = constant.parent_op()
+    if not isinstance(group, GroupOp) or not attends(group):
+        return True
+    parts = parts_of(group)
+    late = AttentionPart.SCORES, AttentionPart.RESULTS
+    return all(parts[use.operation] in late for use in constant.output.uses)
+
+
+class AttentionPart(IntEnum):
+    """The parts of an attention, in order."""
+
+    OPERANDS = 0
+    SCORES = 1
+    WEIGHTS = 2
+    RESULTS = 3
+
+
+def parts_of(group: GroupOp) -> dict[Operation, AttentionPart]:
+    """The part of an attention that each operation of its group belongs to."""
+    found: dict[Operation, AttentionPart] = {}
+    for op in group.body.block.ops:
+        owners = (value.owner for value in op.operands)
+        before = (found.get(o, AttentionPart.OPERANDS) for o in owners if isinstance(o, Operation))
+        found[op] = _part_after(op, max(before, default=AttentionPart.OPERANDS))
+    return found
+
+
+def _part_after(op: Operation, before: AttentionPart) -> AttentionPart:
+    """The part of an operation whose operands are of parts up to one."""
+    kind = op.type_name if isinstance(op, OperatorOp) else ""
+    if kind == "Softmax":
+        return AttentionPart.WEIGHTS
+    if kind != "MatMul":
+        return before
+    weighted = before is AttentionPart.WEIGHTS
+    return AttentionPart.RESULTS if weighted else AttentionPart.SCORES
+
+
+def is_quantised(group: GroupOp) -> bool:
     """Whether a group rounds numbers or computes with bytes."""
     return any(
         op.type_name in ("Round", *BYTE_CONTRACTIONS)
@@ -111,12 +159,9 @@ def _value_of(op: ConstantOp) -> float:
 
 
 def _differing(
-    members: Sequence[tuple[GroupOp, list[ConstantOp]]], in_bytes: bool
+    members: Sequence[tuple[GroupOp, list[ConstantOp]]],
 ) -> Iterator[tuple[GroupOp, tuple[SharedScale, ...]]]:
-    """The constants that differ between groups that are alike without them.
-
-    Those that are integers are held `in_bytes`, if these have them.
-    """
+    """The constants that differ between groups that are alike without them."""
     table = np.array([[_value_of(op) for op in found] for _, found in members], np.float64)
     if len(np.unique(table, axis=0)) <= FEWEST_SAVED:
         return
@@ -126,7 +171,7 @@ def _differing(
         scales = [
             SharedScale(constants, float(table[row, alike[0]]), dtype)
             for alike, constants in same
-            if (dtype := (in_bytes and _narrowest(table[:, alike[0]])) or _only_dtype(constants))
+            if (dtype := _narrowed(constants, table[:, alike[0]]))
         ]
         if scales:
             yield group, tuple(scales)
@@ -139,6 +184,14 @@ def _columns(table: np.ndarray) -> Iterable[list[int]]:
         if len(np.unique(column)) > 1:
             alike[column.tobytes()].append(i)
     return alike.values()
+
+
+def _narrowed(constants: Sequence[ConstantOp], values: np.ndarray) -> str:
+    """The type that holds the numbers of constants: of bytes if they are zero points."""
+    wide = all(_clips(*use) for op in constants for use in _uses(op))
+    group = constants[0].parent_op()
+    wide |= isinstance(group, GroupOp) and attends(group)
+    return ("" if wide else _narrowest(values)) or _only_dtype(constants)
 
 
 def _narrowest(values: np.ndarray) -> str:

@@ -75,7 +75,7 @@ def is_tiled(operator: Operator) -> bool:
 
 
 def separate_zero_points(graph: Graph) -> None:
-    """Subtract zero points that tiles do not: of the run, or where images are padded."""
+    """Subtract the shares of zero points from sums, so that no kernel depends on a zero point."""
     builder = Builder(Graph(graph.inputs), Expansion())
     instead: dict[Value, Value] = {}
     for old in graph.operators:
@@ -93,9 +93,7 @@ def _is_separated(operator: Operator) -> bool:
     if operator.op_type not in ("ConvInteger", "MatMulInteger") or not is_tiled(operator):
         return False
     zero = operator.inputs[2] if len(operator.inputs) > 2 else None
-    if zero is None or zero.array is None:
-        return zero is not None
-    return operator.op_type == "ConvInteger" and bool(zero.array.any())
+    return zero is not None and (zero.array is None or bool(zero.array.any()))
 
 
 def _separated(builder: Builder, operator: Operator) -> Value:

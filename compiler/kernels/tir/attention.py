@@ -12,7 +12,7 @@ from compiler.kernels.tir.fusion import FusionContext
 
 def attention_of(group: Group) -> Attention | None:
     """The attention that a group consists of, if its operands are strided reads."""
-    found = find_attentions(group)
+    found = find_attentions(group, reads=True)
     if len(found) != 1 or len(found[0].operators) != len(group.operators):
         return None
     attention = found[0]

@@ -1,18 +1,30 @@
 """The pass that lets layers which differ by scales and zero points share kernels."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.graph.scales import SharedScale, shared_scales
+from compiler.graph.scales import (
+    AttentionPart,
+    SharedScale,
+    attends,
+    is_quantised,
+    parts_of,
+    shared_scales,
+)
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
 from compiler.graph.weights import derived_key
-from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, replace
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, int64, tensor_type
+from compiler.ir.values import array_to_attribute, attribute_to_array
 from compiler.passes.base import GraphPass
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
@@ -39,12 +51,15 @@ class ShareKernels(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Share the kernels of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            _share(graph, limits=target_of(graph).is_gpu)
+            _share(graph, target_of(graph).is_gpu)
 
 
-def _share(graph: GraphOp, limits: bool) -> None:
+def _share(graph: GraphOp, on_gpu: bool) -> None:
     stored: dict[str, SSAValue] = {}
-    for group, scales in shared_scales(list(graph.groups), limits).items():
+    for group in graph.groups:
+        if on_gpu and group.control is None and attends(group) and is_quantised(group):
+            delay_scales(group)
+    for group, scales in shared_scales(list(graph.groups), on_gpu).items():
         for scale in scales:
             _read(group, scale, _weight(graph, scale, stored))
         group.kernel = StringAttr(signature(group))
@@ -78,3 +93,45 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
             insert_before(constant, cast)
             value = cast.outputs[0]
         replace(constant, [value])
+
+
+def delay_scales(group: GroupOp) -> None:
+    """Multiply the results of an attention's MatMuls by the scales of their operands instead."""
+    parts = parts_of(group)
+    for op in list(group.operators):
+        scales = [] if op.type_name != "MatMul" else list(_scales_of(op))
+        found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
+        if not found:
+            continue
+        factor = prod(float(attribute_to_array(constant.value).item()) for _, constant in found)
+        for scaling, _ in found:
+            replace(scaling, [scaling.inputs[0]])
+        _multiply(op, factor)
+    group.kernel = StringAttr(signature(group))
+
+
+def _scales_of(matmul: OperatorOp) -> Iterator[tuple[OperatorOp, ConstantOp]]:
+    """The multiplications by one constant before a MatMul, views and transposes aside."""
+    for value in matmul.inputs:
+        while isinstance(owner := value.owner, OperatorOp) and value.has_one_use():
+            if owner.type_name == "Mul" and isinstance(scale := owner.inputs[1].owner, ConstantOp):
+                if attribute_to_array(scale.value).size == 1:
+                    yield owner, scale
+                break
+            if owner.type_name != "Transpose" and KINDS.get(owner.type_name) is not Kind.VIEW:
+                break
+            value = owner.inputs[0]
+
+
+def _multiply(op: OperatorOp, factor: float) -> None:
+    """Multiply the result of an operator by a number."""
+    (result,) = op.outputs
+    constant = ConstantOp(array_to_attribute(np.array(factor, "float32")))
+    product = OperatorOp("Mul", [result, constant.output], [result.type], {}, op.node_name)
+    following = op.next_op
+    assert following is not None
+    users = list(result.uses)
+    insert_before(following, constant, product)
+    for use in users:
+        if use.operation is not product:
+            use.operation.operands[use.index] = product.outputs[0]

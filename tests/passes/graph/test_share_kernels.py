@@ -1,5 +1,7 @@
 """Quantised layers that differ by scales and zero points: one kernel, the same bits."""
 
+from itertools import product
+
 import numpy as np
 import onnx
 import pytest
@@ -115,44 +117,50 @@ def test_a_second_time_changes_nothing_and_a_dump_runs_in_onnxruntime():
 
 
 def attention(i: int) -> str:
-    """A layer of attention with pairs after scores and results, whose scales are its own."""
-    return f"""q{i} = MatMul(x{i}, wq)  k{i} = MatMul(x{i}, wk)  v{i} = MatMul(x{i}, wv)
-     t{i} = Transpose<perm=[0,2,1]>(k{i})  a{i} = MatMul(q{i}, t{i})
-     b{i} = QuantizeLinear(a{i}, s{i}, z)  c{i} = DequantizeLinear(b{i}, s{i}, z)
-     e{i} = Softmax(c{i})  f{i} = MatMul(e{i}, v{i})
-     g{i} = QuantizeLinear(f{i}, r{i}, z)  x{i + 1} = DequantizeLinear(g{i}, r{i}, z)"""
+    """An attention with pairs after each operator, whose scales are its own."""
+    steps = {f"q{i}": "MatMul(x, wq)", f"k{i}": "MatMul(x, wk)", f"v{i}": "MatMul(x, wv)"}
+    steps |= {f"a{i}": f"MatMul(dq{i}, t{i})", f"e{i}": f"Softmax(da{i})"}
+    steps |= {f"f{i}": f"MatMul(de{i}, dv{i})"}
+    lines = list[str]()
+    for name, step in steps.items():
+        code = "o, w" if name == f"e{i}" else f"s{name}, z"
+        lines += [f"{name} = {step}  c{name} = QuantizeLinear({name}, {code})"]
+        lines += [f"d{name} = DequantizeLinear(c{name}, {code})"]
+        lines += [f"t{i} = Transpose<perm=[0,2,1]>(dk{i})"] if name == f"k{i}" else []
+    return "  ".join(lines)
 
 
 def attentions(layers: int) -> onnx.ModelProto:
-    """Layers of attention."""
-    generator, constants = np.random.default_rng(3), {"z": np.asarray(np.uint8(128))}
+    """The sum of attentions on one tensor."""
+    generator, steps = (
+        np.random.default_rng(3),
+        {"q": 0.05, "k": 0.04, "v": 0.06, "a": 0.3, "f": 0.03},
+    )
+    constants = {"z": np.array(128, "u1"), "w": np.array(0, "u1"), "o": np.array(1 / 255, "f4")}
     constants |= {w: generator.standard_normal((16, 16), "f4") for w in ("wq", "wk", "wv")}
-    for i in range(layers):
-        constants |= {f"s{i}": np.array(0.004 + 0.002 * i, "f4")}
-        constants |= {f"r{i}": np.array(0.001 + 0.0005 * i, "f4")}
-    body = "\n".join(map(attention, range(layers)))
-    text = f"g (float[2,24,16] x0) => (float[2,24,16] x{layers}) {{ {body} }}"
+    for i, (name, step) in product(range(layers), steps.items()):
+        constants[f"s{name}{i}"] = np.array(step * (1 + 0.07 * i), "f4")
+    results = ", ".join(f"df{i}" for i in range(layers))
+    body = " ".join(map(attention, range(layers)))
+    text = f"g (float[2,24,16] x) => (float[2,24,16] y) {{ {body} y = Sum({results}) }}"
     return checks.parse(text, 21, **constants)
 
 
+@pytest.mark.parametrize("quantised", ["unrounded", "bytes"])
 @pytest.mark.parametrize("model", [layered([131, 97, 240, 3]), attentions(4)])
-def test_limits_are_shared_on_a_gpu_and_results_keep_their_bits(model: onnx.ModelProto):
+def test_scales_are_shared_on_a_gpu(model: onnx.ModelProto, quantised: str):
     target, (given,) = "emu:sm_90:fp16", model.graph.input
     shape = [axis.dim_value for axis in given.type.tensor_type.shape.dim]
     x = np.random.default_rng(2).standard_normal(shape, "f4")
-    pipelines = (DEFAULT_PIPELINE, without_pass(DEFAULT_PIPELINE, "share-kernels"))
+    plain = without_pass(DEFAULT_PIPELINE, "substitute")
     modules = [
-        compiler.compile(model, target=target, pipeline=pipeline, quantised="unrounded")
-        for pipeline in pipelines
+        compiler.compile(model, target=target, pipeline=pipeline, quantised=quantised)
+        for pipeline in (plain, without_pass(plain, "share-kernels"))
     ]
     shared, apart = (len(module.kernels) for module in modules)
     assert shared <= apart - 2
     (found,), (expected,) = (module.run({given.name: x}).values() for module in modules)
-    np.testing.assert_array_equal(found, expected)
     assert np.unique(found).size > 30
-
-
-def test_a_gpu_keeps_its_scales():
-    model = layered([131, 97, 240, 3])
-    target = "cuda:sm_90:fp16"
-    assert names_of(model, target, BEFORE) == names_of(model, target, f"{BEFORE},share-kernels")
+    rounded_otherwise = (found != expected).mean()  # scales of an attention are multiplied later
+    assert rounded_otherwise <= (0.01 if model.graph.name == "g" and quantised == "bytes" else 0)
+    np.testing.assert_allclose(found, expected, atol=0.03 * 1.21)

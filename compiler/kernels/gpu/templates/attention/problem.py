@@ -94,7 +94,7 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
             pairs=pairs,
             chunks=chunks,
         )
-    if find_attentions(group):
+    if find_attentions(group, reads=True):
         raise KernelError(
             f"{group.describe()} holds an attention whose operands need a copy: leave"
             " fuse-attention out of the pipeline"
