@@ -35,9 +35,9 @@ _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
 class ShareKernels(GraphPass):
     """Make the scales and zero points of quantised layers operands of their kernels.
 
-    Requires: groups; best after all passes that change them. Ensures: on a CPU, groups that are
-    alike but for scales and zero points other than 0 have one signature; what these are is in
-    weights of one element, a zero point in one of a byte. On a GPU it is so for limits of Clips.
+    Requires: groups; best after all passes that change them. Ensures: groups that are alike but for
+    scales and zero points other than 0, on a GPU also limits of Clips, have one signature; what
+    these are is in weights of one element, a zero point in one of a byte.
 
         %2 = dataflow.group "Round_Add_Clip_3f9a2c41d0e7" (%x) {... constant 131 ...}
         %3 = dataflow.group "Round_Add_Clip_9c1d04be5a20" (%y) {... constant 127 ...}
