@@ -134,7 +134,7 @@ def attentions(layers: int) -> onnx.ModelProto:
     """The sum of attentions on one tensor."""
     generator, steps = (
         np.random.default_rng(3),
-        {"q": 0.05, "k": 0.04, "v": 0.06, "a": 0.3, "f": 0.03},
+        {"q": 0.05, "k": 0.04, "v": 0.06, "a": 0.3, "f": 0.008},
     )
     constants = {"z": np.array(128, "u1"), "w": np.array(0, "u1"), "o": np.array(1 / 255, "f4")}
     constants |= {w: generator.standard_normal((16, 16), "f4") for w in ("wq", "wk", "wv")}
@@ -162,5 +162,7 @@ def test_scales_are_shared_on_a_gpu(model: onnx.ModelProto, quantised: str):
     (found,), (expected,) = (module.run({given.name: x}).values() for module in modules)
     assert np.unique(found).size > 30
     rounded_otherwise = (found != expected).mean()  # scales of an attention are multiplied later
-    assert rounded_otherwise <= (0.01 if model.graph.name == "g" and quantised == "bytes" else 0)
-    np.testing.assert_allclose(found, expected, atol=0.03 * 1.21)
+    assert rounded_otherwise <= (0.05 if model.graph.name == "g" and quantised == "bytes" else 0)
+    np.testing.assert_allclose(found, expected, atol=0.008 * 1.5)
+    (exact,) = checks.run(model, {given.name: x})
+    assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.04
