@@ -99,7 +99,8 @@ def delay_scales(group: GroupOp) -> None:
     """Multiply the results of an attention's MatMuls by the scales of their operands instead."""
     parts = attention_parts(group)
     for op in list(group.operators):
-        scales = [] if op.type_name != "MatMul" else list(_scales_of(op))
+        wide = op.type_name == "MatMul" and dtype_of(op.outputs[0].type) == "float32"
+        scales = list(_scales_of(op)) if wide else []
         found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
         if not found:
             continue
