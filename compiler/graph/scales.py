@@ -71,7 +71,7 @@ def _is_late(constant: ConstantOp) -> bool:
     group = constant.parent_op()
     if not isinstance(group, GroupOp) or not attends(group):
         return True
-    parts = parts_of(group)
+    parts = attention_parts(group)
     late = AttentionPart.SCORES, AttentionPart.RESULTS
     return all(parts[use.operation] in late for use in constant.output.uses)
 
@@ -85,7 +85,7 @@ class AttentionPart(IntEnum):
     RESULTS = 3
 
 
-def parts_of(group: GroupOp) -> dict[Operation, AttentionPart]:
+def attention_parts(group: GroupOp) -> dict[Operation, AttentionPart]:
     """The part of an attention that each operation of its group belongs to."""
     found: dict[Operation, AttentionPart] = {}
     for op in group.body.block.ops:

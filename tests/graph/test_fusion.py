@@ -123,6 +123,17 @@ def test_layer_normalization_takes_the_residual_sum_along():
     assert groups == [["Add", "LayerNormalization", "Mul"]]
 
 
+def test_a_normalisation_takes_clipped_sums_along_as_it_takes_sums():
+    b = Writer()
+    value = b.op("Add", b.input("x", (4, 8)), b.random(4, 8))
+    for _ in range(2):
+        limits = b.constant(-1), b.constant(1)
+        value = b.op("Add", b.op("Clip", value, *limits), b.random(4, 8))
+    y = b.op("LayerNormalization", value, b.random(8), shape=(4, 8))
+    (group,) = nodes_of(run(b.model((4, 8), y), "fuse-operators"))
+    assert group == ["Add", "Clip", "Add", "Clip", "Add", "LayerNormalization"]
+
+
 def test_masked_softmax():
     b = Writer()
     x = b.input("x", (4, 8))

@@ -22,6 +22,9 @@ from compiler.frontend.quantised.contract import REARRANGING, is_same
 FLOATS_OF = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 """The contractions of floats for those of integers."""
 
+PICKING = (*REARRANGING, "Gather")
+"""Operators whose results are elements of their first operand, perhaps repeatedly."""
+
 _RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
 """The operators between the extremes of a tensor and the scale of its range."""
 
@@ -91,12 +94,22 @@ class _Walk:
         origin, maker = integers.code, self.makers.get(integers)
         if isinstance(origin, Quantised):
             return self._clipped(origin, code)
-        if maker is None or maker.op_type not in REARRANGING or len(maker.outputs) > 1:
+        if integers.array is not None:
+            return self._weights(integers, code)
+        if maker is None or maker.op_type not in PICKING or len(maker.outputs) > 1:
             return None
         number = self._moved(maker.operand(0), code)
         if number is None:
             return None
         return self.builder.emit(maker.op_type, [number, *maker.inputs[1:]], maker.attributes)[0]
+
+    def _weights(self, integers: Value, code: Dequantised) -> Value | None:
+        """The numbers of constant integers, of which a run moves some."""
+        if bounds_of_code(code) is None:
+            return None
+        zero = 0 if code.zero is None else code.zero.content.astype("int32")
+        differences = (integers.content.astype("int32") - zero).astype("float32")
+        return self.builder.constant(differences * code.scale.content)
 
     def _clipped(self, origin: Quantised, code: Dequantised) -> Value | None:
         """A number within the range of the integers that it is quantised to."""

@@ -210,7 +210,9 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
     if node.full is None:
         return growth.light(other, _FEW) and growth.only_for(other, v)
     written_once = node.shape != node.full
-    return growth.kernels[other].shape == edge.shape and (written_once or growth.light(other, _FEW))
+    clips = sum(growth.table.nodes[u].name == "Clip" for u in growth.members(other))
+    light = growth.light(other, _FEW + clips)
+    return growth.kernels[other].shape == edge.shape and (written_once or light)
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:

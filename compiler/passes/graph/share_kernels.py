@@ -13,8 +13,8 @@ from compiler.graph.scales import (
     AttentionPart,
     SharedScale,
     attends,
+    attention_parts,
     is_quantised,
-    parts_of,
     shared_scales,
 )
 from compiler.graph.signature import signature
@@ -97,9 +97,10 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
 
 def delay_scales(group: GroupOp) -> None:
     """Multiply the results of an attention's MatMuls by the scales of their operands instead."""
-    parts = parts_of(group)
+    parts = attention_parts(group)
     for op in list(group.operators):
-        scales = [] if op.type_name != "MatMul" else list(_scales_of(op))
+        wide = op.type_name == "MatMul" and dtype_of(op.outputs[0].type) == "float32"
+        scales = list(_scales_of(op)) if wide else []
         found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
         if not found:
             continue

@@ -98,6 +98,18 @@ def test_a_dequantised_input_and_float8s_stay():
     assert not import_model(model, byte_contractions="unrounded").unrounded
 
 
+def test_rows_of_a_table_are_those_of_its_numbers():
+    text = """g (int64[5] i) => (float[5,8] y) {
+        a = Gather(v, i)  b = DequantizeLinear(a, s, z)  y = Relu(b) }"""
+    table = RANDOM.integers(0, 256, (30, 8)).astype("u1")
+    assert operators(text, v=table, **CODE) == {"Gather": 1, "Relu": 1}
+    imported = import_model(parse(text, 21, v=table, **CODE), byte_contractions="unrounded")
+    rows = RANDOM.integers(0, 30, 5)
+    (found,) = interpret(imported.module, imported.weights, {"i": rows}).values()
+    expected = np.maximum((table[rows].astype("f4") - 117) * np.float32(0.05), 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 LAYERS = """g (float[2,16,6,5] x) => (float[2,4] y) {
  a, s, z = DynamicQuantizeLinear(x)  c = ConvInteger<pads=[1,1,1,1]>(a, v, z)  d = Cast<to=1>(c)
  e = Mul(s, vs)  f = Mul(d, e)  h = ReduceMax<keepdims=0>(f, axes)
