@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.backends.memory import aligned_array, is_usable, require
 
-Key = tuple[str, tuple[int, ...], bytes]
+ContentKey = tuple[str, tuple[int, ...], bytes]
 """The dtype, the shape and a hash of an array."""
 
 
@@ -17,7 +17,7 @@ class WeightStore:
     """Arrays by content, for as long as a module uses them."""
 
     def __init__(self) -> None:
-        self._arrays: WeakValueDictionary[Key, np.ndarray] = WeakValueDictionary()
+        self._arrays: WeakValueDictionary[ContentKey, np.ndarray] = WeakValueDictionary()
 
     def __reduce__(self) -> tuple[type["WeightStore"], tuple[()]]:
         """A copy begins without arrays."""
@@ -34,7 +34,7 @@ class WeightStore:
         require(sum(new.values()), "the weights")
         return {name: self._kept(key, tensors[name], copied=True) for name, key in keys.items()}
 
-    def _kept(self, key: Key, array: np.ndarray, *, copied: bool = False) -> np.ndarray:
+    def _kept(self, key: ContentKey, array: np.ndarray, *, copied: bool = False) -> np.ndarray:
         found = self._arrays.get(key)
         if found is None:
             own = not copied and is_usable(array)
@@ -42,7 +42,7 @@ class WeightStore:
         return found
 
 
-def _key(array: np.ndarray) -> Key:
+def _key(array: np.ndarray) -> ContentKey:
     """The dtype, the shape and a hash of the content."""
     data_bytes: Any = np.asarray(array, order="C").reshape(-1).view(np.uint8)
     digest = hashlib.blake2b(data_bytes, digest_size=32).digest()
