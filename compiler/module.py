@@ -19,6 +19,7 @@ from compiler.display.words import counted, in_bytes
 from compiler.errors import InputDataError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
+from compiler.export.weights import Placing, in_one_block
 from compiler.schedule import (
     IN_RANGE,
     Allocation,
@@ -283,7 +284,14 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
     check_arguments({"directory": directory, "threads": threads}, LOAD)
     if threads is not None:
         options["threads"] = threads
-    saved = artifact.load(directory, lambda target, needed: backend(target).check(needed))
+    return load_placed(directory, in_one_block, options)
+
+
+def load_placed(
+    directory: str | os.PathLike[str], place: Placing, options: Mapping[str, Any]
+) -> Module:
+    """As `load`, with options of the backend, and with weights where they are placed."""
+    saved = artifact.load(directory, lambda target, needed: backend(target).check(needed), place)
     module = Module(
         saved.target,
         saved.schedule,

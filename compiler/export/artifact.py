@@ -20,7 +20,7 @@ from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeEr
 from compiler.export.choice_json import choice_from_json, choice_to_json, tuning_from_json
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
-from compiler.export.weights import read_weights, write_weights
+from compiler.export.weights import Placing, in_one_block, read_weights, write_weights
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.verify import checked_json as read
 from compiler.verify.happens_before import check_schedule
@@ -156,30 +156,35 @@ def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[s
         return {"bytes": file.tell(), "sha256": manifest_digest.hexdigest()}
 
 
-def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -> Artifact:
+def load(
+    directory: str | os.PathLike[str],
+    check: Callable[[str, Any], None],
+    place: Placing = in_one_block,
+) -> Artifact:
     """Read an artifact after verifying every file and the schedule.
 
-    `check(target, requirements)` is called first and may refuse them. Raises ArtifactError, naming
-    the file, if any is missing, truncated, edited or of another format version.
+    `check(target, requirements)` is called first and may refuse them; `place` puts weights
+    somewhere. Raises ArtifactError, naming the file, if any is missing, truncated, edited or of
+    another format version.
     """
-    place = Path(directory)
-    manifest = _manifest(place)
-    choice = _choice(manifest, place)
-    _check_host(manifest, place, check)
+    folder = Path(directory)
+    manifest = _manifest(folder)
+    choice = _choice(manifest, folder)
+    _check_host(manifest, folder, check)
     for name, entry in manifest["files"].items():
-        _verify(place / name, entry["bytes"], entry["sha256"])
+        _verify(folder / name, entry["bytes"], entry["sha256"])
     try:
-        kernels = _kernels(place, manifest["files"])
-        schedule = from_json((place / SCHEDULE).read_text(encoding="utf-8"))
+        kernels = _kernels(folder, manifest["files"])
+        schedule = from_json((folder / SCHEDULE).read_text(encoding="utf-8"))
         check_schedule(schedule)
         check_operands(schedule, kernels)
     except (OSError, ValueError, ArtifactError, ScheduleError) as error:
-        raise ArtifactError(f"{place} holds no valid schedule and kernels: {error}") from error
-    weights = read_weights(place / WEIGHTS)
+        raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
+    weights = read_weights(folder / WEIGHTS, place)
     try:
         check_weights(schedule, weights)
     except ShapeError as error:
-        raise ArtifactError(f"{place / WEIGHTS}: {error}") from error
+        raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
     return Artifact(
         target=manifest["target"],
         requirements=manifest["requirements"],
@@ -187,8 +192,8 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
         kernels=kernels,
         weights=weights,
         choice=choice,
-        tuning=tuning_from_json(manifest.get("tuning"), f"{place / MANIFEST}: tuning"),
-        library=(place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
+        tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
+        library=(folder / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 
 

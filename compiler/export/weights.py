@@ -72,32 +72,40 @@ def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> 
         write(numpy.ascontiguousarray(weights[name]).reshape(-1).view(numpy.uint8))
 
 
-def read_weights(path: Path) -> dict[str, Array]:
-    """Every tensor, in one block of memory and aligned; ArtifactError if the file is damaged."""
+def in_one_block(tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Aligned copies of tensors, in one block of memory."""
+    total = sum(padded_size(tensor.nbytes) for tensor in tensors.values())
+    require(total, "the block of weights")
+    block = aligned_bytes(total)
+    weights: dict[str, Array] = {}
+    at = 0
+    for name, tensor in tensors.items():
+        part = block[at : at + tensor.nbytes]
+        weights[name] = part.view(tensor.dtype).reshape(tensor.shape)
+        weights[name][...] = tensor
+        at += padded_size(tensor.nbytes)
+    return weights
+
+
+Placing = Callable[[Mapping[str, Array]], dict[str, Array]]
+"""Puts tensors whose memory is that of a file somewhere else."""
+
+
+def read_weights(path: Path, place: Placing = in_one_block) -> dict[str, Array]:
+    """Every tensor, where it is placed; ArtifactError if the file is damaged."""
     try:
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         data = numpy.frombuffer(mapped, numpy.uint8)
         start = 8 + int.from_bytes(data[:8].tobytes(), "little")
         header = json.loads(data[8:start].tobytes())
-        return _place(header, data[start:])
+        header.pop("__metadata__", None)
+        return place({name: _tensor(entry, data[start:]) for name, entry in header.items()})
     except DAMAGED as error:
         raise ArtifactError(f"{path} is not a whole safetensors file: {error}") from error
 
 
-def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
-    header.pop("__metadata__", None)
-    sizes = {
-        name: entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items()
-    }
-    total = sum(map(padded_size, sizes.values()))
-    require(total, "the block of weights")
-    block = aligned_bytes(total)
-    weights: dict[str, Array] = {}
-    at = 0
-    for name, entry in header.items():
-        part = block[at : at + sizes[name]]
-        part[:] = data[slice(*entry["data_offsets"])]
-        weights[name] = part.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])
-        at += padded_size(sizes[name])
-    return weights
+def _tensor(entry: Mapping[str, Any], data: Array) -> Array:
+    """The tensor of an entry of the header, in the file's data."""
+    part = data[slice(*entry["data_offsets"])]
+    return part.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])

@@ -25,7 +25,7 @@ from compiler.frontend.part import (
     specialise_part,
 )
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.module import Module, load
+from compiler.module import Module, load_placed
 from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
@@ -223,7 +223,7 @@ class SegmentCompiler:
             self.modules[digest] = (
                 self._compiled(request, graph, digest, ahead=padding is not None)
                 if folder is None
-                else load(folder, **self.options)
+                else load_placed(folder, self._weights.copies, self.options)
             )
         return self.modules[digest]
 

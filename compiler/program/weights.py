@@ -7,16 +7,17 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from compiler.backends.memory import aligned_array, is_usable
+from compiler.backends.memory import aligned_array, is_usable, require
+
+ContentKey = tuple[str, tuple[int, ...], bytes]
+"""The dtype, the shape and a hash of an array."""
 
 
 class WeightStore:
     """Arrays by content, for as long as a module uses them."""
 
     def __init__(self) -> None:
-        self._arrays: WeakValueDictionary[tuple[str, tuple[int, ...], bytes], np.ndarray] = (
-            WeakValueDictionary()
-        )
+        self._arrays: WeakValueDictionary[ContentKey, np.ndarray] = WeakValueDictionary()
 
     def __reduce__(self) -> tuple[type["WeightStore"], tuple[()]]:
         """A copy begins without arrays."""
@@ -24,17 +25,28 @@ class WeightStore:
 
     def shared(self, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The weights, aligned, with the arrays of other specialisations where they are equal."""
-        return {name: self._one(array) for name, array in weights.items()}
+        return {name: self._kept(_key(array), array) for name, array in weights.items()}
 
-    def _one(self, array: np.ndarray) -> np.ndarray:
-        data = np.asarray(array, order="C")
-        data_bytes: Any = data.reshape(-1).view(np.uint8)
-        digest = hashlib.blake2b(data_bytes, digest_size=32).digest()
-        key = array.dtype.name, array.shape, digest
+    def copies(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """As `shared`, in other memory than that of the tensors."""
+        keys = {name: _key(tensor) for name, tensor in tensors.items()}
+        new = {key: tensors[name].nbytes for name, key in keys.items() if key not in self._arrays}
+        require(sum(new.values()), "the weights")
+        return {name: self._kept(key, tensors[name], copied=True) for name, key in keys.items()}
+
+    def _kept(self, key: ContentKey, array: np.ndarray, *, copied: bool = False) -> np.ndarray:
         found = self._arrays.get(key)
         if found is None:
-            found = self._arrays[key] = data if is_usable(data) else _aligned(data)
+            own = not copied and is_usable(array)
+            found = self._arrays[key] = array if own else _aligned(array)
         return found
+
+
+def _key(array: np.ndarray) -> ContentKey:
+    """The dtype, the shape and a hash of the content."""
+    data_bytes: Any = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+    digest = hashlib.blake2b(data_bytes, digest_size=32).digest()
+    return array.dtype.name, array.shape, digest
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from compiler.errors import ArtifactError
 from compiler.program.model import DynamicModule
 from tests.program.checks import compiled
 from tests.program.test_model import DATA, ordered
+from tests.program.test_padded import product_model
 
 
 def saved(directory: Path) -> dict[str, np.ndarray]:
@@ -101,3 +102,22 @@ def test_other_versions_are_refused(tmp_path: Path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
     with pytest.raises(ArtifactError, match="has version 99, not 1"):
         compiler.load(tmp_path / "p")
+
+
+def test_segments_of_a_loaded_program_share_weights(tmp_path: Path):
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((256, 192)).astype("f4")
+    module = compiler.compile(product_model(weight), buckets={"n": [64, 128]}, threads=1)
+    module.save(tmp_path / "p")
+    loaded = compiler.load(tmp_path / "p", threads=1)
+    assert isinstance(loaded, DynamicModule)
+    given = [{"x": random.standard_normal((n, 256)).astype("f4")} for n in (128, 64)]
+    expected = [module.run(inputs)["y"] for inputs in given]
+    for _ in range(2):
+        for inputs, wanted in zip(given, expected, strict=True):
+            np.testing.assert_array_equal(loaded.run(inputs)["y"], wanted)
+        for path in (tmp_path / "p").rglob("weights.safetensors"):
+            with path.open("r+b") as file:  # arrays must not be the file's memory
+                file.write(bytes(path.stat().st_size))
+    assert len(loaded.compiler.modules) == 2
+    assert loaded.memory.weights == module.memory.weights < 1.1 * weight.nbytes
