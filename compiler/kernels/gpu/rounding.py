@@ -3,6 +3,7 @@
 from typing import Any
 
 from tvm.ir import Call, Var
+from tvm.ir.expr import TensorLoad
 from tvm.target.codegen import llvm_get_intrinsic_name
 
 from compiler.kernels.gpu.untyped import tirx, tvm_ffi
@@ -51,6 +52,20 @@ def exact_quotient(quotient: Any, reciprocal: Any) -> Any:
     return tirx.call_pure_extern("float32", "flowloom_quotient", *given)
 
 
+def shared_quotient(quotient: Any) -> Any:
+    """A quotient that is rounded, without a division if its divisor is an operand of one number.
+
+    A division by IEEE's rules takes a call where an operand is 0, as numbers of 8 bits often are.
+    """
+    divisor: Any = quotient.b
+    if not isinstance(divisor, TensorLoad) or str(divisor.ty.dtype) != "float32":
+        return quotient
+    places: list[Any] = [*divisor.indices]
+    if not all(isinstance(place, tirx.IntImm) and int(place.value) == 0 for place in places):
+        return quotient
+    return tirx.call_pure_extern("float32", "flowloom_shared_quotient", quotient.a, divisor)
+
+
 def nearest_by_additions(call: Any, mutator: Any) -> Any | None:
     """A rounding to the nearest number that is clipped to few; None for any other call.
 
@@ -73,6 +88,9 @@ def _unclipped(value: Any, bound: dict[Var, Any]) -> Any:
     if isinstance(value, Var):
         return _unclipped(bound[value], bound) if value in bound else value
     inner: Any = None
+    if isinstance(value, tirx.Min | tirx.Max):
+        sides = [_unclipped(side, bound) for side in (value.a, value.b)]
+        return next((side for side in sides if isinstance(side, tirx.Div)), value)
     if _clip_of(value):
         inner = value.args[1]
     elif isinstance(value, Call) and is_once(value):

@@ -14,7 +14,12 @@ from tvm.target.codegen import llvm_get_intrinsic_name
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
-from compiler.kernels.gpu.rounding import exact_quotient, nearest_by_additions, rounded_quotients
+from compiler.kernels.gpu.rounding import (
+    exact_quotient,
+    nearest_by_additions,
+    rounded_quotients,
+    shared_quotient,
+)
 from compiler.kernels.gpu.untyped import (
     IRModule,
     PrimFunc,
@@ -83,7 +88,8 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
 
     A division takes many instructions and a branch, so float32 is multiplied by a constant's
     reciprocal, which is off by one unit in the last place at most. A quotient that is rounded to an
-    integer is corrected by what is left; one that is to be `exact` is divided. GELU's `erf(x) + 1`
+    integer is corrected by what is left, also one by a number that elements share; one that is to
+    be `exact` is divided. GELU's `erf(x) + 1`
     is one function. float64 constants keep all their digits.
     """
 
@@ -106,7 +112,7 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
         quotient = mutator.default_mutate(quotient)
         factor = None if exact else _reciprocal(quotient.b)
         if factor is None:
-            return quotient
+            return shared_quotient(quotient) if corrected and not exact else quotient
         return exact_quotient(quotient, factor) if corrected else quotient.a * factor
 
     def fuse_erf(total: Any, mutator: Any) -> Any:

@@ -75,6 +75,25 @@ def test_quotients_are_those_of_a_division_without_one(scale: float):
         numpy.testing.assert_array_equal(found, numpy.rint(given / divisor))
 
 
+@pytest.mark.parametrize(
+    "scale",
+    [0.3, 1 / 255, 0.2109064, -1.0000001e-6, 2.0**-100, 3e-37, 1e-45, 3e38, numpy.inf, 0.0],
+)
+def test_quotients_by_an_operand_of_one_number_are_those_of_a_division(scale: float):
+    divisor = numpy.float32(scale)
+    with numpy.errstate(over="ignore"):
+        given = boundaries(divisor if numpy.isfinite(divisor) else numpy.float32(1))
+    values = (TensorInfo("float32", given.shape), TensorInfo("float32", ()))
+    values += (TensorInfo("float32", given.shape),) * 2
+    steps = (Operator("Div", {}, (0, 1), (2,)), Operator("Round", {}, (2,), (3,)))
+    group = Group("quotient", values, 2, (False, True), {}, steps, (3,))
+    kernel = generate(group, TARGET)
+    assert "flowloom_shared_quotient(" in kernel.text
+    (found,) = run(kernel, group, [given, numpy.array(divisor)])
+    with numpy.errstate(all="ignore"):
+        numpy.testing.assert_array_equal(found, numpy.rint(given / divisor))
+
+
 def test_a_number_of_any_size_is_rounded_by_the_function():
     limits = numpy.iinfo("uint8")
     group = quantising("uint8", 0, limits.min, limits.max)

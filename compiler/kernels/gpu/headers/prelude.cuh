@@ -90,6 +90,15 @@ __device__ __forceinline__ float flowloom_quotient(float x, float divisor, float
   return fabsf(near) < CUDART_INF_F ? fmaf(rest, reciprocal, near) : near;
 }
 
+// The same for quotients that are rounded to whole numbers, by a number that elements share: what depends on it alone is
+// computed once. An unusual one is scaled to where what is left of x is a float; nothing is left by an infinite one.
+__device__ __forceinline__ float flowloom_shared_quotient(float x, float divisor) {
+  const float size = fabsf(divisor), factor = size < 0x1p-100f ? 0x1p100f : size > 0x1p100f ? 0x1p-100f : 1.0f;
+  const float scaled = divisor * factor, reciprocal = 1.0f / scaled, near = x * factor * reciprocal;
+  const float rest = fmaf(-near, size < CUDART_INF_F ? scaled : 0.0f, x * factor);
+  return fabsf(near) < CUDART_INF_F ? fmaf(rest, reciprocal, near) : near;
+}
+
 // NaN when either is NaN.
 template <class T>
 __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
