@@ -58,16 +58,19 @@ class MeasuredTimes(SimulatedTimes):
 
     def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
         """Nanoseconds: for the last, the graph as it was, the median; for others the upper end of
-        its interval, so that one that is below is surely faster; infinite where not measured."""
+        its interval, so that one that is below is surely faster; infinite where that failed. Those
+        that are not measured take longer by as much as in the simulator, if at all."""
         simulated = SimulatedTimes.times(self, [module.clone() for module in modules])
         last = len(modules) - 1
         chosen = [*contenders(simulated), last]
         if len(chosen) == 1:
-            return [inf] * last + [simulated[last]]
+            return [max(time, simulated[last]) for time in simulated]
         timings = self._timed({number: modules[number] for number in chosen})
-        measured = {number: timing.high for number, timing in timings.items()}
-        measured[last] = timings[last].median
-        return [measured.get(number, inf) for number in range(len(modules))]
+        before = timings[last].median
+        found = [before * max(1.0, time / simulated[last]) for time in simulated]
+        for number in chosen[:-1]:
+            found[number] = timings[number].high if number in timings else inf
+        return found
 
     def _timed(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Timing]:
         """The times of modules by number; the last is the graph as it was, which must run."""
