@@ -5,14 +5,17 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy
 import pytest
 
-from compiler.backends.cpu import build_executor
+from compiler.backends.cpu.build import EXECUTOR
+from compiler.backends.cpu.build_portable import source_digest
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.memory import aligned_array
 from compiler.errors import ScheduleError
+from compiler.program.classical.walking import TREES
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
 from tests.backends.objects import (
@@ -273,9 +276,11 @@ def test_aligned_weights_are_used_in_place_and_shared() -> None:
         numpy.testing.assert_array_equal(executor.run({"x": x})["y"], expected)
 
 
-def test_the_checked_in_code_is_that_of_the_source() -> None:
-    code = build_executor.CODE.read_text(encoding="utf-8")
-    assert code.startswith(build_executor.source_digest() + "\n"), "run build_executor.py"
+@pytest.mark.parametrize("path", [EXECUTOR, TREES], ids=lambda path: path.stem)
+def test_the_checked_in_code_is_that_of_the_source(path: Path) -> None:
+    code = path.read_text(encoding="utf-8")
+    digest = source_digest(path.with_suffix(".c"))
+    assert code.startswith(digest + "\n"), "run build_portable.py"
     for word in ("target triple", "target datalayout", "attributes #", "x86"):
         assert word not in code
 

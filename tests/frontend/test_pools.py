@@ -19,7 +19,7 @@ from tests.frontend.checks import assert_close, operators, run, types
 Attributes = Mapping[str, Any]
 
 TORCH = {"kernel_shape": [320, 320], "strides": [320, 320], "ceil_mode": 1}
-"""What PyTorch exports of an efficientnet, whose last images are smaller."""
+"""The last pool of an efficientnet as PyTorch exports it; the image is smaller."""
 
 
 def pool(
@@ -57,7 +57,7 @@ def wide_pools(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
 
 
 def own_attributes(op_type: str, data: st.DataObject) -> dict[str, int]:
-    """What one of the operators has beyond a window."""
+    """Attributes that only one of the operators has."""
     match op_type:
         case "AveragePool":
             return {"count_include_pad": data.draw(st.integers(0, 1))}

@@ -5,18 +5,15 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.backends.cpu.features import llvm
+from compiler.backends.cpu.portable import NativeCode, load_libraries, object_code
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec
 from compiler.target.cpus import host_instruction_set
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
-
-LIBRARIES = ("libm.so.6", "libc.so.6")
-"""Where kernels' undefined symbols may be; whatever the process has loaded already is searched."""
 
 PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 """The spin-wait hint of each CPU architecture, as an LLVM intrinsic."""
@@ -33,22 +30,17 @@ ENTRIES = {"open": 1, "run": 2, "work": 2, "close": 1}
 class CpuProgram:
     """Native code: the executor's entry points, and the address of every kernel symbol.
 
-    Calls release the interpreter's lock. The code lives as long as this object. JITLink keeps the
-    sections of an object together: further apart than 2 GiB they could not be linked.
+    Calls release the interpreter's lock. The code lives as long as this object.
     """
 
     def __init__(self, kernels: Iterable[KernelSpec]):
         objects = tuple(kernels)
-        machine = _target_machine()
+        load_libraries()
         _check(objects)
         symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
-        library = llvm.JITLibraryBuilder().add_current_process()
-        for code in (_executor(), *(kernel.code for kernel in objects)):
-            library.add_object_img(code)
-        for symbol in (*symbols, *(f"executor_{name}" for name in ENTRIES)):
-            library.export_symbol(symbol)
-        self._engine = llvm.create_lljit_compiler(machine, use_jit_link=True)
-        self._linked = library.link(self._engine, "kernels")
+        entries = [f"executor_{name}" for name in ENTRIES]
+        codes = (_executor(), *(kernel.code for kernel in objects))
+        self._linked = NativeCode(codes, (*symbols, *entries))
         self.code_bytes = sum(len(kernel.code) for kernel in objects)
         self.addresses: dict[str, int] = {symbol: self._linked[symbol] for symbol in symbols}
         self.open, self.run, self.work, self.close = map(self._entry, ENTRIES)
@@ -57,27 +49,10 @@ class CpuProgram:
         return _POINTERS[ENTRIES[name]](self._linked[f"executor_{name}"])
 
 
-def _target_machine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    for library in LIBRARIES:
-        llvm.load_library_permanently(library)
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="small", jit=True
-    )
-
-
 @cache
 def _executor() -> bytes:
     """The object code of the executor, optimised for this host: all programs share it."""
-    machine = _target_machine()
-    module = llvm.parse_assembly(EXECUTOR.read_text(encoding="utf-8"))
-    module.link_in(llvm.parse_assembly(f"{_pause()}\n{_clock()}"))
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
-    passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return object_code(EXECUTOR.read_text(encoding="utf-8"), f"{_pause()}\n{_clock()}")
 
 
 def _pause() -> str:

@@ -1,5 +1,5 @@
 /* Runs a schedule of kernels: a team of threads advances streams, and shares the blocks of large
- * launches. Compiled once to executor.ll (see build_executor.py), which every LP64 POSIX host loads.
+ * launches. Compiled once to executor.ll (see build_portable.py), which every LP64 POSIX host loads.
  *
  * Each thread, over and over: advances a stream whose next task may start (its home stream, else the
  * one whose task comes first in launch order), else claims blocks of a launch that another thread has

@@ -1,4 +1,4 @@
-; executor.c sha256 88d6b92729651f050490b68a4d2637f2ea6c8b50a1acb40817800142c199f433
+; executor.c sha256 c6b5e1dda2f81414174b1f802f82b895ed92f20b58608648b9572d958c503ef0
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, [16 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }

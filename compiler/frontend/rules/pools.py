@@ -32,8 +32,7 @@ def rewrite_pool(call: Call) -> list[Value]:
         pooled = call.emit(None, **window, ceil_mode=0)
     if window is given or not call.attributes.get("count_include_pad", 0):
         return pooled
-    divisors = (_divisors(image, counts, each) for each in (window, given))
-    shares = np.divide(*divisors)
+    shares = _divisors(image, counts, window) / _divisors(image, counts, given)
     return [pooled[0] if (shares == 1).all() else call.one("Mul", pooled[0], call.scalar(shares))]
 
 

@@ -43,7 +43,7 @@ def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequ
 
     Raises ValueError if the attributes are those of no ensemble of trees.
     """
-    if op_type in PREPARED:
+    if op_type in PREPARED and "membership_values" not in attributes:
         return PREPARED[op_type](attributes)
     if op_type == "LabelEncoder" and "classes_strings" in attributes:
         return partial(label_encoder, **attributes)

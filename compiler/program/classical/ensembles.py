@@ -1,6 +1,6 @@
-"""Decision trees in arrays: which leaves rows reach, and what the leaves vote for."""
+"""Decision trees in arrays: their nodes, and what their leaves vote for."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +12,8 @@ Array = np.ndarray
 Attributes = Mapping[str, Any]
 TreeNode = tuple[int, int]
 
-_PAIRS_AT_ONCE = 1 << 20
-"""About as many pairs of a row and a tree are looked at together."""
-
-_CONDITIONS: Mapping[bytes, Callable[[Array, Array], Array]] = {
-    b"BRANCH_LEQ": np.less_equal,
-    b"BRANCH_LT": np.less,
-    b"BRANCH_GTE": np.greater_equal,
-    b"BRANCH_GT": np.greater,
-    b"BRANCH_EQ": np.equal,
-    b"BRANCH_NEQ": np.not_equal,
-}
+NODE_MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
+"""The comparisons of a feature with a threshold, in the order of their numbers."""
 
 
 def attribute_array(attributes: Attributes, name: str, dtype: Any = np.int64) -> Array:
@@ -40,36 +31,17 @@ class TreeNodes:
     features: Array
     thresholds: Array
     conditions: Array
-    """The places of the modes in `modes`."""
-    modes: tuple[bytes, ...]
+    """The places in `NODE_MODES`; a leaf's means nothing."""
     follows_nan: Array
-    """Whether NaN meets the condition."""
+    """Whether NaN meets the condition, as it does each NEQ."""
     met: Array
     unmet: Array
 
-    def leaves(self, rows: Array) -> Array:
-        """The leaf that each row reaches in each tree (rows, trees)."""
-        at = np.tile(self.roots, (len(rows), 1))
-        row = np.arange(len(rows))[:, None]
-        while (self.met[at] != at).any():
-            values = rows[row, self.features[at]]
-            at = np.where(self._meets(values, at), self.met[at], self.unmet[at])
-        return at
-
     @property
-    def roots(self) -> Array:
-        """The nodes that no other has as a child."""
-        index = np.arange(len(self.met))
-        inner = self.met != index
-        return np.setdiff1d(index, np.concatenate([self.met[inner], self.unmet[inner]]))
-
-    def _meets(self, values: Array, at: Array) -> Array:
-        thresholds, conditions = self.thresholds[at].astype(values.dtype), self.conditions[at]
-        result = self.follows_nan[at] & np.isnan(values)
-        for place, mode in enumerate(self.modes):
-            if mode in _CONDITIONS:
-                result |= (conditions == place) & _CONDITIONS[mode](values, thresholds)
-        return result
+    def inner(self) -> Array:
+        """Whether each node has others below it."""
+        own = np.arange(len(self.met))
+        return (self.met != own) | (self.unmet != own)
 
 
 @dataclass(frozen=True)
@@ -77,48 +49,92 @@ class Ensemble:
     """Trees, and the votes of their leaves for classes or targets."""
 
     nodes: TreeNodes
-    roots: int
+    roots: Array
     ends: Array
-    """Where the votes of each leaf begin, and those of the last end."""
+    """Where the votes of each node begin, and those of the last end."""
     ids: Array
     weights: Array
     classes: int
 
-    def votes(self, rows: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """For a few rows at a time: which, the places row * classes + id of votes, and weights."""
-        step = max(_PAIRS_AT_ONCE // max(self.roots, 1), 1)
-        for start in range(0, len(rows), step):
-            part = slice(start, min(start + step, len(rows)))
-            yield part, *self._votes_of(self.nodes.leaves(rows[part]))
-
-    def _votes_of(self, leaves: Array) -> tuple[Array, Array]:
-        counts = self.ends[leaves + 1] - self.ends[leaves]
-        owners = np.repeat(np.arange(len(leaves)), counts.sum(1))
-        flat = counts.ravel()
-        before = np.cumsum(flat) - flat
-        places: Array = np.arange(len(owners)) + np.repeat(self.ends[leaves].ravel() - before, flat)
-        return owners * self.classes + self.ids[places], self.weights[places]
+    def __post_init__(self):
+        """Raise ValueError if a walk would not end, or leave the arrays."""
+        children = np.concatenate([self.nodes.met, self.nodes.unmet, self.roots])
+        if children.size and not 0 <= children.min() <= children.max() < len(self.nodes.met):
+            raise ValueError("a tree names a node that is not there")
+        if self.ids.size and not 0 <= self.ids.min() <= self.ids.max() < self.classes:
+            raise ValueError(f"a leaf votes for one beyond its {self.classes} classes or targets")
+        if (self.nodes.features[self.nodes.inner] < 0).any():
+            raise ValueError("a feature is negative")
+        if np.isnan(self.nodes.thresholds[self.nodes.inner]).any():
+            raise ValueError("a threshold is not a number")
+        level, nodes = self.roots, self.nodes
+        for _ in range(len(nodes.met)):
+            level = level[nodes.inner[level]]
+            if not level.size:
+                return
+            level = np.unique(np.concatenate([nodes.met[level], nodes.unmet[level]]))
+        if nodes.inner[level].any():
+            raise ValueError("a tree leads back to a node above")
 
 
 def ensemble_of(attributes: Attributes, votes: str, classes: int) -> Ensemble:
     """The trees of a node's attributes; `votes` is the prefix of the leaves': class or target.
 
-    Raises ValueError if they name a node that is not there.
+    Raises ValueError if they name a missing node, or lead back to a node above.
     """
     index = _pairs(attributes, "nodes_treeids", "nodes_nodeids")
     places = {pair: place for place, pair in enumerate(index)}
     nodes = _nodes(attributes, places)
+    roots = {tree: place for place, (tree, _) in reversed([*enumerate(index)])}  # its first node
     leaves = _pairs(attributes, f"{votes}_treeids", f"{votes}_nodeids")
     owners = np.array([_place(places, pair) for pair in leaves], np.int64)
     order = np.argsort(owners, kind="stable")
     return Ensemble(
         nodes=nodes,
-        roots=len(nodes.roots),
+        roots=np.array([*roots.values()][::-1], np.int64),
         ends=np.searchsorted(owners[order], np.arange(len(index) + 1)),
         ids=attribute_array(attributes, f"{votes}_ids")[order],
         weights=attribute_array(attributes, f"{votes}_weights", np.float64)[order],
         classes=classes,
     )
+
+
+def ensemble_of_roots(attributes: Attributes) -> Ensemble:
+    """The trees of TreeEnsemble's attributes, in which leaves follow the other nodes."""
+    features = attribute_array(attributes, "nodes_featureids")
+    missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
+    ids = attribute_array(attributes, "leaf_targetids")
+    inner, leaves = len(features), len(ids)
+    own = np.arange(inner, inner + leaves)
+
+    def padded(values: Array) -> Array:
+        return np.concatenate([values, np.zeros(inner + leaves - len(values), values.dtype)])
+
+    def children(side: str) -> Array:
+        found = attribute_array(attributes, f"nodes_{side}nodeids")
+        beyond = inner * attribute_array(attributes, f"nodes_{side}leafs")
+        return np.concatenate([found + beyond, own])
+
+    nodes = TreeNodes(
+        features=padded(features),
+        thresholds=padded(_tensor(attributes, "nodes_splits").astype(np.float64)),
+        conditions=padded(_tensor(attributes, "nodes_modes").astype(np.int64)),
+        follows_nan=padded(missing),
+        met=children("true"),
+        unmet=children("false"),
+    )
+    return Ensemble(
+        nodes=nodes,
+        roots=attribute_array(attributes, "tree_roots"),
+        ends=np.concatenate([np.zeros(inner, np.int64), np.arange(leaves + 1)]),
+        ids=ids,
+        weights=_tensor(attributes, "leaf_weights").astype(np.float64),
+        classes=attributes.get("n_targets", 1),
+    )
+
+
+def _tensor(attributes: Attributes, name: str) -> Array:
+    return numpy_helper.to_array(attributes[name])
 
 
 def _pairs(attributes: Attributes, trees: str, nodes: str) -> Sequence[TreeNode]:
@@ -132,22 +148,21 @@ def _place(places: Mapping[TreeNode, int], pair: TreeNode) -> int:
 
 
 def _nodes(attributes: Attributes, places: Mapping[TreeNode, int]) -> TreeNodes:
-    names: Sequence[bytes] = attributes.get("nodes_modes", ())
-    modes = tuple(sorted(set(names)))
+    modes: Sequence[bytes] = attributes.get("nodes_modes", ())
     missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
+    numbers = {f"BRANCH_{name}".encode(): place for place, name in enumerate(NODE_MODES)}
 
     def children(name: str) -> Array:
         pairs = _pairs(attributes, "nodes_treeids", name)
-        own = zip(pairs, names, range(len(names)), strict=True)
+        own = zip(pairs, modes, range(len(modes)), strict=True)
         found = (i if mode == b"LEAF" else _place(places, pair) for pair, mode, i in own)
         return np.fromiter(found, np.int64)
 
     return TreeNodes(
         features=attribute_array(attributes, "nodes_featureids"),
         thresholds=attribute_array(attributes, "nodes_values", np.float64),
-        conditions=np.array([modes.index(name) for name in names]),
-        modes=modes,
-        follows_nan=missing if missing.size else np.zeros(len(names), np.bool_),
+        conditions=np.array([numbers.get(mode, 0) for mode in modes], np.int64),
+        follows_nan=missing if missing.size else np.zeros(len(modes), np.bool_),
         met=children("nodes_truenodeids"),
         unmet=children("nodes_falsenodeids"),
     )

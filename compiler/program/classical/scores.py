@@ -1,6 +1,7 @@
 """Labels and post transforms of the scores of classical models."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +15,22 @@ def labels_of(chosen: Array, ints: Sequence[int], strings: Sequence[bytes]) -> A
     return np.array(ints, np.int64)[chosen]
 
 
-def transformed(scores: Array, transform: bytes, total: float | None = None) -> Array:
-    """The scores of each row (rows, classes), transformed, as float32.
+def transformed(
+    scores: Array, transform: bytes, total: float | None = None, dtype: Any = np.float32
+) -> Array:
+    """The scores of each row (rows, classes), transformed, in a type.
 
     A single score becomes two with the sum `total`, the second of which is the score itself. No
     softmax changes it, and without a total only PROBIT does.
     """
-    scores = scores.astype(np.float32)
+    scores = scores.astype(dtype, copy=False)
     if scores.shape[1] == 1 and total is not None:
         total = _TOTALS.get(transform, total)
-        scores = np.concatenate([np.float32(total) - scores, scores], 1)
+        scores = np.concatenate([scores.dtype.type(total) - scores, scores], 1)
         transform = transform if transform in _TOTALS else b"NONE"
     elif scores.shape[1] == 1 and transform != b"PROBIT":
+        return scores
+    if transform == b"NONE":
         return scores
     with np.errstate(all="ignore"):
         return _TRANSFORMS[transform](scores)
@@ -57,15 +62,10 @@ def _probit(scores: Array) -> Array:
     log = np.log((1 - x) * (1 + x))
     middle = 2 / (3.14159 * 0.147) + log / 2
     root = np.sqrt(np.sqrt(middle * middle - log / 0.147) - middle)
-    return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(np.float32)
-
-
-def _unchanged(scores: Array) -> Array:
-    return scores
+    return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(scores.dtype)
 
 
 _TRANSFORMS: Mapping[bytes, Callable[[Array], Array]] = {
-    b"NONE": _unchanged,
     b"LOGISTIC": logistic,
     b"SOFTMAX": _softmax,
     b"SOFTMAX_ZERO": _softmax_zero,

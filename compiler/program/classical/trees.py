@@ -5,13 +5,34 @@ from typing import Any
 
 import numpy as np
 
-from compiler.program.classical.ensembles import Array, Attributes, attribute_array, ensemble_of
+from compiler.program.classical.ensembles import (
+    Array,
+    Attributes,
+    Ensemble,
+    attribute_array,
+    ensemble_of,
+    ensemble_of_roots,
+)
 from compiler.program.classical.scores import labels_of, transformed
+from compiler.program.classical.walking import AGGREGATES, Walker
 
-_EXTREMES: Mapping[bytes, tuple[np.ufunc, float]] = {
-    b"MIN": (np.minimum, np.inf),
-    b"MAX": (np.maximum, -np.inf),
-}
+
+class _Targets:
+    """Aggregated votes of leaves for targets."""
+
+    def __init__(self, trees: Ensemble, aggregate: bytes, transform: bytes):
+        self._walker = Walker(trees, aggregate if aggregate in AGGREGATES else b"SUM")
+        self._divisor = len(trees.roots) if aggregate == b"AVERAGE" else 1
+        self._transform = transform
+
+    def of(self, x: Array, base: Array | None = None, dtype: Any = np.float32) -> Array:
+        """The targets of rows, transformed, from base values on."""
+        scores, _ = self._walker(x)
+        if self._divisor != 1:
+            scores /= self._divisor
+        if base is not None and base.size:
+            scores += base
+        return transformed(scores, self._transform, dtype=dtype)
 
 
 class TreeRegressor:
@@ -19,28 +40,34 @@ class TreeRegressor:
 
     def __init__(self, attributes: Attributes):
         """Read the trees."""
-        self._trees = ensemble_of(attributes, "target", attributes.get("n_targets", 1))
+        trees = ensemble_of(attributes, "target", attributes.get("n_targets", 1))
+        aggregate: bytes = attributes.get("aggregate_function", b"SUM")
+        self._targets = _Targets(trees, aggregate, attributes.get("post_transform", b"NONE"))
         self._base = attribute_array(attributes, "base_values", np.float64)
-        self._aggregate: bytes = attributes.get("aggregate_function", b"SUM")
-        self._transform: bytes = attributes.get("post_transform", b"NONE")
 
     def __call__(self, x: Array) -> tuple[Array]:
         """The targets of rows."""
-        rows, scores = _rows(x), np.zeros((len(x), self._trees.classes))
-        for part, places, weights in self._trees.votes(rows):
-            scores[part] = self._aggregated(scores[part].size, places, weights).reshape(
-                -1, self._trees.classes
-            )
-        return (transformed(scores + (self._base if self._base.size else 0), self._transform),)
+        return (self._targets.of(x, self._base),)
 
-    def _aggregated(self, size: int, places: Array, weights: Array) -> Array:
-        if self._aggregate in _EXTREMES:
-            function, start = _EXTREMES[self._aggregate]
-            found = np.full(size, start)
-            function.at(found, places, weights)
-            return np.where(np.isinf(found), 0, found)
-        sums = np.bincount(places, weights, size)
-        return sums / self._trees.roots if self._aggregate == b"AVERAGE" else sums
+
+class TreeEnsemble:
+    """TreeEnsemble with its attributes."""
+
+    def __init__(self, attributes: Attributes):
+        """Read the trees."""
+        function: int = attributes.get("aggregate_function", 1)
+        last: int = attributes.get("post_transform", 0)
+        aggregate, transform = _AGGREGATES[function], _TRANSFORMS[last]
+        self._targets = _Targets(ensemble_of_roots(attributes), aggregate, transform)
+
+    def __call__(self, x: Array) -> tuple[Array]:
+        """The targets of rows, in the rows' type."""
+        return (self._targets.of(x, dtype=x.dtype),)
+
+
+_AGGREGATES = (b"AVERAGE", b"SUM", b"MIN", b"MAX")
+_TRANSFORMS = (b"NONE", b"SOFTMAX", b"LOGISTIC", b"SOFTMAX_ZERO", b"PROBIT")
+"""The names of the numbers that TreeEnsemble has instead."""
 
 
 class TreeClassifier:
@@ -51,21 +78,17 @@ class TreeClassifier:
         self._ints = attributes.get("classlabels_int64s", ())
         self._strings = attributes.get("classlabels_strings", ())
         self._classes = len(self._ints) or len(self._strings)
-        self._trees = ensemble_of(attributes, "class", self._classes)
+        trees = ensemble_of(attributes, "class", self._classes)
+        self._walker = Walker(trees)
         self._base = attribute_array(attributes, "base_values", np.float64)
         self._transform: bytes = attributes.get("post_transform", b"NONE")
-        self._positive = bool((self._trees.weights >= 0).all())
-        self._single = not (self._trees.ids == 1).any()
-        self._binary = self._classes == 2 and len({*self._trees.ids.tolist()}) == 1
+        self._positive = bool((trees.weights >= 0).all())
+        self._single = not (trees.ids == 1).any()
+        self._binary = self._classes == 2 and len({*trees.ids.tolist()}) == 1
 
     def __call__(self, x: Array) -> tuple[Array, ...]:
         """The labels and scores of rows."""
-        rows, size = _rows(x), (len(x), self._classes)
-        scores, voted = np.zeros(size), np.zeros(size, np.bool_)
-        for part, places, weights in self._trees.votes(rows):
-            flat = scores[part].size
-            scores[part] = np.bincount(places, weights, flat).reshape(-1, self._classes)
-            voted[part] = np.bincount(places, minlength=flat).reshape(-1, self._classes) > 0
+        scores, voted = self._walker(x)
         return self._of_two(scores, voted) if self._classes <= 2 else self._of_many(scores, voted)
 
     def _of_many(self, scores: Array, voted: Array) -> tuple[Array, ...]:
@@ -103,11 +126,8 @@ class TreeClassifier:
 
 
 PREPARED: Mapping[str, Callable[[Attributes], Callable[..., Any]]] = {
+    "TreeEnsemble": TreeEnsemble,
     "TreeEnsembleClassifier": TreeClassifier,
     "TreeEnsembleRegressor": TreeRegressor,
 }
 """Operators whose attributes are read once."""
-
-
-def _rows(x: Array) -> Array:
-    return x if x.dtype == np.float64 else x.astype(np.float32)

@@ -1,6 +1,6 @@
-"""Regenerates executor.ll from executor.c.
+"""Regenerates LLVM text from C: executor.ll from executor.c, say.
 
-`python -m compiler.backends.cpu.build_executor [CLANG]` needs clang 15 or newer (Debian:
+`python -m compiler.backends.cpu.build_portable SOURCE.c [CLANG]` needs clang 15 or newer (Debian:
 `apt-get install clang-19`), which running Flowloom does not. What names a CPU, an object format or
 an operating system is removed from the text, and no optimisation has run that could have used it,
 so any LP64 POSIX host can optimise and load it.
@@ -12,9 +12,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
-SOURCE = Path(__file__).with_name("executor.c")
-CODE = Path(__file__).with_name("executor.ll")
 
 FLAGS = (
     "-std=c11 -O0 -Xclang -disable-O0-optnone -ffreestanding -fno-stack-protector -fPIC "
@@ -29,9 +26,9 @@ HOST_SPECIFIC = (
 )
 
 
-def source_digest() -> str:
+def source_digest(source: Path) -> str:
     """The line that says which source the checked-in code was made from."""
-    return f"; executor.c sha256 {hashlib.sha256(SOURCE.read_bytes()).hexdigest()}"
+    return f"; {source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()}"
 
 
 def portable(text: str) -> str:
@@ -41,14 +38,15 @@ def portable(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def build_executor(clang: str = "clang-19") -> None:
-    """Compile executor.c and replace executor.ll."""
-    command = [clang, *FLAGS, str(SOURCE)]
-    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    temporary = CODE.with_suffix(".tmp")
-    temporary.write_text(f"{source_digest()}\n\n{portable(text)}", encoding="utf-8")
-    os.replace(temporary, CODE)
+def build(source: Path, clang: str = "clang-19") -> None:
+    """Compile a C source and replace the LLVM text beside it."""
+    text = subprocess.run(
+        [clang, *FLAGS, str(source)], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    temporary = source.with_suffix(".tmp")
+    temporary.write_text(f"{source_digest(source)}\n\n{portable(text)}", encoding="utf-8")
+    os.replace(temporary, source.with_suffix(".ll"))
 
 
 if __name__ == "__main__":
-    build_executor(*sys.argv[1:2])
+    build(Path(sys.argv[1]), *sys.argv[2:3])
