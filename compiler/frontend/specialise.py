@@ -43,6 +43,7 @@ from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
 from compiler.frontend.rules import RULES, Call
+from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
@@ -325,10 +326,17 @@ class Specialiser:
             return self._model_function
         if (node.domain, op_type) in CONTRIB:
             return self._contributed
+        if node.domain == ML_DOMAIN and op_type in CLASSICAL:
+            return self._classical
         if schema_of(op_type, node.opset, node.domain) is None:
             return None
+        return self._schema_function if node.domain and _has_body(node) else self._standard(node)
+
+    def _standard(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
+        """The handler of an operator of the default domain; None for one of another."""
+        op_type = node.proto.op_type
         if node.domain:
-            return self._schema_function if _has_body(node) else None
+            return None
         if op_type in RANDOM:
             return None
         if op_type in CONTROL:
@@ -386,6 +394,9 @@ class Specialiser:
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:
         return rewrite_contrib(node.domain, self._call(node, node.opset))
+
+    def _classical(self, node: BodyNode) -> Sequence[Value]:
+        return CLASSICAL[node.proto.op_type](self._call(node, node.opset))
 
     def _controlled(self, node: BodyNode) -> Sequence[Value]:
         with self.expansion.inside(node.label):

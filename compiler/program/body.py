@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.program.host import HostNode, HostValue, constant_of
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
 from compiler.program.resident import on_host
@@ -159,11 +160,27 @@ class ProgramBody:
         with self._lock:
             if self._plan is None:
                 steps = outline_steps(self._uses(), self.split_at, self.graph.outputs)
+                if quick := self._quick_on_host(steps):
+                    self.refine(SegmentSplit(quick))
+                    return self._planned()
                 read = (step.reads for step in steps if not step.alone)
                 reread = self.reread.union(*read)
                 runners = [self._runner(step, reread) for step in steps]
                 self._plan = ProgramPlan(steps, runners, self._whole(runners))
             return self._plan
+
+    def _quick_on_host(self, steps: Sequence[ProgramStep]) -> dict[int, str]:
+        """The nodes of segments that are classical models' alone, which numpy runs uncompiled."""
+        why = "nothing around it is compiled"
+        segments = [step.nodes for step in steps if not step.alone]
+        classical = [all(self._is_classical(index) for index in nodes) for nodes in segments]
+        return {
+            i: why for nodes, quick in zip(segments, classical, strict=True) if quick for i in nodes
+        }
+
+    def _is_classical(self, index: int) -> bool:
+        node = self.graph.nodes[index]
+        return node.domain == ML_DOMAIN and node.op_type in CLASSICAL
 
     def _whole(self, runners: Sequence[ProgramSegment | HostStep]) -> ProgramSegment | None:
         """The segment that reads the inputs and writes the outputs, if it is the only step."""

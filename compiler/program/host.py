@@ -11,7 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
 from compiler.frontend.interpreter.constants import compressed
-from compiler.program.classical import ML_DOMAIN, classical
+from compiler.frontend.rules.classical import ML_DOMAIN
+from compiler.program.classical import classical
 from compiler.program.suppression import non_maximum_suppression
 
 HostValue = Any

@@ -1,5 +1,6 @@
 """Operators of classical models on the host, against onnxruntime."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper
 
 import compiler
 from compiler.errors import InputDataError, ModelError
+from compiler.program.model import DynamicModule
 from tests.program.checks import reference
 
 ML = "ai.onnx.ml"
@@ -319,3 +321,32 @@ def test_columns_are_those_of_onnxruntime(columns: list[Any]):
     chosen = helper.make_node("ArrayFeatureExtractor", ["x", "c"], ["y"], domain=ML)
     inputs = {"x": ROWS, "c": np.array(columns, np.int64)}
     run_both([chosen], inputs, [("y", TensorProto.FLOAT)])
+
+
+def imputing(*others: onnx.NodeProto) -> onnx.ModelProto:
+    """A model of any number of rows that imputes and scales, and other nodes that read `z`."""
+    nodes = [
+        node("Imputer", ["filled"], imputed_value_floats=[0.5], replaced_value_float=math.nan),
+        helper.make_node("Scaler", ["filled"], ["z"], domain=ML, offset=[0.5], scale=[2.0]),
+        *others,
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 4])
+    last = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "classical", [x], [last])
+    imports = [helper.make_opsetid(ML, 1), helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("others", "compiled"), [([], 0), ([helper.make_node("Exp", ["z"], ["y"])], 1)]
+)
+def test_classical_operators_join_what_is_compiled_around_them(
+    others: list[onnx.NodeProto], compiled: int
+):
+    model = imputing(*others)
+    module = compiler.compile(model)
+    assert isinstance(module, DynamicModule)
+    rows = np.where(np.tile(ROWS, (8, 1)) > 1, np.nan, np.tile(ROWS, (8, 1)))
+    (found,), (wanted,) = module.run({"x": rows}).values(), reference(model, {"x": rows}).values()
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+    assert (len(module.build_seconds), len(module.on_host)) == (compiled, 0 if compiled else 2)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import InputDataError, ModelError
-from compiler.program.classical import ML_DOMAIN
+from compiler.frontend.rules.classical import ML_DOMAIN
 from compiler.program.classical.trees import TreeRegressor
 from tests.program.checks import reference
 

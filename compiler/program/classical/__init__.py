@@ -16,18 +16,21 @@ from compiler.program.classical.maps import (
     label_encoder,
     zip_map,
 )
-from compiler.program.classical.scaling import array_feature_extractor, normalizer, scaler
+from compiler.program.classical.scaling import (
+    array_feature_extractor,
+    imputer,
+    normalizer,
+    scaler,
+)
 from compiler.program.classical.support_vectors import svm_classifier, svm_regressor
 from compiler.program.classical.trees import PREPARED
-
-ML_DOMAIN = "ai.onnx.ml"
-"""The domain of classical models."""
 
 _OPERATORS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "ArrayFeatureExtractor": array_feature_extractor,
     "CastMap": cast_map,
     "CategoryMapper": category_mapper,
     "DictVectorizer": dictionary_vectorizer,
+    "Imputer": imputer,
     "LinearClassifier": linear_classifier,
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,

@@ -23,6 +23,21 @@ def scaler(
     return (shifted * np.array(scale or (1,), np.float32),)
 
 
+def imputer(
+    x: np.ndarray,
+    imputed_value_floats: Sequence[float] = (),
+    imputed_value_int64s: Sequence[int] = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> tuple[np.ndarray]:
+    """Numbers of a column, or one for all, where the input has the number to replace."""
+    whole = x.dtype.kind == "i"
+    replaced = replaced_value_int64 if whole else x.dtype.type(replaced_value_float)
+    missing = np.isnan(x) if replaced != replaced else x == replaced
+    imputed = np.array(imputed_value_int64s if whole else imputed_value_floats, x.dtype)
+    return (np.where(missing, imputed, x),)
+
+
 def array_feature_extractor(x: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray]:
     """Some columns of the last axis; a vector is a single row."""
     rows = x if x.ndim > 1 else x[None]

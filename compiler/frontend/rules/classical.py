@@ -1,0 +1,63 @@
+"""Rules for operators of classical models (ai.onnx.ml) that standard operators compute."""
+
+import numpy as np
+
+from compiler.frontend.graph import Value
+from compiler.frontend.rules.call import Call, RewriteRule
+from compiler.frontend.rules.types import in_type
+from compiler.ir.operators import ShapeMismatch
+from compiler.ir.values import numpy_dtype
+
+ML_DOMAIN = "ai.onnx.ml"
+"""The domain of classical models."""
+
+CLASSICAL: dict[str, RewriteRule] = {}
+"""The rule of each operator."""
+
+
+def _classical(name: str):
+    def register(function: RewriteRule) -> RewriteRule:
+        CLASSICAL[name] = function
+        return function
+
+    return register
+
+
+@_classical("ArrayFeatureExtractor")
+def rewrite_columns(call: Call) -> list[Value]:
+    """Some columns of the last axis; a vector is a single row."""
+    x, columns = call.data, call.reshaped(call.operand(1), [-1])
+    if columns.array is not None and not _inside(columns.array, x.shape[-1]):
+        raise ShapeMismatch(f"it reads columns beyond the {x.shape[-1]} of its input")
+    rows = x if x.rank > 1 else call.reshaped(x, [1, -1])
+    return [call.one("Gather", rows, columns, axis=-1)]
+
+
+def _inside(columns: np.ndarray, count: int) -> bool:
+    return bool(((columns >= 0) & (columns < count)).all())
+
+
+@_classical("Imputer")
+def rewrite_imputer(call: Call) -> list[Value]:
+    """Numbers of a column, or one for all, where the input has the number to replace."""
+    x, kind = call.data, "float" if "float" in call.data.dtype else "int64"
+    imputed = np.array(call.attributes.get(f"imputed_value_{kind}s", ()), numpy_dtype(x.dtype))
+    if imputed.size not in (1, x.shape[-1]):
+        raise ShapeMismatch(f"it has {imputed.size} values for {x.shape[-1]} columns")
+    replaced = call.attributes.get(f"replaced_value_{kind}", 0)
+    missing = call.one("IsNaN", x) if np.isnan(replaced) else _equal(call, replaced)
+    return [call.one("Where", missing, call.scalar(imputed), x)]
+
+
+def _equal(call: Call, number: float) -> Value:
+    return call.one("Equal", call.data, call.scalar(number))
+
+
+@_classical("Scaler")
+def rewrite_scaler(call: Call) -> list[Value]:
+    """`(x - offset) * scale` as float32; both are of a column, or of all."""
+    x = in_type(call, call.data, "float32")
+    for op_type, name, neutral in (("Sub", "offset", 0), ("Mul", "scale", 1)):
+        numbers = np.array(call.attributes.get(name) or neutral, np.float32)
+        x = call.one(op_type, x, call.builder.constant(numbers))
+    return [x]
