@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import compiler
-from compiler.errors import InputDataError, ModelError
+from compiler.errors import InputDataError, ModelError, ShapeError
 from compiler.program.model import DynamicModule
 from tests.program.checks import reference
 
@@ -350,3 +350,13 @@ def test_classical_operators_join_what_is_compiled_around_them(
     (found,), (wanted,) = module.run({"x": rows}).values(), reference(model, {"x": rows}).values()
     np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
     assert (len(module.build_seconds), len(module.on_host)) == (compiled, 0 if compiled else 2)
+
+
+def test_inputs_of_other_types_are_checked_after_runs_of_right_ones():
+    module = compiler.compile(imputing())
+    for rows in (ROWS, ROWS):
+        module.run({"x": rows})
+    for wrong in ({"x": ROWS[:, :3]}, {"x": ROWS.astype(float)}, {"x": ROWS, "other": 3}, {}):
+        with pytest.raises(ShapeError):
+            module.run(wrong)
+    module.run({"x": ROWS[:2]})

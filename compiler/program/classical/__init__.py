@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from compiler.program.classical.linear import linear_classifier, linear_regressor
 from compiler.program.classical.maps import (
     cast_map,
@@ -22,6 +24,7 @@ from compiler.program.classical.scaling import (
     normalizer,
     scaler,
 )
+from compiler.program.classical.scores import labels_in
 from compiler.program.classical.support_vectors import svm_classifier, svm_regressor
 from compiler.program.classical.trees import PREPARED
 
@@ -51,4 +54,14 @@ def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequ
     if op_type == "LabelEncoder" and "classes_strings" in attributes:
         return partial(label_encoder, **attributes)
     function = _OPERATORS.get(op_type)
-    return None if function is None else partial(function, **attributes)
+    return None if function is None else partial(function, **_as_arrays(attributes))
+
+
+def _as_arrays(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, long lists of numbers and labels as arrays: no run converts them again."""
+    numbers = {
+        name: np.array(attributes[name], np.float32)
+        for name in ("coefficients", "intercepts", "offset", "scale", "support_vectors")
+        if name in attributes
+    }
+    return {**attributes, **numbers, **labels_in(attributes)}

@@ -12,7 +12,7 @@ def linear_classifier(
     coefficients: Sequence[float],
     intercepts: Sequence[float] = (),
     classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[bytes] = (),
+    classlabels_strings: Sequence[str] = (),
     post_transform: bytes = b"NONE",
     multi_class: int = 0,
 ) -> tuple[np.ndarray, ...]:
@@ -44,6 +44,7 @@ def _linear_scores(
     x: np.ndarray, coefficients: Sequence[float], intercepts: Sequence[float], count: int
 ) -> np.ndarray:
     """Rows times `count` vectors of coefficients, plus the intercepts."""
-    rows = np.atleast_2d(x).astype(np.float32)
-    used = np.array(coefficients[: count * rows.shape[1]], np.float32)
-    return rows @ used.reshape(count, -1).T + np.array(intercepts or (0,), np.float32)
+    rows = np.atleast_2d(x).astype(np.float32, copy=False)
+    used = np.asarray(coefficients[: count * rows.shape[1]], np.float32)
+    products = rows @ used.reshape(count, -1).T
+    return products + np.asarray(intercepts, np.float32) if len(intercepts) else products

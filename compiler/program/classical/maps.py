@@ -1,6 +1,7 @@
 """Labels, categories and dictionaries."""
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ CAST_TYPES = {b"TO_FLOAT": np.float32, b"TO_INT64": np.int64, b"TO_STRING": obje
 def zip_map(
     scores: np.ndarray,
     classlabels_int64s: Sequence[int] = (),
-    classlabels_strings: Sequence[bytes] = (),
+    classlabels_strings: Sequence[str] = (),
 ) -> tuple[list[dict[Any, float]]]:
     """A dictionary of the scores by class for each row; ValueError if there are too many scores."""
-    labels = [*classlabels_int64s, *(label.decode() for label in classlabels_strings)]
+    labels = [*np.asarray(classlabels_int64s, np.int64).tolist(), *classlabels_strings]
     rows = np.atleast_2d(scores)
     if rows.shape[-1] != len(labels):
         raise ValueError(f"{rows.shape[-1]} scores for {len(labels)} classes")
-    return ([dict(zip(labels, row, strict=True)) for row in rows.tolist()],)
+    return ([*map(dict, map(zip, repeat(labels), rows.tolist()))],)  # no bytecode for each row
 
 
 def cast_map(

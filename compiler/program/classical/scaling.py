@@ -19,8 +19,12 @@ def scaler(
     x: np.ndarray, offset: Sequence[float] = (), scale: Sequence[float] = ()
 ) -> tuple[np.ndarray]:
     """(x - offset) * scale as float32; both are of a column, or of all."""
-    shifted = x.astype(np.float32) - np.array(offset or (0,), np.float32)
-    return (shifted * np.array(scale or (1,), np.float32),)
+    result = x.astype(np.float32)
+    if len(offset):
+        result -= np.asarray(offset, np.float32)
+    if len(scale):
+        result *= np.asarray(scale, np.float32)
+    return (result,)
 
 
 def imputer(

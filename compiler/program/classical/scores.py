@@ -8,11 +8,23 @@ import numpy as np
 Array = np.ndarray
 
 
-def labels_of(chosen: Array, ints: Sequence[int], strings: Sequence[bytes]) -> Array:
+def labels_in(attributes: Mapping[str, Any]) -> dict[str, Array]:
+    """The labels of a classifier's attributes, by attribute."""
+    found = dict[str, Array]()
+    for name in ("classlabels_ints", "classlabels_int64s"):
+        if name in attributes:
+            found[name] = np.array(attributes[name], np.int64)
+    if "classlabels_strings" in attributes:
+        texts = [label.decode() for label in attributes["classlabels_strings"]]
+        found["classlabels_strings"] = np.array(texts, object)
+    return found
+
+
+def labels_of(chosen: Array, ints: Array | Sequence[int], strings: Array | Sequence[str]) -> Array:
     """The labels of the chosen classes, by index."""
-    if strings:
-        return np.array([label.decode() for label in strings], object)[chosen]
-    return np.array(ints, np.int64)[chosen]
+    if len(strings):
+        return np.asarray(strings, object)[chosen]
+    return np.asarray(ints, np.int64)[chosen]
 
 
 def transformed(

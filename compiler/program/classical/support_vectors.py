@@ -42,7 +42,7 @@ def svm_classifier(
     prob_a: Sequence[float] = (),
     prob_b: Sequence[float] = (),
     classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[bytes] = (),
+    classlabels_strings: Sequence[str] = (),
     post_transform: bytes = b"NONE",
 ) -> tuple[Array, ...]:
     """The labels of rows with their scores: those of pairs of classes, or probabilities."""

@@ -13,7 +13,7 @@ from compiler.program.classical.ensembles import (
     ensemble_of,
     ensemble_of_roots,
 )
-from compiler.program.classical.scores import labels_of, transformed
+from compiler.program.classical.scores import labels_in, labels_of, transformed
 from compiler.program.classical.walking import AGGREGATES, Walker
 
 
@@ -75,8 +75,9 @@ class TreeClassifier:
 
     def __init__(self, attributes: Attributes):
         """Read the trees."""
-        self._ints = attributes.get("classlabels_int64s", ())
-        self._strings = attributes.get("classlabels_strings", ())
+        labels = labels_in(attributes)
+        self._ints = labels.get("classlabels_int64s", ())
+        self._strings = labels.get("classlabels_strings", ())
         self._classes = len(self._ints) or len(self._strings)
         trees = ensemble_of(attributes, "class", self._classes)
         self._walker = Walker(trees)
@@ -108,7 +109,7 @@ class TreeClassifier:
         scores = np.where(voted, self._based(scores, single), 0)
         weight = scores[:, 0] if single else scores[:, 1]
         chosen = (weight > (0.5 if self._binary and self._positive else 0)).astype(np.int64)
-        named = self._binary or self._strings
+        named = self._binary or len(self._strings)
         labels = labels_of(chosen, self._ints, self._strings) if named else chosen
         if not single or self._base.size == 2:
             return labels, transformed(scores, self._transform)
