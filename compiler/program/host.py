@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
-from compiler.frontend.interpreter.constants import compressed
+from compiler.frontend.interpreter.constants import compressed, non_zero
 from compiler.frontend.rules.classical import ML_DOMAIN
 from compiler.program.classical import classical
 from compiler.program.suppression import non_maximum_suppression
@@ -34,6 +34,17 @@ def _compress(
     return (compressed(x, condition, axis),)
 
 
+def _non_zero(x: np.ndarray) -> tuple[np.ndarray]:
+    return (non_zero(x),)
+
+
+def _constant_of_shape(
+    shape: np.ndarray, value: onnx.TensorProto | None = None
+) -> tuple[np.ndarray]:
+    element = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    return (np.full(shape, element.reshape(()), element.dtype),)
+
+
 def _texts(x: np.ndarray, **_: Any) -> tuple[np.ndarray]:
     """Numbers as onnxruntime writes them: at most 8 digits, and truth as 1 or 0."""
     if x.dtype == object:
@@ -48,6 +59,8 @@ _SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
     "Compress": _compress,
+    "ConstantOfShape": _constant_of_shape,
+    "NonZero": _non_zero,
     "NonMaxSuppression": non_maximum_suppression,
     "Optional": _optional,
     "OptionalGetElement": _optional,

@@ -189,6 +189,23 @@ def test_shapes_depend_on_data(size: int):
     assert {label.split()[0] for label in module.on_host} == {"NonZero", "Compress"}
 
 
+@pytest.mark.parametrize("value", ["", "<value = int64[1] {7}>"])
+def test_the_shape_of_a_constant_depends_on_data(value: str):
+    dtype = "int64" if value else "float"
+    text = f"""g (bool[n, 5] x) => (int64[2, m] where, {dtype}[m] made) {{
+        where = NonZero(x)
+        largest = ReduceMax<keepdims = 0>(where)
+        one = Constant<value_ints = [1]>()
+        shape = Reshape(largest, one)
+        made = ConstantOfShape{value}(shape)
+    }}"""
+    module = compiled(text)
+    for seed in range(2):
+        x = np.random.default_rng(seed).random((4, 5)) < 0.5
+        check(module, model_of(text), {"x": x})
+    assert "ConstantOfShape" in module.summary()
+
+
 def test_outputs_are_the_callers():
     text = "g (float[n] x) => (float[n] y, int64[1] s) {\ny = Identity(x)\ns = Shape(x)\n}"
     module = compiled(text)

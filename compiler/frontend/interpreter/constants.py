@@ -39,8 +39,12 @@ def evaluate_range(node: Node) -> Array:
 @evaluates("NonZero")
 def evaluate_non_zero(node: Node) -> Array:
     """The indices of all elements that are not zero, as a row for each axis."""
-    x = np.atleast_1d(node[0])
-    return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)[: max(node[0].ndim, 1)]
+    return non_zero(node[0])
+
+
+def non_zero(x: Array) -> Array:
+    """The result of NonZero; a scalar counts as a vector."""
+    return np.array(np.nonzero(np.atleast_1d(x)), np.int64)
 
 
 @evaluates("Compress")
