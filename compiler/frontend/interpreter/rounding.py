@@ -13,7 +13,12 @@ _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 def is_floating(dtype: np.dtype) -> bool:
     """Whether a dtype is a float, including ml_dtypes'."""
-    return "float" in dtype.name
+    return dtype.kind == "f" or (_is_extension(dtype) and "float" in dtype.name)
+
+
+def _is_extension(dtype: np.dtype) -> bool:
+    """Whether a dtype is one of ml_dtypes', asked first as numpy takes microseconds for a name."""
+    return dtype.kind == "V"
 
 
 def compute_dtype(array: Array) -> Array:
@@ -68,11 +73,11 @@ def converted_array(array: Array, dtype: np.dtype) -> Array:
         return (compute_dtype(array) if is_floating(source) else array) != 0
     if source == np.bool_:
         array = array.astype(np.uint8)
-    if dtype.name.startswith(("int", "uint")) and dtype.name not in np.sctypeDict:
+    if _is_extension(dtype) and dtype.name.startswith(("int", "uint")):
         return _to_small(compute_dtype(array), dtype)
     if is_floating(source) and not is_floating(dtype):
         return _from_float(compute_dtype(array), dtype)
-    if not is_floating(source) and source.name not in np.sctypeDict:
+    if _is_extension(source) and not is_floating(source):
         array = array.astype(np.int8)
     if is_floating(dtype) and dtype.itemsize < 4:
         array = array.astype(np.float32)
