@@ -15,6 +15,7 @@ from compiler.backends.cpu.build_portable import source_digest
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.memory import aligned_array
 from compiler.errors import ScheduleError
+from compiler.program.classical.support_vectors import PAIRS
 from compiler.program.classical.walking import TREES
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
@@ -276,7 +277,7 @@ def test_aligned_weights_are_used_in_place_and_shared() -> None:
         numpy.testing.assert_array_equal(executor.run({"x": x})["y"], expected)
 
 
-@pytest.mark.parametrize("path", [EXECUTOR, TREES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [EXECUTOR, PAIRS, TREES], ids=lambda path: path.stem)
 def test_the_checked_in_code_is_that_of_the_source(path: Path) -> None:
     code = path.read_text(encoding="utf-8")
     digest = source_digest(path.with_suffix(".c"))

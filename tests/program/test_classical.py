@@ -360,3 +360,15 @@ def test_inputs_of_other_types_are_checked_after_runs_of_right_ones():
         with pytest.raises(ShapeError):
             module.run(wrong)
     module.run({"x": ROWS[:2]})
+
+
+@pytest.mark.parametrize("last", [10_000.0, np.inf])
+def test_distances_of_large_numbers_keep_their_digits(last: float):
+    rows = ROWS + np.float32(10_000)
+    rows[-1, -1] = last
+    vectors = (np.array(numbers(2, 20)) + 10_000).astype(np.float32).tolist()
+    regressor = node(
+        "SVMRegressor", ["y"], kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0], rho=[0.3],
+        coefficients=numbers(1, 5), support_vectors=vectors, n_supports=5,
+    )  # fmt: skip
+    run_both([regressor], {"x": rows}, [("y", TensorProto.FLOAT)])

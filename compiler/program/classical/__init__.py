@@ -25,8 +25,11 @@ from compiler.program.classical.scaling import (
     scaler,
 )
 from compiler.program.classical.scores import labels_in
-from compiler.program.classical.support_vectors import svm_classifier, svm_regressor
-from compiler.program.classical.trees import PREPARED
+from compiler.program.classical.support_vectors import (
+    SupportVectorClassifier,
+    SupportVectorRegressor,
+)
+from compiler.program.classical.trees import TreeClassifier, TreeEnsemble, TreeRegressor
 
 _OPERATORS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "ArrayFeatureExtractor": array_feature_extractor,
@@ -37,11 +40,18 @@ _OPERATORS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "LinearClassifier": linear_classifier,
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,
-    "SVMClassifier": svm_classifier,
-    "SVMRegressor": svm_regressor,
     "Scaler": scaler,
     "ZipMap": zip_map,
 }
+
+_PREPARED: Mapping[str, Callable[[Mapping[str, Any]], Callable[..., Sequence[Any]]]] = {
+    "SVMClassifier": SupportVectorClassifier,
+    "SVMRegressor": SupportVectorRegressor,
+    "TreeEnsemble": TreeEnsemble,
+    "TreeEnsembleClassifier": TreeClassifier,
+    "TreeEnsembleRegressor": TreeRegressor,
+}
+"""Operators whose attributes are read once."""
 
 
 def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequence[Any]] | None:
@@ -49,8 +59,8 @@ def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequ
 
     Raises ValueError if the attributes are those of no ensemble of trees.
     """
-    if op_type in PREPARED and "membership_values" not in attributes:
-        return PREPARED[op_type](attributes)
+    if op_type in _PREPARED and "membership_values" not in attributes:
+        return _PREPARED[op_type](attributes)
     if op_type == "LabelEncoder" and "classes_strings" in attributes:
         return partial(label_encoder, **attributes)
     function = _OPERATORS.get(op_type)
@@ -61,7 +71,7 @@ def _as_arrays(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes, long lists of numbers and labels as arrays: no run converts them again."""
     numbers = {
         name: np.array(attributes[name], np.float32)
-        for name in ("coefficients", "intercepts", "offset", "scale", "support_vectors")
+        for name in ("coefficients", "intercepts", "offset", "scale")
         if name in attributes
     }
     return {**attributes, **numbers, **labels_in(attributes)}

@@ -1,92 +1,122 @@
 """Support vector machines that classify and regress."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from compiler.program.classical.scores import labels_of, logistic, transformed
+from compiler.backends.cpu.portable import portable_function
+from compiler.backends.memory import address
+from compiler.program.classical.scores import labels_in, labels_of, logistic, transformed
 
 Array = np.ndarray
+Attributes = Mapping[str, Any]
+
+PAIRS = Path(__file__).with_name("pairs.ll")
+
+_ARGUMENTS = (ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)
 
 
-@dataclass(frozen=True)
 class Kernel:
-    """How alike rows and vectors are."""
+    """How alike rows and support vectors are."""
 
-    type: bytes
-    gamma: float
-    offset: float
-    degree: float
+    def __init__(self, attributes: Attributes, count: int):
+        """Read so many vectors, and the kernel's type and numbers."""
+        self._type: bytes = attributes.get("kernel_type", b"LINEAR")
+        self._gamma, self._offset, self._degree = attributes.get("kernel_params") or (0, 0, 0)
+        self._vectors = np.array(attributes["support_vectors"], np.float32).reshape(count, -1)
+        self._centre = self._vectors.mean(0, np.float64)
+        self._centred = self._vectors - self._centre
+        self._norms = (self._centred**2).sum(1)
 
-    def similarities(self, rows: Array, vectors: Array) -> Array:
+    def similarities(self, rows: Array) -> Array:
         """How alike each row is to each vector."""
-        if self.type == b"RBF":
-            distances = ((rows[:, None] - vectors) ** 2).sum(-1)
-            return np.exp(-self.gamma * distances)
-        dots = rows @ vectors.T
-        if self.type == b"POLY":
-            return (self.gamma * dots + self.offset) ** self.degree
-        return np.tanh(self.gamma * dots + self.offset) if self.type == b"SIGMOID" else dots
+        if self._type == b"RBF":
+            return np.exp(-self._gamma * self._distances(rows).astype(np.float32))
+        dots = rows @ self._vectors.T
+        if self._type == b"POLY":
+            return (self._gamma * dots + self._offset) ** self._degree
+        return np.tanh(self._gamma * dots + self._offset) if self._type == b"SIGMOID" else dots
+
+    def _distances(self, rows: Array) -> Array:
+        """The squared distances of rows and vectors.
+
+        A difference of large numbers would cost digits: float64 from the centre on has them to
+        spare, unless a number is infinite.
+        """
+        if not np.isfinite(rows).all():
+            return ((rows[:, None] - self._vectors) ** 2).sum(-1)
+        centred = rows - self._centre
+        norms = (centred**2).sum(1)[:, None] + self._norms
+        return np.maximum(norms - 2 * (centred @ self._centred.T), 0)
 
 
-def svm_classifier(
-    x: Array,
-    coefficients: Sequence[float],
-    rho: Sequence[float],
-    kernel_params: Sequence[float] = (),
-    kernel_type: bytes = b"LINEAR",
-    support_vectors: Sequence[float] = (),
-    vectors_per_class: Sequence[int] = (),
-    prob_a: Sequence[float] = (),
-    prob_b: Sequence[float] = (),
-    classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (),
-    post_transform: bytes = b"NONE",
-) -> tuple[Array, ...]:
-    """The labels of rows with their scores: those of pairs of classes, or probabilities."""
-    rows = np.atleast_2d(x).astype(np.float32)
-    weights, bounds = np.array(coefficients, np.float32), np.array(rho, np.float32)
-    if vectors_per_class:
-        kernel = Kernel(kernel_type, *(kernel_params or (0, 0, 0)))
-        alike = kernel.similarities(rows, _vectors(support_vectors, sum(vectors_per_class)))
-        scores = _pair_scores(alike, weights, bounds, vectors_per_class)
-        chosen = _votes(scores, len(vectors_per_class)).argmax(1)
-        scores, total = _of_pairs(scores, prob_a, prob_b, len(vectors_per_class), post_transform)
-    else:
-        classes = len(classlabels_ints) or len(classlabels_strings)
-        scores, total = rows @ weights.reshape(classes, -1).T + bounds[0], None
-        chosen = _of_hyperplanes(scores, least=0.5 if (weights >= 0).all() else 0)
-    labels = labels_of(chosen, classlabels_ints, classlabels_strings)
-    return labels, transformed(scores, post_transform, total)
+class SupportVectorClassifier:
+    """SVMClassifier with its attributes."""
+
+    def __init__(self, attributes: Attributes):
+        """Read the vectors and the labels."""
+        self._weights = np.array(attributes["coefficients"], np.float32)
+        self._bounds = np.array(attributes["rho"], np.float32)
+        self._counts: Sequence[int] = attributes.get("vectors_per_class", ())
+        self._a = np.array(attributes.get("prob_a", ()))
+        self._b = np.array(attributes.get("prob_b", ()))
+        if self._a.size:
+            _fit()  # compiled before the first run
+        self._kernel = Kernel(attributes, sum(self._counts)) if self._counts else None
+        labels = labels_in(attributes)
+        self._ints = labels.get("classlabels_ints", ())
+        self._strings = labels.get("classlabels_strings", ())
+        self._transform: bytes = attributes.get("post_transform", b"NONE")
+
+    def __call__(self, x: Array) -> tuple[Array, ...]:
+        """The labels of rows with their scores: those of pairs of classes, or probabilities."""
+        rows = np.atleast_2d(x).astype(np.float32, copy=False)
+        if self._kernel is None:
+            scores, total = self._of_hyperplanes(rows), None
+            chosen = _of_hyperplanes(scores, least=0.5 if (self._weights >= 0).all() else 0)
+        else:
+            alike = self._kernel.similarities(rows)
+            scores = _pair_scores(alike, self._weights, self._bounds, self._counts)
+            chosen = _votes(scores, len(self._counts)).argmax(1)
+            scores, total = self._of_pairs(scores)
+        labels = labels_of(chosen, self._ints, self._strings)
+        return labels, transformed(scores, self._transform, total)
+
+    def _of_hyperplanes(self, rows: Array) -> Array:
+        classes = len(self._ints) or len(self._strings)
+        return rows @ self._weights.reshape(classes, -1).T + self._bounds[0]
+
+    def _of_pairs(self, scores: Array) -> tuple[Array, float]:
+        """The scores to transform, and the total of both where there is a single pair."""
+        if self._a.size:
+            return _probabilities(scores, self._a, self._b, len(self._counts)), 0
+        return scores, 0 if self._transform == b"NONE" else 1
 
 
-def svm_regressor(
-    x: Array,
-    coefficients: Sequence[float],
-    rho: Sequence[float],
-    kernel_params: Sequence[float] = (),
-    kernel_type: bytes = b"LINEAR",
-    support_vectors: Sequence[float] = (),
-    n_supports: int = 0,
-    one_class: int = 0,
-    post_transform: bytes = b"NONE",
-) -> tuple[Array]:
-    """A number for each row; with `one_class` 1 for those inside, and -1."""
-    rows = np.atleast_2d(x).astype(np.float32)
-    weights = np.array(coefficients, np.float32)
-    if n_supports:
-        kernel = Kernel(kernel_type, *(kernel_params or (0, 0, 0)))
-        rows = kernel.similarities(rows, _vectors(support_vectors, n_supports))
-    scores = (rows @ weights + np.float32(rho[0]))[:, None]
-    if one_class:
-        return (np.where(scores > 0, np.float32(1), np.float32(-1)),)
-    return (transformed(scores, post_transform),)
+class SupportVectorRegressor:
+    """SVMRegressor with its attributes."""
 
+    def __init__(self, attributes: Attributes):
+        """Read the vectors."""
+        count = attributes.get("n_supports", 0)
+        self._weights = np.array(attributes["coefficients"], np.float32)
+        self._bound = np.float32(attributes["rho"][0])
+        self._kernel = Kernel(attributes, count) if count else None
+        self._one_class = attributes.get("one_class", 0)
+        self._transform: bytes = attributes.get("post_transform", b"NONE")
 
-def _vectors(support_vectors: Sequence[float], count: int) -> Array:
-    return np.array(support_vectors, np.float32).reshape(count, -1)
+    def __call__(self, x: Array) -> tuple[Array]:
+        """A number for each row; with `one_class` 1 for those inside, and -1."""
+        rows = np.atleast_2d(x).astype(np.float32, copy=False)
+        alike = rows if self._kernel is None else self._kernel.similarities(rows)
+        scores = (alike @ self._weights + self._bound)[:, None]
+        if self._one_class:
+            return (np.where(scores > 0, np.float32(1), np.float32(-1)),)
+        return (transformed(scores, self._transform),)
 
 
 def _of_hyperplanes(scores: Array, least: float) -> Array:
@@ -96,15 +126,6 @@ def _of_hyperplanes(scores: Array, least: float) -> Array:
         return chosen
     largest = scores.max(1)
     return np.where((largest >= least) if least else (largest > 0), 1, chosen)
-
-
-def _of_pairs(
-    scores: Array, a: Sequence[float], b: Sequence[float], classes: int, transform: bytes
-) -> tuple[Array, float]:
-    """The scores to transform, and the total of both where there is a single pair."""
-    if a:
-        return _probabilities(scores, np.array(a), np.array(b), classes), 0
-    return scores, 0 if transform == b"NONE" else 1
 
 
 def _pair_scores(alike: Array, weights: Array, bounds: Array, counts: Sequence[int]) -> Array:
@@ -140,22 +161,10 @@ def _probabilities(scores: Array, a: Array, b: Array, classes: int) -> Array:
     form = -beats * beats.swapaxes(1, 2)
     diagonal = np.arange(classes)
     form[:, diagonal, diagonal] = (beats**2).sum(1)
-    return np.stack([_least(row) for row in form]) if len(form) else np.empty((0, classes))
-
-
-def _least(form: Array) -> Array:
-    """The distribution for which a quadratic form is least."""
-    classes = len(form)
-    found = np.full(classes, 1 / classes)
-    for _ in range(max(100, classes)):
-        slope = form @ found
-        value = found @ slope
-        if abs(slope - value).max() < 0.005 / classes:
-            break
-        for t in range(classes):
-            step = (value - slope[t]) / form[t, t]
-            value = (value + step * (step * form[t, t] + 2 * slope[t])) / (1 + step) ** 2
-            slope = (slope + step * form[t]) / (1 + step)
-            found[t] += step
-            found /= 1 + step
+    found, slope = np.full((len(form), classes), 1 / classes), np.empty(classes)
+    _fit()(address(form), len(form), classes, address(found), address(slope))
     return found
+
+
+def _fit() -> Callable[..., None]:
+    return portable_function(PAIRS, "pairs_fit", _ARGUMENTS)

@@ -1,6 +1,5 @@
 """Ensembles of decision trees that classify or regress."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -124,11 +123,3 @@ class TreeClassifier:
             return scores + self._base
         second = scores[:, :1] + self._base[1]
         return np.concatenate([-second, second], 1)
-
-
-PREPARED: Mapping[str, Callable[[Attributes], Callable[..., Any]]] = {
-    "TreeEnsemble": TreeEnsemble,
-    "TreeEnsembleClassifier": TreeClassifier,
-    "TreeEnsembleRegressor": TreeRegressor,
-}
-"""Operators whose attributes are read once."""
