@@ -42,6 +42,9 @@ _LOG = logging.getLogger("compiler.program")
 RESIDENT_BACKENDS = ("cuda", "emu")
 """The backends whose runs take and leave tensors on the device."""
 
+MOST_SHOWN = 6
+"""The most inputs of a segment that messages list."""
+
 InputArrays = Mapping[str, np.ndarray]
 
 
@@ -79,7 +82,9 @@ class SegmentRequest:
         return found.hexdigest()
 
     def __str__(self) -> str:
-        types = (f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items())
+        types = [f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items()]
+        if (rest := len(types) - MOST_SHOWN) > 1:
+            types[MOST_SHOWN:] = [f"{rest} more"]
         return f"{self.source.name} for {', '.join(types) or 'no inputs'}"
 
 

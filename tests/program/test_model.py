@@ -12,7 +12,9 @@ from onnx.numpy_helper import from_array
 import compiler
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
 from compiler.module import Module
+from compiler.program.compiling import SegmentRequest
 from compiler.program.model import DynamicModule
+from compiler.program.segment import SegmentSource
 from tests.program.checks import HEADER, check, compiled, model_of, reference
 
 BATCH = """g (float[n, 16] x) => (float[n, 4] y) {
@@ -355,3 +357,12 @@ def test_a_copy_compiles_nothing_again(caplog: pytest.LogCaptureFixture):
     assert not caplog.records
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array)
+
+
+def test_messages_list_some_of_many_inputs():
+    source = SegmentSource("g.0", {}, (), (), frozenset(), {})
+    inputs = {f"x{i}": np.zeros(i, np.float32) for i in range(9)}
+    few = {name: inputs[name] for name in [*inputs][:7]}
+    shown = [str(SegmentRequest(source, given, frozenset())) for given in (few, inputs)]
+    assert shown[0].endswith("x5 float32[5], x6 float32[6]")
+    assert shown[1].endswith("x5 float32[5], 3 more")
