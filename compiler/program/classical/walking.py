@@ -38,21 +38,28 @@ class Walker:
     """The votes of an ensemble for rows."""
 
     def __init__(self, ensemble: Ensemble, aggregate: bytes = b"SUM"):
-        """Lay out the trees as the code reads them, and compile it if nobody has."""
-        inner = ensemble.nodes.inner
+        """Lay out the trees for rows of float32, and compile the code if nobody has."""
+        self._ensemble, inner = ensemble, ensemble.nodes.inner
         self._columns = int(ensemble.nodes.features[inner].max(initial=0)) + 1
         self._classes = ensemble.classes
-        votes = [
+        self._votes = [
             np.ascontiguousarray(ensemble.roots, np.int32),
             np.ascontiguousarray(ensemble.ends, np.int64),
             np.ascontiguousarray(ensemble.ids, np.int64),
             np.ascontiguousarray(ensemble.weights, np.float64),
         ]
-        numbers = len(ensemble.roots), ensemble.classes, AGGREGATES.index(aggregate)
-        nodes = {kind: _laid_out(ensemble, kind) for kind in (np.float32, np.float64)}
-        self._tables = {k: _Table(*numbers, *map(address, (n, *votes))) for k, n in nodes.items()}
-        self._kept = nodes, votes
+        self._numbers = len(ensemble.roots), ensemble.classes, AGGREGATES.index(aggregate)
+        self._tables: dict[Any, tuple[_Table, Array]] = {}
+        self._table(np.float32)
         self._walk = portable_function(TREES, "trees_vote", _ARGUMENTS)
+
+    def _table(self, kind: Any) -> _Table:
+        """The trees for rows of a type; the nodes that it points to are kept with it."""
+        if kind not in self._tables:
+            nodes = _laid_out(self._ensemble, kind)
+            table = _Table(*self._numbers, *map(address, (nodes, *self._votes)))
+            self._tables[kind] = table, nodes
+        return self._tables[kind][0]
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """The scores (rows, classes) as float64, and which of them have votes.
@@ -67,7 +74,7 @@ class Walker:
             raise ValueError(f"the trees read {self._columns} columns")
         scores = np.zeros((count, self._classes))
         voted = np.zeros(scores.shape, np.bool_)
-        table = ctypes.addressof(self._tables[kind])
+        table = ctypes.addressof(self._table(kind))
         self._walk(table, address(rows), count, columns, address(scores), address(voted))
         return scores, voted
 
