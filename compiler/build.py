@@ -247,8 +247,8 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     original = module.clone() if driver is not None else None
     prepared = _prepared(module, weights, settings)
     budget = prepared.budget
-    if driver is None or original is None or not prepared.substituted:
-        return _finished(prepared, weights, budget)
+    if driver is None or original is None or settings.packed or not prepared.substituted:
+        return _finished(prepared, weights, budget)  # with others, it is substituted for memory
     found = _finished(prepared, weights, budget / 2)
     without = replace(
         settings,
