@@ -240,7 +240,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     """Compile a module's `dataflow.graph`; the module is used up.
 
     Where its operators were substituted and a device measures, it is compiled without that, too,
-    and the faster one is kept.
+    and the faster one is kept; not where other modules' weights are in memory.
     """
     compares = settings.pipeline is None and settings.substitution
     driver = _present(settings) if compares else None
@@ -248,7 +248,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     prepared = _prepared(module, weights, settings)
     budget = prepared.budget
     if driver is None or original is None or settings.packed or not prepared.substituted:
-        return _finished(prepared, weights, budget)  # with others, it is substituted for memory
+        return _finished(prepared, weights, budget)
     found = _finished(prepared, weights, budget / 2)
     without = replace(
         settings,
@@ -415,15 +415,8 @@ def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
     if driver is None:
         return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
     finish, seconds = partial(_runnable, weights, settings), SUBSTITUTION_SHARE * settings.budget
-    model = MeasuredTimes(
-        *(parsed, settings.cache),
-        packed=packed,
-        driver=driver,
-        finish=finish,
-        pipeline=settings.passes,
-        seconds=seconds,
-    )
-    return CostContext(model)
+    model = MeasuredTimes(parsed, settings.cache, packed=packed, driver=driver, finish=finish)
+    return CostContext(replace(model, pipeline=settings.passes, seconds=seconds))
 
 
 def _present(settings: Settings) -> Driver | None:

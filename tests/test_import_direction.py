@@ -74,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("kernels", "kernels/cpu", "kernels/gpu", "export", "packed_weights"),
     },
     "program": {
-        *("backends", "backends/cpu", "backends/cuda", "backends/emu", "backends/gpu"),
+        *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
         *("build", "export", "frontend", "graph", "kernels", "module", "pipeline", "target"),
     },
     "session": {
