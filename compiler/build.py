@@ -415,8 +415,8 @@ def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
     if driver is None:
         return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
     finish, seconds = partial(_runnable, weights, settings), SUBSTITUTION_SHARE * settings.budget
-    model = MeasuredTimes(parsed, settings.cache, packed=packed, driver=driver, finish=finish)
-    return CostContext(replace(model, pipeline=settings.passes, seconds=seconds))
+    measured = partial(MeasuredTimes, parsed, settings.cache, driver=driver, finish=finish)
+    return CostContext(measured(packed=packed, pipeline=settings.passes, seconds=seconds))
 
 
 def _present(settings: Settings) -> Driver | None:
