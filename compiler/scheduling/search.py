@@ -106,8 +106,8 @@ def search(
 ) -> SearchResult:
     """The best placement by the simulator: never worse than any of `starts`.
 
-    `steps` is the number of moves tried, by default as many as take about a second; they are taken
-    if they shorten the run by the share `margin`.
+    `steps` is the number of moves tried, by default as many as take about a fifth of a second; they
+    are taken if they shorten the run by the share `margin`.
     """
     judge, tried = (
         ScheduleSearch(groups, simulator),
