@@ -1,4 +1,4 @@
-; inner_loops.c sha256 ac6d17df6147a4c3d07fb628c334ee436e7108287c9ed2a33073319c7bcda51a
+; inner_loops.c sha256 6b0ab99b6963a6a30a68e3a2c636d1cf6296b9b2ae51b2f9a4452ae81eb71ae9
 
 %struct.lists = type { ptr, ptr }
 %struct.waits = type { ptr, ptr, ptr }
@@ -859,7 +859,7 @@ define internal void @run_events(ptr noundef %0, ptr %1, ptr %2, ptr noundef %3,
   store double 0xFFF0000000000000, ptr %19, align 8
   br label %31
 
-31:                                               ; preds = %193, %94, %9
+31:                                               ; preds = %197, %94, %9
   %32 = load ptr, ptr %14, align 8
   %33 = getelementptr inbounds %struct.heap, ptr %32, i32 0, i32 0
   %34 = load i64, ptr %33, align 8
@@ -875,7 +875,7 @@ define internal void @run_events(ptr noundef %0, ptr %1, ptr %2, ptr noundef %3,
 
 41:                                               ; preds = %36, %31
   %42 = phi i1 [ true, %31 ], [ %40, %36 ]
-  br i1 %42, label %43, label %194
+  br i1 %42, label %43, label %198
 
 43:                                               ; preds = %41
   %44 = load ptr, ptr %15, align 8
@@ -990,103 +990,111 @@ define internal void @run_events(ptr noundef %0, ptr %1, ptr %2, ptr noundef %3,
   br label %31
 
 123:                                              ; preds = %87
-  %124 = load ptr, ptr %15, align 8
-  %125 = load i64, ptr %21, align 8
-  %126 = call i64 @take(ptr noundef %124, i64 noundef %125)
-  store i64 %126, ptr %26, align 8
-  %127 = load double, ptr %18, align 8
-  %128 = load ptr, ptr %17, align 8
-  %129 = load i64, ptr %26, align 8
-  %130 = getelementptr inbounds double, ptr %128, i64 %129
-  store double %127, ptr %130, align 8
-  %131 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 0
-  %132 = load ptr, ptr %131, align 8
+  %124 = load i64, ptr %21, align 8
+  %125 = icmp slt i64 %124, 0
+  br i1 %125, label %126, label %127
+
+126:                                              ; preds = %123
+  br label %198
+
+127:                                              ; preds = %123
+  %128 = load ptr, ptr %15, align 8
+  %129 = load i64, ptr %21, align 8
+  %130 = call i64 @take(ptr noundef %128, i64 noundef %129)
+  store i64 %130, ptr %26, align 8
+  %131 = load double, ptr %18, align 8
+  %132 = load ptr, ptr %17, align 8
   %133 = load i64, ptr %26, align 8
-  %134 = getelementptr inbounds i64, ptr %132, i64 %133
-  %135 = load i64, ptr %134, align 8
-  store i64 %135, ptr %27, align 8
-  br label %136
+  %134 = getelementptr inbounds double, ptr %132, i64 %133
+  store double %131, ptr %134, align 8
+  %135 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 0
+  %136 = load ptr, ptr %135, align 8
+  %137 = load i64, ptr %26, align 8
+  %138 = getelementptr inbounds i64, ptr %136, i64 %137
+  %139 = load i64, ptr %138, align 8
+  store i64 %139, ptr %27, align 8
+  br label %140
 
-136:                                              ; preds = %190, %123
-  %137 = load i64, ptr %27, align 8
-  %138 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 0
-  %139 = load ptr, ptr %138, align 8
-  %140 = load i64, ptr %26, align 8
-  %141 = add nsw i64 %140, 1
-  %142 = getelementptr inbounds i64, ptr %139, i64 %141
-  %143 = load i64, ptr %142, align 8
-  %144 = icmp slt i64 %137, %143
-  br i1 %144, label %145, label %193
+140:                                              ; preds = %194, %127
+  %141 = load i64, ptr %27, align 8
+  %142 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 0
+  %143 = load ptr, ptr %142, align 8
+  %144 = load i64, ptr %26, align 8
+  %145 = add nsw i64 %144, 1
+  %146 = getelementptr inbounds i64, ptr %143, i64 %145
+  %147 = load i64, ptr %146, align 8
+  %148 = icmp slt i64 %141, %147
+  br i1 %148, label %149, label %197
 
-145:                                              ; preds = %136
-  %146 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 1
-  %147 = load ptr, ptr %146, align 8
-  %148 = load i64, ptr %27, align 8
-  %149 = getelementptr inbounds i64, ptr %147, i64 %148
-  %150 = load i64, ptr %149, align 8
-  store i64 %150, ptr %28, align 8
-  %151 = load double, ptr %18, align 8
-  %152 = load ptr, ptr %13, align 8
-  %153 = getelementptr inbounds %struct.waits, ptr %152, i32 0, i32 1
-  %154 = load ptr, ptr %153, align 8
-  %155 = load i64, ptr %28, align 8
-  %156 = getelementptr inbounds double, ptr %154, i64 %155
-  %157 = load double, ptr %156, align 8
-  %158 = fcmp ogt double %151, %157
-  br i1 %158, label %159, label %166
+149:                                              ; preds = %140
+  %150 = getelementptr inbounds %struct.lists, ptr %10, i32 0, i32 1
+  %151 = load ptr, ptr %150, align 8
+  %152 = load i64, ptr %27, align 8
+  %153 = getelementptr inbounds i64, ptr %151, i64 %152
+  %154 = load i64, ptr %153, align 8
+  store i64 %154, ptr %28, align 8
+  %155 = load double, ptr %18, align 8
+  %156 = load ptr, ptr %13, align 8
+  %157 = getelementptr inbounds %struct.waits, ptr %156, i32 0, i32 1
+  %158 = load ptr, ptr %157, align 8
+  %159 = load i64, ptr %28, align 8
+  %160 = getelementptr inbounds double, ptr %158, i64 %159
+  %161 = load double, ptr %160, align 8
+  %162 = fcmp ogt double %155, %161
+  br i1 %162, label %163, label %170
 
-159:                                              ; preds = %145
-  %160 = load double, ptr %18, align 8
-  %161 = load ptr, ptr %13, align 8
-  %162 = getelementptr inbounds %struct.waits, ptr %161, i32 0, i32 1
-  %163 = load ptr, ptr %162, align 8
-  %164 = load i64, ptr %28, align 8
-  %165 = getelementptr inbounds double, ptr %163, i64 %164
-  store double %160, ptr %165, align 8
-  br label %166
+163:                                              ; preds = %149
+  %164 = load double, ptr %18, align 8
+  %165 = load ptr, ptr %13, align 8
+  %166 = getelementptr inbounds %struct.waits, ptr %165, i32 0, i32 1
+  %167 = load ptr, ptr %166, align 8
+  %168 = load i64, ptr %28, align 8
+  %169 = getelementptr inbounds double, ptr %167, i64 %168
+  store double %164, ptr %169, align 8
+  br label %170
 
-166:                                              ; preds = %159, %145
-  %167 = load ptr, ptr %13, align 8
-  %168 = getelementptr inbounds %struct.waits, ptr %167, i32 0, i32 0
-  %169 = load ptr, ptr %168, align 8
-  %170 = load i64, ptr %28, align 8
-  %171 = getelementptr inbounds i64, ptr %169, i64 %170
-  %172 = load i64, ptr %171, align 8
-  %173 = add nsw i64 %172, -1
-  store i64 %173, ptr %171, align 8
-  %174 = icmp eq i64 %173, 0
-  br i1 %174, label %175, label %189
+170:                                              ; preds = %163, %149
+  %171 = load ptr, ptr %13, align 8
+  %172 = getelementptr inbounds %struct.waits, ptr %171, i32 0, i32 0
+  %173 = load ptr, ptr %172, align 8
+  %174 = load i64, ptr %28, align 8
+  %175 = getelementptr inbounds i64, ptr %173, i64 %174
+  %176 = load i64, ptr %175, align 8
+  %177 = add nsw i64 %176, -1
+  store i64 %177, ptr %175, align 8
+  %178 = icmp eq i64 %177, 0
+  br i1 %178, label %179, label %193
 
-175:                                              ; preds = %166
-  %176 = load ptr, ptr %14, align 8
-  %177 = load i64, ptr %28, align 8
-  %178 = load ptr, ptr %13, align 8
-  %179 = getelementptr inbounds %struct.waits, ptr %178, i32 0, i32 1
-  %180 = load ptr, ptr %179, align 8
+179:                                              ; preds = %170
+  %180 = load ptr, ptr %14, align 8
   %181 = load i64, ptr %28, align 8
-  %182 = getelementptr inbounds double, ptr %180, i64 %181
-  %183 = load double, ptr %182, align 8
-  %184 = load ptr, ptr %12, align 8
+  %182 = load ptr, ptr %13, align 8
+  %183 = getelementptr inbounds %struct.waits, ptr %182, i32 0, i32 1
+  %184 = load ptr, ptr %183, align 8
   %185 = load i64, ptr %28, align 8
   %186 = getelementptr inbounds double, ptr %184, i64 %185
   %187 = load double, ptr %186, align 8
-  %188 = fadd double %183, %187
-  call void @push(ptr noundef %176, i64 noundef %177, double noundef %188)
-  br label %189
+  %188 = load ptr, ptr %12, align 8
+  %189 = load i64, ptr %28, align 8
+  %190 = getelementptr inbounds double, ptr %188, i64 %189
+  %191 = load double, ptr %190, align 8
+  %192 = fadd double %187, %191
+  call void @push(ptr noundef %180, i64 noundef %181, double noundef %192)
+  br label %193
 
-189:                                              ; preds = %175, %166
-  br label %190
+193:                                              ; preds = %179, %170
+  br label %194
 
-190:                                              ; preds = %189
-  %191 = load i64, ptr %27, align 8
-  %192 = add nsw i64 %191, 1
-  store i64 %192, ptr %27, align 8
-  br label %136
+194:                                              ; preds = %193
+  %195 = load i64, ptr %27, align 8
+  %196 = add nsw i64 %195, 1
+  store i64 %196, ptr %27, align 8
+  br label %140
 
-193:                                              ; preds = %136
+197:                                              ; preds = %140
   br label %31
 
-194:                                              ; preds = %41
+198:                                              ; preds = %126, %41
   ret void
 }
 

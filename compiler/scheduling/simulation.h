@@ -187,6 +187,7 @@ static void run_events(
             busy->tasks[busy->count++] = task;
             continue;
         }
+        if (place < 0) return; /* none of those that run ever ends */
         int64_t task = take(busy, place);
         end[task] = now;
         for (int64_t i = after.first[task]; i < after.first[task + 1]; ++i) {

@@ -114,7 +114,7 @@ class Simulator:
         tasks, rates = (self._costs, self._demands, later), (known.gap, known.awaited)
         start, end = simulate(tasks, state, given, queued, rates)
         if np.isinf(end).any():
-            raise ValueError("tasks wait for each other in a cycle")
+            raise ValueError("tasks wait for each other in a cycle, or one never ends")
         return start, end
 
 

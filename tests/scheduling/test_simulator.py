@@ -212,6 +212,11 @@ def test_tasks_that_wait_in_a_cycle_are_an_error():
         Simulator([TaskDemand(1.0)] * 2).makespan([0, 0], [0, 1], [(1, 0)])
 
 
+def test_a_task_that_never_ends_is_an_error():
+    with pytest.raises(ValueError, match="never ends"):
+        Simulator([TaskDemand(float("inf")), TaskDemand(1.0)]).makespan([0, 1], [0, 1], [])
+
+
 def test_a_hundred_thousand_tasks_take_less_than_a_second():
     chance, count = np.random.default_rng(0), 100_000
     works = [TaskDemand(float(t), int(b)) for t, b in chance.integers(1, 5000, (count, 2))]
