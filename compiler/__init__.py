@@ -189,9 +189,10 @@ def compile(
     `resident,indirection,selective` (docs/dynamic.md).
 
     `quantised` says how quantised operators are contracted: as `bytes` where there are kernels for
-    them, as `floats` of the precision that are rounded as those, as `unrounded` floats, which are
-    only clipped to the range, or `auto`: on cpu bytes, on cuda the faster of bytes and floats, in
-    fp16 and bf16 of bytes and unrounded.
+    them; as bytes that are the only numbers rounded, as these are `operands`, while all else is
+    only clipped to its range; as `floats` of the precision that are rounded as bytes; as
+    `unrounded` floats, which are only clipped; or `auto`: on cpu bytes, on cuda the faster of bytes
+    and floats, in fp16 and bf16 of operands and unrounded.
 
     `progress` is called with events of `compiler.progress`, frozen dataclasses, also from other
     threads.

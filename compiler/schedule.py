@@ -263,6 +263,8 @@ class TuningRecord:
 CONTRACTED_AS = {
     "float8-tiles": "bytes on tensor cores",
     "tiles": "bytes on tensor cores",
+    "float8-operands": "bytes on tensor cores, rounding only their operands",
+    "operands": "bytes on tensor cores, rounding only their operands",
     "all": "bytes",
     "floats": "floats",
     "unrounded": "floats without rounding to integers",

@@ -10,7 +10,7 @@ and compiles for `cuda:sm_90` without a device, after which the kernel cache (FL
 the kernels of a run with a budget of 0. Both may be copied to the device's machine.
 
 `static` and `dynamic` are those of `models.py`. `16 bits` is the model that was quantised, in the
-precision; `floats`, `unrounded` and `bytes` are the quantised one with `quantised=` so. Each is
+precision; `floats`, `unrounded`, `bytes` and `operands` are the quantised one with `quantised=` so. Each is
 compiled as by default and runs on its own buffers in turns with the others; a figure is the median
 in microseconds of the wall clock. Errors are relative to the norm of onnxruntime's float32 output.
 With `--kernels` a second table has the device times of each model's kernels, each timed alone, by
@@ -40,7 +40,7 @@ from compiler.backends.cuda.device import device  # noqa: E402
 from compiler.tools.reference import run_onnxruntime  # noqa: E402
 from examples import zoo  # noqa: E402
 
-CONTENDERS = ("16 bits", "floats", "unrounded", "bytes")
+CONTENDERS = ("16 bits", "floats", "unrounded", "bytes", "operands")
 
 
 def in_turns(modules: dict[str, compiler.Module], samples: int) -> dict[str, float]:

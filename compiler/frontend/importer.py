@@ -25,7 +25,7 @@ from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
 from compiler.frontend.quantised.drop_rounding import drop_rounding
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
-from compiler.frontend.quantised.keep_floats import keep_floats
+from compiler.frontend.quantised.keep_floats import contracted_integers, keep_floats
 from compiler.frontend.quantised.tensor_cores import (
     has_integers,
     is_tiled,
@@ -40,8 +40,16 @@ from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
 Shapes = Mapping[str, Sequence[int]]
 
-TENSOR_CORES = {"tiles": suits_integer_tensor_cores, "float8-tiles": suits_tensor_cores}
+TENSOR_CORES = {
+    "tiles": suits_integer_tensor_cores,
+    "float8-tiles": suits_tensor_cores,
+    "operands": suits_integer_tensor_cores,
+    "float8-operands": suits_tensor_cores,
+}
 """The contractions that tensor cores compute on bytes, by the word for them."""
+
+ONLY_OPERANDS = ("operands", "float8-operands")
+"""The words for bytes where they are contracted, and elsewhere floats that are not rounded."""
 
 FLOAT_WAYS = ("floats", "unrounded")
 """The words for contractions of floats alone."""
@@ -74,8 +82,9 @@ def import_model(
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
     `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
-    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, or none: "floats"
-    instead, or "unrounded" ones. A recurrence that `has_kernel` stays one operator.
+    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, "operands" and
+    "float8-operands" the same with nothing rounded elsewhere, or none: "floats" instead, or
+    "unrounded" ones. A recurrence that `has_kernel` stays one operator.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -102,6 +111,8 @@ def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
     elif byte_contractions in TENSOR_CORES:
         contract_bytes(graph, TENSOR_CORES[byte_contractions])
         widened = contracts_floats(graph)
+        if byte_contractions in ONLY_OPERANDS:
+            unrounded = drop_rounding(graph, contracted_integers(graph))
         widened |= widen_bytes(graph, is_tiled)
         separate_zero_points(graph)
         keep_floats(graph)

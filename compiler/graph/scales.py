@@ -51,7 +51,7 @@ def shared_scales(
     for group in groups:
         quantised = is_quantised(group)
         if group.control is None and (on_gpu or quantised):
-            suits = _scales if quantised else _clips
+            suits = _clips if not quantised else _scales_or_clips if on_gpu else _scales
             found = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
             content = "\n".join(content_lines(group, frozenset[Operation](found)))
             classes[content].append((group, found))
@@ -151,6 +151,11 @@ def _scales(user: OperatorOp | None, operand: int) -> bool:
 def _clips(user: OperatorOp | None, operand: int) -> bool:
     """Whether an operator clips to an operand."""
     return user is not None and user.type_name == "Clip" and operand > 0
+
+
+def _scales_or_clips(user: OperatorOp | None, operand: int) -> bool:
+    """Whether an operator scales, shifts or clips by an operand."""
+    return _scales(user, operand) or _clips(user, operand)
 
 
 def _value_of(op: ConstantOp) -> float:

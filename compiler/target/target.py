@@ -73,8 +73,13 @@ class Target(ABC):
 
     @property
     def byte_contractions(self) -> tuple[str, ...]:
-        """The ways to contract bytes, see `import_model`: the fewest bytes first, floats last."""
+        """The ways to contract bytes, see `import_model`: the most bytes first, floats last."""
         return ("floats",)
+
+    @property
+    def byte_ways(self) -> dict[str, str]:
+        """The ways with kernels for bytes, by the words of `CONTRACTED` that ask for them."""
+        return {}
 
     @property
     @abstractmethod
@@ -124,6 +129,11 @@ class CpuTarget(Target):
     def byte_contractions(self) -> tuple[str, ...]:
         """Bytes, all of them."""
         return ("all",)
+
+    @property
+    def byte_ways(self) -> dict[str, str]:
+        """Bytes, all of them."""
+        return {"bytes": "all"}
 
     @property
     def architecture(self) -> str:
@@ -289,12 +299,19 @@ class CudaTarget(GpuTarget):
 
     @property
     def byte_contractions(self) -> tuple[str, ...]:
-        """Bytes on tensor cores, where these multiply float8s those too, and floats.
+        """Bytes on tensor cores, and floats.
 
-        Those of 16 bits are rounded by their precision, not to the integers of quantised ones, too.
+        What has 16 bits is rounded to those of its precision, not to quantised integers, too.
         """
-        floats = "unrounded" if self.precision in SHORT_PRECISIONS else "floats"
-        return ("float8-tiles" if self.has_float8_mma else "tiles", floats)
+        if self.precision in SHORT_PRECISIONS:
+            return (self.byte_ways["operands"], "unrounded")
+        return (self.byte_ways["bytes"], "floats")
+
+    @property
+    def byte_ways(self) -> dict[str, str]:
+        """Bytes on tensor cores, float8s too where these multiply them."""
+        kinds = "float8-" if self.has_float8_mma else ""
+        return {"bytes": f"{kinds}tiles", "operands": f"{kinds}operands"}
 
     @property
     def has_wgmma(self) -> bool:
@@ -451,22 +468,24 @@ def _gpu(backend: str, rest: str) -> GpuTarget:
     )
 
 
-CONTRACTED = ("auto", "bytes", "floats", "unrounded")
+CONTRACTED = ("auto", "bytes", "operands", "floats", "unrounded")
 """The words for the operands of quantised operators that may be asked for."""
 
 
 def contractions_of(quantised: str, target: str) -> tuple[str, ...]:
     """The ways to contract bytes that a word of `CONTRACTED` asks for.
 
-    Raises ArgumentError for another word, and for bytes where the target has no kernels for them.
+    Raises ArgumentError for another word, and for one of bytes where the target has no kernels for
+    them.
     """
     if quantised not in CONTRACTED:
         raise ArgumentError(f"quantised={quantised!r}: use one of {', '.join(CONTRACTED)}")
-    ways = parse_target(target).byte_contractions
+    parsed = parse_target(target)
     if quantised == "auto":
-        return ways
+        return parsed.byte_contractions
     if quantised in ("floats", "unrounded"):
         return (quantised,)
-    if ways[0] == "floats":
-        raise ArgumentError(f"quantised='bytes': {target} has no kernels for them: leave it out")
-    return ways[:1]
+    if quantised not in parsed.byte_ways:
+        known = ", ".join(("auto", *parsed.byte_ways, "floats", "unrounded"))
+        raise ArgumentError(f"quantised={quantised!r}: for {target} use one of {known}")
+    return (parsed.byte_ways[quantised],)

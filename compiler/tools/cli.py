@@ -75,9 +75,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quantised",
         metavar="HOW",
-        help="what quantised operators contract: bytes, floats, unrounded (floats that are clipped "
-        "to the range of their integers), or auto (default): the faster of bytes and floats, in "
-        "fp16 and bf16 of bytes and unrounded",
+        help="what quantised operators contract: bytes, operands (bytes, where all else is only "
+        "clipped to the range of its integers), floats, unrounded (floats that are only clipped), "
+        "or auto (default): the faster of bytes and floats, in fp16 and bf16 of operands and "
+        "unrounded",
     )
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"

@@ -33,15 +33,18 @@ MODEL = parse(
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("precision", "floats"), [("fp16", "unrounded"), ("tf32", "floats")])
-def test_without_a_device_the_estimates_decide(precision: str, floats: str):
+@pytest.mark.parametrize(
+    ("precision", "bytes", "floats"),
+    [("fp16", "float8-operands", "unrounded"), ("tf32", "float8-tiles", "floats")],
+)
+def test_without_a_device_the_estimates_decide(precision: str, bytes: str, floats: str):
     module = compiler.compile(MODEL, target="cuda:sm_90", precision=precision, budget=0)
     assert module.choice is not None
     times = module.choice.contractions
-    assert {*times} == {"float8-tiles", floats}
+    assert {*times} == {bytes, floats}
     kept = next(iter(times))
     assert times[kept] == min(times.values())
-    assert any("MatMulInteger" in name for name in module.kernels) == (kept == "float8-tiles")
+    assert any("MatMulInteger" in name for name in module.kernels) == (kept == bytes)
     saved = choice_from_json(choice_to_json(module.choice), "choice")
     assert saved.contractions == times
     assert_named(module)
@@ -76,18 +79,18 @@ def test_kernels_are_estimated_in_their_precision():
         Runner().run(module, passes("canonicalize,fuse-operators,reduce-precision"))
         times[way] = predicted(module, str(target))
         assert predicted(module, "emu:sm_90:fp16") == 0
-    assert 0 < times["float8-tiles"] < times["unrounded"]
+    assert 0 < times["float8-operands"] < times["unrounded"]
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("quantised", ["bytes", "floats", "unrounded"])
+@pytest.mark.parametrize("quantised", ["bytes", "operands", "floats", "unrounded"])
 def test_one_way_can_be_asked_for(quantised: str):
     module = compiler.compile(MODEL, target="cuda:sm_90", budget=0, quantised=quantised)
     assert module.choice is not None
-    way = "float8-tiles" if quantised == "bytes" else quantised
+    way = {"bytes": "float8-tiles", "operands": "float8-operands"}.get(quantised, quantised)
     assert [*module.choice.contractions] == [way]
     assert_named(module)
-    assert any("MatMulInteger" in name for name in module.kernels) == (quantised == "bytes")
+    assert any("MatMulInteger" in name for name in module.kernels) == (way != quantised)
 
 
 @needs_nvrtc
@@ -135,8 +138,10 @@ def test_the_cpu_contracts_floats_if_asked():
 
 def test_what_cannot_be_asked_for_is_refused():
     with pytest.raises(
-        ArgumentError, match="quantised='int8': use one of auto, bytes, floats, unrounded"
+        ArgumentError, match="quantised='int8': use one of auto, bytes, operands, floats, unrounded"
     ):
         compiler.compile(MODEL, quantised="int8")
-    with pytest.raises(ArgumentError, match="hip:gfx90a:fp32 has no kernels for them"):
+    with pytest.raises(ArgumentError, match="for hip:gfx90a:fp32 use one of auto, floats, unrou"):
         contractions_of("bytes", "hip:gfx90a:fp32")
+    with pytest.raises(ArgumentError, match="'operands': for cpu use one of auto, bytes, floats"):
+        compiler.compile(MODEL, quantised="operands")

@@ -136,10 +136,10 @@ class _Walk:
 
     def _before(self, value: Value) -> Value | None:
         """The integers that were dequantised and are quantised again alike."""
-        quantised = value.code
-        if not isinstance(quantised, Quantised):
+        if not isinstance(value.code, Quantised):
             return None
-        before = self.replaced(quantised.number).code
+        quantised = replace(value.code, number=self.replaced(value.code.number))
+        value.code, before = quantised, quantised.number.code
         if not isinstance(before, Dequantised) or before.integers.dtype != value.dtype:
             return None
         alike = is_same(before.scale, quantised.scale) and is_same(before.zero, quantised.zero)

@@ -5,7 +5,7 @@ A MatMul or Conv of integers of a run's own range and constant weights is one of
 of the weights, which are those of the quantised model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import Any
@@ -29,9 +29,12 @@ _RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
 """The operators between the extremes of a tensor and the scale of its range."""
 
 
-def drop_rounding(graph: Graph) -> bool:
-    """Compute with clipped floats what is quantised and dequantised; returns whether any was."""
-    walk = _Walk(Builder(Graph(graph.inputs), Expansion()))
+def drop_rounding(graph: Graph, kept: Set[Value] = frozenset()) -> bool:
+    """Compute with clipped floats what is quantised and dequantised; returns whether any was.
+
+    Those whose integers are `kept`, since contractions read them, stay rounded.
+    """
+    walk = _Walk(Builder(Graph(graph.inputs), Expansion()), kept)
     for operator in graph.operators:
         walk.visit(operator)
     if not walk.instead:
@@ -47,6 +50,7 @@ class _Walk:
     """Writes operators to a new graph; `instead` has the values that replace others."""
 
     builder: Builder
+    kept: Set[Value]
     instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
     _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
     _noted: int = 0
@@ -91,17 +95,26 @@ class _Walk:
 
     def _computed(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of integers, moved as those are."""
+        if integers in self.kept:
+            return None
         origin, maker = integers.code, self.makers.get(integers)
         if isinstance(origin, Quantised):
-            return self._clipped(origin, code)
+            return self._scaled(integers, origin, code) or self._clipped(origin, code)
         if integers.array is not None:
             return self._weights(integers, code)
-        if maker is None or maker.op_type not in PICKING or len(maker.outputs) > 1:
+        if maker is None or maker.op_type not in (*PICKING, "Max") or len(maker.outputs) > 1:
             return None
         number = self._moved(maker.operand(0), code)
         if number is None:
             return None
+        if maker.op_type == "Max":
+            return self._rectified(number, maker.operand(1), code)
         return self.builder.emit(maker.op_type, [number, *maker.inputs[1:]], maker.attributes)[0]
+
+    def _rectified(self, number: Value, least: Value, code: Dequantised) -> Value | None:
+        """A number at least 0, as its integers are at least the zero point."""
+        known = is_same(least, code.zero) and bounds_of_code(code) is not None
+        return self.builder.one("Relu", number) if known else None
 
     def _weights(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of constant integers, of which a run moves some."""
@@ -110,6 +123,17 @@ class _Walk:
         zero = 0 if code.zero is None else code.zero.content.astype("int32")
         differences = (integers.content.astype("int32") - zero).astype("float32")
         return self.builder.constant(differences * code.scale.content)
+
+    def _scaled(self, integers: Value, origin: Quantised, code: Dequantised) -> Value | None:
+        """The numbers for another scale than that of the quantisation, as they are divided."""
+        scales = [value.array for value in (code.scale, origin.scale)]
+        if any(scale is None or scale.size != 1 for scale in scales):
+            return None
+        if is_same(origin.scale, code.scale):
+            return None
+        number = self._moved(integers, replace(code, scale=origin.scale))
+        factor = self.builder.one("Div", code.scale, origin.scale)
+        return None if number is None else self.builder.one("Mul", number, factor)
 
     def _clipped(self, origin: Quantised, code: Dequantised) -> Value | None:
         """A number within the range of the integers that it is quantised to."""
@@ -163,6 +187,8 @@ class _Walk:
     def _of_floats(self, contraction: Operator, scale: Value) -> Value | None:
         """The contraction of the floats that were quantised by their own range."""
         origin, weights = contraction.operand(0).code, contraction.operand(1)
+        if contraction.operand(0) in self.kept:
+            return None
         zero = [*contraction.inputs, None][2]
         if not isinstance(origin, Quantised) or origin.number.dtype != "float32":
             return None

@@ -21,7 +21,7 @@ def keep_floats(graph: Graph) -> None:
     Bytes that are contracted as bytes are read as bytes elsewhere, too, but by contractions.
     """
     walk = _Walk({v: op for op in graph.operators for v in op.outputs if v is not None})
-    stored = {v for operator in graph.operators for v in walk.bytes(operator)}
+    stored = walk.contracted(graph)
     wanted = {
         value
         for operator in graph.operators
@@ -37,6 +37,12 @@ def keep_floats(graph: Graph) -> None:
     graph.outputs = [(name, walk.instead.get(value, value)) for name, value in graph.outputs]
 
 
+def contracted_integers(graph: Graph) -> set[Value]:
+    """The integers, before they are moved, that contractions of bytes read."""
+    makers = {v: op for op in graph.operators for v in op.outputs if v is not None}
+    return _Walk(makers).contracted(graph)
+
+
 @dataclass
 class _Walk:
     """Writes operators to a new graph; `makers` has those of the old one."""
@@ -48,10 +54,11 @@ class _Walk:
         default_factory=dict[Any, Value]
     )
 
-    def bytes(self, operator: Operator) -> list[Value]:
-        """The integers, before they were moved, that an operator contracts."""
-        integers = operator.inputs[:2] if operator.op_type in BYTE_CONTRACTIONS else []
-        return [self._source(value) for value in integers if value is not None]
+    def contracted(self, graph: Graph) -> set[Value]:
+        """The integers, before they were moved, that operators contract."""
+        contractions = (op for op in graph.operators if op.op_type in BYTE_CONTRACTIONS)
+        integers = (value for operator in contractions for value in operator.inputs[:2])
+        return {self._source(value) for value in integers if value is not None}
 
     def numbers(self, operator: Operator) -> list[tuple[Value, Value]]:
         """The operands of an operator that were quantised, with the integers; before moves."""

@@ -90,7 +90,7 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     reciprocal, which is off by one unit in the last place at most. A quotient that is rounded to an
     integer is corrected by what is left, also one by a number that elements share; one that is to
     be `exact` is divided. GELU's `erf(x) + 1`
-    is one function. float64 constants keep all their digits.
+    is one function, also where erf is clipped. float64 constants keep all their digits.
     """
 
     def replace(call: Any, mutator: Any) -> Any:
@@ -118,8 +118,10 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     def fuse_erf(total: Any, mutator: Any) -> Any:
         total = mutator.default_mutate(total)
         for one, other in ((total.a, total.b), (total.b, total.a)):
-            if isinstance(one, tirx.FloatImm) and one.value == 1 and _is_erf(other):
-                return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
+            if isinstance(one, tirx.FloatImm) and one.value == 1:
+                found = _erf_plus_one(other, one)
+                if found is not None:
+                    return found
         return total
 
     rules = ((Call, replace), (tirx.Div, multiply), (tirx.Add, fuse_erf), (tirx.FloatImm, _exact))
@@ -141,9 +143,17 @@ def _exact(number: Any, mutator: Any) -> Any:
     return tirx.call_pure_extern("float64", "__longlong_as_double", tirx.const(bits, "int64"))
 
 
-def _is_erf(value: Any) -> bool:
+def _erf_plus_one(value: Any, one: Any) -> Any:
+    """One more than a value that is erf, perhaps within limits; None for another value."""
     name = getattr(getattr(value, "op", None), "name", "")
-    return name == "tirx.call_pure_extern" and value.args[0] == "flowloom_erf"
+    called = value.args[0] if name == "tirx.call_pure_extern" else ""
+    if called == "flowloom_erf":
+        return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", value.args[1])
+    if called in ("flowloom_minimum", "flowloom_maximum"):
+        inside, limit = _erf_plus_one(value.args[1], one), value.args[2]
+        if inside is not None:
+            return tirx.call_pure_extern("float32", called, inside, limit + one)
+    return None
 
 
 def _reciprocal(divisor: Any) -> Any:

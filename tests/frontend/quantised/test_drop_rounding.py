@@ -1,6 +1,7 @@
 """Without rounding, what was quantised is clipped to the range of its integers, and else stays."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx.numpy_helper import from_array, to_array
 import compiler
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
+from compiler.frontend.quantised.contract import KEEP_CODES
 from compiler.ir.dataflow import OperatorOp
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
@@ -28,15 +30,18 @@ def operators(text: str, /, **constants: Any) -> Counter[str]:
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
-def clipped(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a Clip instead of each pair of QuantizeLinear and DequantizeLinear."""
+def clipped(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> onnx.ModelProto:
+    """The model with a Clip instead of each pair of QuantizeLinear and DequantizeLinear.
+
+    Pairs whose results are `kept` stay.
+    """
     found = onnx.ModelProto()
     found.CopyFrom(model)
     known = {x.name: to_array(x) for x in found.graph.initializer}
     made = {node.output[0]: node for node in found.graph.node}
     for node in found.graph.node:
         before = made.get(node.input[0])
-        if node.op_type == "DequantizeLinear" and before is not None:
+        if node.op_type == "DequantizeLinear" and before and node.output[0] not in kept:
             scale, zero = (known[name] for name in before.input[1:])
             limits = np.iinfo(zero.dtype)
             ends = [(limit - int(zero)) * scale for limit in (limits.min, limits.max)]
@@ -45,6 +50,20 @@ def clipped(model: onnx.ModelProto) -> onnx.ModelProto:
             found.graph.initializer.extend(arrays)
             inputs, outputs = [before.input[0], *names], list(node.output)
             node.CopyFrom(helper.make_node("Clip", inputs, outputs))
+    return found
+
+
+def operands(model: onnx.ModelProto, contracted: Set[str]) -> set[str]:
+    """The dequantised tensors whose integers contractions of some names read, perhaps moved."""
+    made = {node.output[0]: node for node in model.graph.node}
+    pending = [name for x in model.graph.node if x.name in contracted for name in x.input[:2]]
+    found = set[str]()
+    while pending:
+        node = made.get(pending.pop())
+        if node is not None and node.op_type == "DequantizeLinear":
+            found.add(node.output[0])
+        elif node is not None and node.op_type in KEEP_CODES:
+            pending.append(node.input[0])
     return found
 
 
@@ -57,6 +76,44 @@ def test_any_quantised_model(model: onnx.ModelProto):
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     (expected,) = run(clipped(model), {"x": x})
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-2)  # layers amplify rounding
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(quantised_models(attends=True))
+def test_only_operands_of_bytes_are_rounded(model: onnx.ModelProto):
+    for node in model.graph.node:
+        node.name = f"node of {node.output[0]}"
+    imported = import_model(model, byte_contractions="operands")
+    names = defaultdict[str, set[str]](set)
+    for op in imported.module.walk():
+        if isinstance(op, OperatorOp) and op.node_name is not None:
+            names[op.type_name].add(op.node_name.partition("/")[0])
+    kept = operands(model, names["ConvInteger"] | names["MatMulInteger"])
+    made = {node.output[0]: node for node in model.graph.node}
+    pairs = (made.get(made[name].input[0]) for name in kept)
+    assert names["Round"] == {pair.name for pair in pairs if pair is not None}
+    x = np.random.default_rng(1).standard_normal(START, "f4") * 4
+    (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+    (expected,) = run(clipped(model, kept), {"x": x})
+    difference = np.linalg.norm(found - expected)  # numbers between two integers are rounded apart
+    assert difference < (0.1 if names["Round"] else 1e-3) * np.linalg.norm(expected)
+
+
+def test_a_residual_is_rounded_where_a_matmul_reads_its_bytes():
+    text = """g (float[4,32] x) => (float[4,32] y) {
+        a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)  c = DequantizeLinear(v, s)
+        d = MatMul(b, c)  e = QuantizeLinear(d, t, z)  f = DequantizeLinear(e, t, z)
+        y = Add(b, f) }"""
+    weights = RANDOM.integers(-127, 128, (32, 32)).astype("i1")
+    model = parse(text, 21, v=weights, t=np.float32(0.3), **CODE)
+    imported = import_model(model, byte_contractions="operands")
+    names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
+    assert imported.unrounded
+    assert (names["MatMulInteger"], names["Round"]) == (1, 1)
+    x = RANDOM.standard_normal((4, 32), "f4") * 4
+    (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+    (expected,) = run(clipped(model, {"b"}), {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_pair_is_a_clip_and_a_relu_of_it_none_of_its_own():
@@ -84,7 +141,7 @@ def test_what_the_range_holds_is_not_clipped():
 def test_bytes_that_are_a_result_or_have_another_scale_are_rounded():
     text = """g (float[4,8] x) => (uint8[4,8] a, float[4,8] y) {
         a = QuantizeLinear(x, s, z)  y = DequantizeLinear(a, t, z) }"""
-    assert operators(text, t=np.float32(0.1), **CODE)["Round"] == 1
+    assert operators(text, t=np.float32(0.1), **CODE) ["Round"] == 1
     text = text.replace("y = DequantizeLinear(a, t, z)", "y = DequantizeLinear(a, s, z)")
     assert operators(text, **CODE)["Clip"] == 2, "one of integers, one of floats"
 

@@ -146,7 +146,7 @@ def attentions(layers: int) -> onnx.ModelProto:
     return checks.parse(text, 21, **constants)
 
 
-@pytest.mark.parametrize("quantised", ["unrounded", "bytes"])
+@pytest.mark.parametrize("quantised", ["unrounded", "operands", "bytes"])
 @pytest.mark.parametrize("model", [layered([131, 97, 240, 3]), attentions(4)])
 def test_scales_are_shared_on_a_gpu(model: onnx.ModelProto, quantised: str):
     target, (given,) = "emu:sm_90:fp16", model.graph.input
