@@ -10,9 +10,9 @@ and compiles for `cuda:sm_90` without a device, after which the kernel cache (FL
 the kernels of a run with a budget of 0. Both may be copied to the device's machine.
 
 `static` and `dynamic` are those of `models.py`. `16 bits` is the model that was quantised, in the
-precision; `floats`, `unrounded`, `bytes` and `operands` are the quantised one with `quantised=` so. Each is
-compiled as by default and runs on its own buffers in turns with the others; a figure is the median
-in microseconds of the wall clock. Errors are relative to the norm of onnxruntime's float32 output.
+precision; the others are the quantised one with `quantised=` so. Each is compiled as by default and
+runs on its own buffers in turns with the others; a figure is the median in microseconds of the wall
+clock. Errors are relative to the norm of onnxruntime's float32 output.
 With `--kernels` a second table has the device times of each model's kernels, each timed alone, by
 what they compute: 12 attentions of bytes next to 12 of 16 bits.
 """

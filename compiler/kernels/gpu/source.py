@@ -115,16 +115,7 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
             return shared_quotient(quotient) if corrected and not exact else quotient
         return exact_quotient(quotient, factor) if corrected else quotient.a * factor
 
-    def fuse_erf(total: Any, mutator: Any) -> Any:
-        total = mutator.default_mutate(total)
-        for one, other in ((total.a, total.b), (total.b, total.a)):
-            if isinstance(one, tirx.FloatImm) and one.value == 1:
-                found = _erf_plus_one(other, one)
-                if found is not None:
-                    return found
-        return total
-
-    rules = ((Call, replace), (tirx.Div, multiply), (tirx.Add, fuse_erf), (tirx.FloatImm, _exact))
+    rules = ((Call, replace), (tirx.Div, multiply), (tirx.Add, _fuse_erf), (tirx.FloatImm, _exact))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
 
 
@@ -141,6 +132,17 @@ def _exact(number: Any, mutator: Any) -> Any:
         return number
     bits = int(numpy.float64(value).view(numpy.int64))
     return tirx.call_pure_extern("float64", "__longlong_as_double", tirx.const(bits, "int64"))
+
+
+def _fuse_erf(total: Any, mutator: Any) -> Any:
+    """A sum, by one function where it is one more than erf."""
+    total = mutator.default_mutate(total)
+    for one, other in ((total.a, total.b), (total.b, total.a)):
+        if isinstance(one, tirx.FloatImm) and one.value == 1:
+            found = _erf_plus_one(other, one)
+            if found is not None:
+                return found
+    return total
 
 
 def _erf_plus_one(value: Any, one: Any) -> Any:

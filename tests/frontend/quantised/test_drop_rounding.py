@@ -141,7 +141,7 @@ def test_what_the_range_holds_is_not_clipped():
 def test_bytes_that_are_a_result_or_have_another_scale_are_rounded():
     text = """g (float[4,8] x) => (uint8[4,8] a, float[4,8] y) {
         a = QuantizeLinear(x, s, z)  y = DequantizeLinear(a, t, z) }"""
-    assert operators(text, t=np.float32(0.1), **CODE) ["Round"] == 1
+    assert operators(text, t=np.float32(0.1), **CODE)["Round"] == 1
     text = text.replace("y = DequantizeLinear(a, t, z)", "y = DequantizeLinear(a, s, z)")
     assert operators(text, **CODE)["Clip"] == 2, "one of integers, one of floats"
 
