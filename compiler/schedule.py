@@ -369,7 +369,8 @@ class KernelSpec:
     `compiler.graph.packing`; empty for as it is). `workspaces` are the sizes of scratch
     buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
     text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/gpu`.
-    `serial_ns` are nanoseconds besides its work, of steps that wait for each other.
+    `serial_ns` are nanoseconds besides its work, of steps that wait for each other;
+    `estimated_ns` are all by its template's model or measured config, 0 where it has neither.
     `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
     task's views must have these types.
     """
@@ -383,6 +384,7 @@ class KernelSpec:
     flops: int = 0
     traffic_bytes: int = 0
     serial_ns: int = 0
+    estimated_ns: int = 0
     source: str = ""
     reads: tuple[Operand, ...] = ()
     writes: tuple[Operand, ...] = ()

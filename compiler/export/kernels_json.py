@@ -59,6 +59,7 @@ def _entry(value: object, place: str) -> KernelEntry:
         flops=read.natural(entry.get("flops"), f"{place}.flops"),
         traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{place}.traffic_bytes"),
         serial_ns=read.natural(entry.get("serial_ns", 0), f"{place}.serial_ns"),
+        estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{place}.estimated_ns"),
         reads=read.checked_sequence(entry, "reads", place, _operand),
         writes=read.checked_sequence(entry, "writes", place, _operand),
     )

@@ -12,7 +12,7 @@ from compiler.kernels.cpu.templates import apply_template, match_template
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
-from compiler.kernels.gpu.estimate import KernelEstimate, estimated
+from compiler.kernels.gpu.estimate import estimated
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
 from compiler.kernels.gpu.kernel import build_cuda_kernel
 from compiler.kernels.group import Group
@@ -52,8 +52,8 @@ LOWERING_MODULES = (
 """The modules that register lowerings when they are imported."""
 
 
-def estimate_kernel(group: Group, target: GpuTarget) -> KernelEstimate:
-    """The kernel that would be built for a group, in about a millisecond."""
+def estimate_kernel(group: Group, target: GpuTarget) -> KernelSpec:
+    """The kernel that would be built for a group, without code, in about a millisecond."""
     return estimated(group, target)
 
 

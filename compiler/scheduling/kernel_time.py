@@ -34,10 +34,13 @@ OTHER_RATES = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
 
 
 def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
-    """Nanoseconds of a kernel alone, its launches and steps included: its blocks run in waves.
+    """Nanoseconds of a kernel alone, its launches and steps included.
 
-    The SMs of another device are faster by the ratio of its peaks to an H200's.
+    Its template's estimate, else that of its work, whose blocks run in waves. The SMs of another
+    device are faster by the ratio of its peaks to an H200's.
     """
+    if kernel.estimated_ns:
+        return kernel.estimated_ns
     launching = len(kernel.launches) * device.latencies.dependency + kernel.serial_ns
     if not kernel.launches:
         return launching

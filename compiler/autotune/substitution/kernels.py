@@ -41,10 +41,8 @@ class KernelCosts:
             device = self.target.device
             found = estimate_kernel(extract_group(group), self.target)
             work = work_of(group)
-            kernel = replace(found.kernel, flops=work.flops, traffic_bytes=work.nbytes)
-            known = found.nanoseconds
-            time = estimated_time(kernel, device) if known is None else known
-            self._known[name] = task_demand(kernel, time, device)
+            kernel = replace(found, flops=work.flops, traffic_bytes=work.nbytes)
+            self._known[name] = task_demand(kernel, estimated_time(kernel, device), device)
         return self._known[name]
 
     def marked(self, module: ModuleOp, node: str) -> TaskDemand:

@@ -10,7 +10,7 @@ class CudaKernel:
     """CUDA text without its prelude, and its launches.
 
     `args` of launches index the group's reads, writes, then `scratch`, whose bytes are given.
-    `serial_ns` is as a KernelSpec's.
+    `serial_ns` and `estimated_ns` are as a KernelSpec's.
     """
 
     text: str
@@ -19,3 +19,4 @@ class CudaKernel:
     packings: tuple[str, ...] = ()
     flops: int = 0
     serial_ns: int = 0
+    estimated_ns: int = 0

@@ -23,5 +23,6 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
         serial_ns=kernel.serial_ns,
+        estimated_ns=kernel.estimated_ns,
         source=source,
     )

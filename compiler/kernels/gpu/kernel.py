@@ -64,6 +64,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
         serial_ns=kernel.serial_ns,
+        estimated_ns=kernel.estimated_ns,
         source=compiled.source,
     )
 

@@ -5,7 +5,7 @@ it is the one with the least estimate.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -171,9 +171,23 @@ class Selection:
         """The template that writes the kernel."""
         return self.candidate.template
 
+    @property
+    def estimated_ns(self) -> int:
+        """Nanoseconds by the database, else by the template's model of the config.
+
+        0 for templates without a model, with which no other one competes, and other targets.
+        """
+        entry = self.candidate.entry
+        if not self.candidate.target.searches_schedules:
+            return 0
+        if entry is None:
+            return round(1000.0 * self.candidate.estimate_of(self.config))
+        return round(entry.ranked[0].warm + 1000.0 * self.candidate.ranges_us)
+
     def emit(self) -> CudaKernel:
         """The group's kernel."""
-        return self.candidate.emit(self.config)
+        kernel = self.candidate.emit(self.config)
+        return replace(kernel, estimated_ns=self.estimated_ns)
 
     def launches(self) -> Sequence[Launch]:
         """The launches of the group's kernel, for estimates."""
