@@ -51,8 +51,12 @@ def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) 
         nvrtc.nvrtcDestroyProgram(program)
 
 
+OPTIONS = (b"--std=c++17", b"--disable-warnings", b"--device-as-default-execution-space")
+"""The compiler's options; NVRTC 13.0 takes a lambda within a template for a host function."""
+
+
 def _compile(nvrtc: Any, program: Any, arch: str) -> None:
-    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--disable-warnings"]
+    options = [f"--gpu-architecture={arch}".encode(), *OPTIONS]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if int(status) != 0:
         log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))

@@ -18,6 +18,12 @@ def test_a_text_is_compiled_with_its_headers(arch: str):
 
 
 @needs_nvrtc
+def test_a_function_without_a_space_is_one_of_the_device():
+    called = "int one() { return 1; }\n" + TEXT.replace("ONE", "one()").partition("\n")[2]
+    assert compile_cuda(called, "sm_80").startswith(b"\x7fELF")
+
+
+@needs_nvrtc
 def test_an_error_holds_the_log():
     with pytest.raises(KernelError, match=r"(?s)failed for sm_80.*one\.cuh"):
         compile_cuda(TEXT, "sm_80")

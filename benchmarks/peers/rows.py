@@ -120,16 +120,19 @@ def _measured(key: results.Key, row: Row) -> results.Row:
 def measure(row: Row) -> None:
     """Prepare, time and check every contender that the row is to have."""
     asked = [name for name in results.COLUMNS if name in row.options.contenders]
+    measuring = [name for name in asked if name == "default"]
     module, inputs = row.case.in_precision(row.precision)
     torch.cuda.synchronize()
     with torch.inference_mode(), torch.cuda.stream(row.stream):
-        for name in asked:
+        for name in (name for name in asked if name not in measuring):
             if name in contenders.CONTENDERS:
                 make = contenders.CONTENDERS[name]
                 _add(row, name, lambda make=make: make(module, inputs))
             else:
                 _add(row, name, lambda name=name: _own(row, name))
         take_turn(row.options.turn)
+        for name in measuring:
+            _add(row, name, lambda name=name: _own(row, name))
         clocks = {name: contenders.clocks(c.queue, row.stream) for name, c in row.ready.items()}
         for name, times in take_turns(clocks, row.options.samples, row.failed).items():
             row.found[name]["times"] = {m: spread.as_json() for m, spread in times.items()}
