@@ -66,6 +66,11 @@ class Buckets:
             for name, shape in shapes.items()
         }
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The name of each dimension of the inputs, empty for sizes."""
+        return {name: [symbol or "" for symbol in axes] for name, axes in self.axes.items()}
+
     def all_sizes(self) -> list[dict[str, int]]:
         """The size of each symbol in every combination of buckets."""
         combinations = product(*self.sizes.values())

@@ -16,7 +16,8 @@ from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import Settings, build_imported
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
-from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
+from compiler.frontend.padding.graphs import Padding, padding_of
+from compiler.frontend.padding.masking import padded_graph
 from compiler.frontend.padding.pairs import CannotPad
 from compiler.frontend.part import (
     ModelContext,
@@ -190,13 +191,13 @@ class SegmentCompiler:
             return None
         try:
             bucket = self._bucket(request.with_shapes(shapes))
-            padding = padding_of(bucket.graph, exact.graph)
+            padding = self._padding(bucket.graph, bucket.example, exact.graph)
             extents = bucket.padding.extents_of(padding)
         except CannotPad as reason:
-            _LOG.warning("no bucket for %s: %s", request, reason)
+            _LOG.warning("no bucket for %s, which is compiled alone: %s", request, reason)
             return None
         names = [name for name, _ in exact.graph.outputs]
-        made = dict(zip(names, padding.shapes, strict=True))
+        made = dict(zip(names, padding.outputs, strict=True))
         return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, made)
 
     def _bucket(self, request: SegmentRequest) -> BucketModule:
@@ -207,11 +208,21 @@ class SegmentCompiler:
             small = self._folded(request.with_shapes(self.buckets.smaller(request.shapes)))
             if not isinstance(large, FoldedGraph) or not isinstance(small, FoldedGraph):
                 raise CannotPad("its graph depends on contents")
-            padding = padding_of(large.graph, small.graph)
+            padding = self._padding(large.graph, small.graph, small.graph)
             module = self._module(request, padded_graph(large.graph, padding), padding)
-            pool = PaddingPool(request.shapes)
-            self._padded[digest] = BucketModule(request.shapes, large.graph, padding, module, pool)
+            self._padded[digest] = BucketModule(
+                request.shapes,
+                large.graph,
+                small.graph,
+                padding,
+                module,
+                PaddingPool(request.shapes),
+            )
         return self._padded[digest]
+
+    def _padding(self, bucket: Graph, example: Graph, smaller: Graph) -> Padding:
+        """How a bucket computes a smaller graph; raises CannotPad if it cannot."""
+        return padding_of(bucket, example, smaller, self.buckets.names)
 
     def _module(
         self, request: SegmentRequest, graph: Graph, padding: Padding | None = None

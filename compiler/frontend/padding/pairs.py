@@ -1,11 +1,12 @@
-"""Pairs of values: a bucket's tensor and the smaller graph's, which is its leading box."""
+"""Pairs of values: a bucket's tensor, and the smaller graph's, whose elements it has."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.graph import Graph, Operator, Value, axis_of
+from compiler.frontend.padding.axes import Axes, Axis, Crop, box
 from compiler.ir.operators import STRUCTURAL_INPUTS
 
 
@@ -15,21 +16,31 @@ class CannotPad(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A tensor of the bucket, and that of the smaller graph."""
+    """A tensor of the bucket, that of its example, that of the smaller graph, and its axes."""
 
     large: Value
+    example: Value
     small: Value
+    axes: Axes
 
     @property
-    def padded(self) -> tuple[int, ...]:
-        """The axes along which there is padding."""
-        sizes = zip(self.large.shape, self.small.shape, strict=True)
-        return tuple(axis for axis, (large, small) in enumerate(sizes) if large != small)
+    def open(self) -> tuple[int, ...]:
+        """The axes along which there is padding for some runs in the bucket."""
+        return tuple(number for number, axis in enumerate(self.axes) if axis.open)
+
+    @property
+    def fits(self) -> bool:
+        """Whether its axes have the sizes of its tensors."""
+        shapes = zip(self.large.shape, self.example.shape, self.small.shape, strict=True)
+        return [axis.sizes for axis in self.axes] == [*shapes]
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorPair:
-    """An operator of both graphs; inputs that are left out are None."""
+    """An operator of the bucket and of the smaller graph; inputs that are left out are None.
+
+    The axes of outputs are boxes, as long as no rule has found theirs.
+    """
 
     operator: Operator
     smaller: Operator
@@ -41,6 +52,10 @@ class OperatorPair:
         pair = self.inputs[index]
         assert pair is not None, self.operator.node
         return pair
+
+    def given(self, index: int) -> Pair | None:
+        """An input that may be left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
 
     @property
     def output(self) -> Pair:
@@ -54,63 +69,140 @@ class OperatorPair:
         """Its operator and node, for messages."""
         return f"{self.operator.op_type} {self.operator.node!r}"
 
+    def refusal(self, reason: str, *axes: Axis) -> CannotPad:
+        """The error of an operator that padding along some axes keeps out of the bucket."""
+        names = " and ".join(dict.fromkeys(axis.names for axis in axes if axis.open))
+        return CannotPad(f"{self.label} {reason}" + (f" (dimension {names})" if names else ""))
 
-def operator_pairs(bucket: Graph, smaller: Graph) -> Iterator[OperatorPair]:
-    """The operators of both graphs in order; raises CannotPad if they are not the same."""
-    if len(bucket.operators) != len(smaller.operators):
-        raise CannotPad("its graph has other operators")
-    partner = dict(zip(smaller.inputs, bucket.inputs, strict=True))
-    for large, small in zip(bucket.operators, smaller.operators, strict=True):
+
+@dataclass(slots=True)
+class Pairing:
+    """The tensors of a bucket that are known so far, with those of its example and a smaller graph.
+
+    Raises CannotPad if the graphs are not the same but for sizes.
+    """
+
+    known: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+
+    @classmethod
+    def of(
+        cls, bucket: Graph, example: Graph, smaller: Graph, names: Mapping[str, Sequence[str]]
+    ) -> "Pairing":
+        """The graphs' inputs; `names` are those of the dimensions of each."""
+        if not len(bucket.operators) == len(example.operators) == len(smaller.operators):
+            raise CannotPad("its graph has other operators")
+        found = cls()
+        inputs = zip(bucket.inputs, example.inputs, smaller.inputs, strict=True)
+        for large, middle, small in inputs:
+            own = names.get(large.name, [f"{large.name}.{i}" for i in range(large.rank)])
+            pair = _boxed(large, middle, small, own)
+            assert pair is not None
+            found.known[large] = pair
+        return found
+
+    def pair(self, large: Operator, example: Operator, small: Operator) -> OperatorPair:
+        """An operator of each graph, the inputs of which are known."""
         if large.op_type != small.op_type or not _same(large.attributes, small.attributes):
             raise CannotPad(f"{small.op_type} {small.node!r} is another operator in its graph")
         if large.bodies:
             raise CannotPad(f"{small.op_type} {small.node!r} has bodies")
-        structural = STRUCTURAL_INPUTS.get(large.op_type, ())
+        operands = [*zip(large.inputs, example.inputs, small.inputs, strict=True)]
+        computed = [self._computed(*each) for each in operands]
+        axes = [axis for pair in computed if pair for axis in pair.axes]
+        unequal = {*STRUCTURAL_INPUTS.get(large.op_type, ()), *_indices(large, computed[0])}
         inputs = tuple(
-            _input_pair(a, b, partner, index in structural)
-            for index, (a, b) in enumerate(zip(large.inputs, small.inputs, strict=True))
+            found or _constant(*each, axes, equal=index not in unequal)
+            for index, (found, each) in enumerate(zip(computed, operands, strict=True))
         )
-        outputs = tuple(map(_pair, large.outputs, small.outputs))
-        partner |= {p.small: p.large for p in outputs if p is not None}
-        yield OperatorPair(large, small, inputs, outputs)
+        outputs = tuple(map(_boxed, large.outputs, example.outputs, small.outputs))
+        return OperatorPair(large, small, inputs, outputs)
+
+    def define(self, pair: OperatorPair, axes: Sequence[Axes]) -> None:
+        """Let the outputs of an operator have some axes."""
+        for output, found in zip(pair.outputs, axes, strict=False):
+            if output is not None:
+                known = replace(output, axes=found)
+                if not known.fits:
+                    raise pair.refusal("has a result of another size", *found)
+                self.known[output.large] = known
+
+    def output(self, large: Value, example: Value, small: Value) -> Pair:
+        """An output of the graphs."""
+        found = self._computed(large, example, small) or _constant(
+            large, example, small, (), equal=True
+        )
+        assert found is not None
+        return found
+
+    def _computed(
+        self, large: Value | None, example: Value | None, small: Value | None
+    ) -> Pair | None:
+        """The tensors that an input or an operator makes; None for constants."""
+        if large is None or small is None or example is None:
+            return None
+        if small.array is not None and large.array is not None:
+            return None
+        pair = self.known.get(large)
+        if pair is None or pair.small is not small:
+            raise CannotPad(f"{small.name!r} is computed in another way in its graph")
+        return pair
 
 
-def _pair(large: Value | None, small: Value | None) -> Pair | None:
-    """Two values of the same type and rank, or two that are left out."""
-    if large is None or small is None:
+def _boxed(
+    large: Value | None, example: Value | None, small: Value | None, names: Sequence[str] = ()
+) -> Pair | None:
+    """Values of the same type and rank, or some that are left out."""
+    if large is None or small is None or example is None:
         if large is not small:
             raise CannotPad("its operators have other operands")
         return None
-    if large.dtype != small.dtype or large.rank != small.rank:
+    if large.dtype != small.dtype or not large.rank == small.rank == example.rank:
         raise CannotPad(f"{small.name!r} has another type in its graph")
     if any(a < b for a, b in zip(large.shape, small.shape, strict=True)):
         raise CannotPad(f"{small.name!r} is larger in its graph")
-    return Pair(large, small)
+    return Pair(large, example, small, box(large.shape, example.shape, small.shape, names))
 
 
-def _input_pair(
-    large: Value | None, small: Value | None, partner: Mapping[Value, Value], structural: bool
+def _indices(operator: Operator, data: Pair | None) -> tuple[int, ...]:
+    """The operand with places in a padded axis, whose numbers may be other ones in the bucket."""
+    if operator.op_type != "Gather" or data is None:
+        return ()
+    axis = axis_of(int(operator.attributes.get("axis", 0)), len(data.axes))
+    return (1,) if data.axes[axis].open else ()
+
+
+def _constant(
+    large: Value | None,
+    example: Value | None,
+    small: Value | None,
+    others: Sequence[Axis],
+    *,
+    equal: bool,
 ) -> Pair | None:
-    if large is None or small is None:
-        return _pair(large, small)
-    if small.array is None or large.array is None:
-        if partner.get(small) is not large:
-            raise CannotPad(f"{small.name!r} is computed in another way in its graph")
-        return Pair(large, small)
-    if structural:
-        return Pair(large, small) if large.rank == small.rank else None
-    pair = _pair(large, small)
-    box = tuple(slice(0, size) for size in small.shape)
-    if not _equal(large.array[box], small.array):
-        raise CannotPad(f"the constant {small.name!r} depends on the size")
+    """Constants, mostly with equal elements; their axes are padded like those of others."""
+    if large is None or small is None or example is None:
+        return _boxed(large, example, small)
+    if not equal and not large.rank == small.rank == example.rank:
+        return None
+    pair = _boxed(large, example, small)
+    assert pair is not None
+    by_sizes = {axis.sizes: axis for axis in others if axis.open}
+    pair = replace(pair, axes=tuple(by_sizes.get(axis.sizes, axis) for axis in pair.axes))
+    if equal and not _equal(large.content, pair):
+        raise CannotPad(
+            f"the constant {small.name!r} depends on the size: {small.shape} of {large.shape}"
+        )
     return pair
 
 
-def _equal(large: np.ndarray, small: np.ndarray) -> bool:
+def _equal(large: np.ndarray, pair: Pair) -> bool:
     """Whether two arrays are equal; those of the same memory, such as weights, are."""
+    small = pair.small.content
     first, second = large.__array_interface__, small.__array_interface__
     same = all(first[key] == second[key] for key in ("data", "shape", "strides", "typestr"))
-    return same or np.array_equal(large, small, equal_nan=small.dtype.kind == "f")
+    return same or np.array_equal(
+        Crop.of(pair.axes)(large), small, equal_nan=small.dtype.kind == "f"
+    )
 
 
 def _same(large: Mapping[str, object], small: Mapping[str, object]) -> bool:

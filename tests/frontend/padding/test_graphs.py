@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.interpreter import evaluate_node
-from compiler.frontend.padding.graphs import EXTENT, padded_graph, padding_of
+from compiler.frontend.padding.graphs import padding_of
+from compiler.frontend.padding.masking import EXTENT, padded_graph
 from compiler.frontend.padding.pairs import CannotPad
 from compiler.frontend.part import ModelContext, ModelPart, specialise_part
 
@@ -51,8 +52,8 @@ def check(text: str, large: int, small: int, constants: Mapping[str, np.ndarray]
     """Compare a padded graph with the smaller one: padding is NaN, or a large integer."""
     bucket, exact = (specialised(text, size, constants) for size in (large, small))
     example = specialised(text, max(1, large - 1), constants)
-    whole = padding_of(bucket, example)
-    padding = padding_of(bucket, exact)
+    whole = padding_of(bucket, example, example)
+    padding = padding_of(bucket, example, exact)
     graph = padded_graph(bucket, whole)
     generator = np.random.default_rng(small)
     given = {v.name: _random(generator, v) for v in exact.inputs}
@@ -60,9 +61,8 @@ def check(text: str, large: int, small: int, constants: Mapping[str, np.ndarray]
     extents = whole.extents_of(padding)
     poisoned |= {f"{EXTENT}{number}": np.array(e) for number, e in enumerate(extents)}
     found, expected = evaluated(graph, poisoned), evaluated(exact, given)
-    for array, shape, wanted in zip(found, padding.shapes, expected, strict=True):
-        box = array[tuple(map(slice, shape))]
-        np.testing.assert_allclose(box, wanted, rtol=1e-5, atol=1e-6)
+    for array, crop, wanted in zip(found, padding.outputs, expected, strict=True):
+        np.testing.assert_allclose(crop(array), wanted, rtol=1e-5, atol=1e-6)
 
 
 def _random(generator: np.random.Generator, value: Value) -> np.ndarray:

@@ -1,0 +1,172 @@
+"""Padding under operators that move elements to places that shapes decide."""
+
+from collections.abc import Mapping
+
+from compiler.frontend.graph import axis_of
+from compiler.frontend.padding.axes import Axis, Factor, regrouped
+from compiler.frontend.padding.effects import (
+    Effect,
+    Mask,
+    Rule,
+    expect_single,
+    expect_whole,
+    fill_of,
+    joined,
+    resized,
+    resized_each,
+    structural,
+)
+from compiler.frontend.padding.pairs import OperatorPair
+from compiler.ir.operators import RECURRENCE
+from compiler.ir.operators.injective import full_pads
+
+
+def view(pair: OperatorPair) -> Effect:
+    """A reshape, which multiplies and divides the factors of axes."""
+    before = pair.operand(0).axes
+    found = regrouped(before, pair.output.large.shape)
+    if found is None:
+        raise pair.refusal("mixes padding with elements", *before)
+    return Effect([found])
+
+
+def _transpose(pair: OperatorPair) -> Effect:
+    axes = pair.operand(0).axes
+    return Effect([tuple(axes[axis] for axis in pair.operator.attributes["perm"])])
+
+
+def _expand(pair: OperatorPair) -> Effect:
+    """An Expand; all that it repeats are elements."""
+    data, output = pair.operand(0).axes, pair.output.axes
+    aligned = output[: len(output) - len(data)] + data
+    pairs = zip(aligned, output, strict=True)
+    return Effect([tuple(given if given.factors else made for given, made in pairs)])
+
+
+def _concat(pair: OperatorPair) -> Effect:
+    """A Concat, of which the last operand may be padded along its axis."""
+    operands = [operand for operand in pair.inputs if operand is not None]
+    axis = axis_of(int(pair.operator.attributes["axis"]), pair.output.large.rank)
+    if any(operand.axes[axis].open for operand in operands[:-1]):
+        raise pair.refusal("concatenates a padded axis", *(o.axes[axis] for o in operands))
+    others = zip(*(operand.axes for operand in operands), strict=True)
+    axes = [
+        resized(pair, each[-1], pair.output.axes[number]) if number == axis else joined(pair, *each)
+        for number, each in enumerate(others)
+    ]
+    return Effect([tuple(axes)])
+
+
+def _split(pair: OperatorPair) -> Effect:
+    axis = axis_of(int(pair.operator.attributes.get("axis", 0)), pair.operand(0).large.rank)
+    expect_whole(pair, [axis])
+    return Effect([resized_each(pair, output) for output in pair.outputs if output is not None])
+
+
+def _slice(pair: OperatorPair) -> Effect:
+    """A slice that begins at the same index from the front."""
+    data = pair.operand(0)
+    (starts, small), (axes, _), (steps, _) = (structural(pair, i) for i in (1, 3, 4))
+    for position, start in enumerate(starts):
+        axis = axis_of(axes[position] if axes else position, data.large.rank)
+        step = steps[position] if steps else 1
+        if axis in data.open and (start < 0 or step < 1 or small[position] != start):
+            raise pair.refusal("counts from the end of a padded axis", data.axes[axis])
+    return Effect([resized_each(pair, pair.output)])
+
+
+def _pad(pair: OperatorPair) -> Effect:
+    """A Pad; after the elements of a padded axis comes its constant, in place of the padding."""
+    data = pair.operand(0)
+    (given, small), (axes, _) = structural(pair, 1), structural(pair, 3)
+    if given != small:
+        raise pair.refusal("adds elements by the size", *data.axes)
+    pads = full_pads(data.large.shape, given, axes or None)
+    ends = [axis for axis in data.open if pads[axis][1]]
+    constant = pair.operator.attributes.get("mode", "constant") == "constant"
+    if not constant or any(min(pads[axis]) < 0 for axis in data.open):
+        expect_whole(pair, [axis for axis in data.open if any(pads[axis])])
+    fill = fill_of(pair, 2) if ends else 0.0
+    needs = [Mask(0, axis, fill) for axis in ends]
+    return Effect([resized_each(pair, pair.output)], needs)
+
+
+def _tile(pair: OperatorPair) -> Effect:
+    """A Tile, whose repetitions are a factor before the axis."""
+    data, output = pair.operand(0).axes, pair.output.axes
+    return Effect([tuple(_repeated(pair, a, b) for a, b in zip(data, output, strict=True))])
+
+
+def _repeated(pair: OperatorPair, before: Axis, after: Axis) -> Axis:
+    """An axis whose elements are repeated, as often as the sizes of the result say."""
+    if any(not size or total % size for size, total in zip(before.sizes, after.sizes, strict=True)):
+        raise pair.refusal("repeats no elements", before)
+    times = (total // size for size, total in zip(before.sizes, after.sizes, strict=True))
+    large, example, small = times
+    return Axis.of([Factor(large, example, small), *before.factors])
+
+
+def _blocks(pair: OperatorPair) -> Effect:
+    """DepthToSpace and SpaceToDepth, of whole channels."""
+    expect_whole(pair, [1])
+    return Effect([resized_each(pair, pair.output)])
+
+
+def _reversed(pair: OperatorPair) -> Effect:
+    """A ReverseSequence, whose lengths are within the elements."""
+    data, lengths = pair.operand(0), pair.operand(1)
+    attributes = pair.operator.attributes
+    batch = axis_of(int(attributes.get("batch_axis", 1)), data.large.rank)
+    expect_single(pair, data.axes[axis_of(int(attributes.get("time_axis", 0)), data.large.rank)])
+    joined(pair, data.axes[batch], lengths.axes[0])
+    return Effect([data.axes])
+
+
+def _triangle(pair: OperatorPair) -> Effect:
+    data = pair.operand(0)
+    for axis in data.axes[-2:]:
+        expect_single(pair, axis)
+    if structural(pair, 1)[0] != structural(pair, 1)[1]:
+        raise pair.refusal("begins at a diagonal that depends on the size", *data.axes)
+    return Effect([data.axes])
+
+
+def _cumulative(pair: OperatorPair) -> Effect:
+    """A CumSum; a reversed one begins with the padding."""
+    data = pair.operand(0)
+    axis = axis_of(structural(pair, 1)[0][0], data.large.rank)
+    expect_single(pair, data.axes[axis])
+    backward = pair.operator.attributes.get("reverse") and axis in data.open
+    return Effect([data.axes], [Mask(0, axis, 0.0)] if backward else [])
+
+
+def _recurrence(pair: OperatorPair) -> Effect:
+    """Steps in order whose last states nobody reads; with lengths those are the sequences' own."""
+    lengths, (steps, given, _) = pair.given(3), pair.operand(0).axes
+    forward = pair.operator.attributes.get("direction", "forward") == "forward"
+    last = any(output is not None for output in pair.outputs[1:])
+    expect_single(pair, steps)
+    if steps.open and lengths is None and (last or not forward):
+        raise pair.refusal("needs all of its steps", steps)
+    states = [state.axes[1] for state in (pair.given(4), pair.given(5)) if state is not None]
+    batch = joined(pair, given, *states, *([] if lengths is None else [lengths.axes[0]]))
+    weights = pair.operand(1).axes
+    state = weights[0], batch, weights[2]
+    return Effect([(steps, *state), state, state])
+
+
+MOVEMENT: Mapping[str, Rule] = {
+    "Transpose": _transpose,
+    "Expand": _expand,
+    "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Tile": _tile,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
+    "ReverseSequence": _reversed,
+    "Trilu": _triangle,
+    "CumSum": _cumulative,
+    RECURRENCE: _recurrence,
+}
+"""The rules of this family, by operator."""
