@@ -1,8 +1,10 @@
 """Buckets: sizes of symbolic dimensions to which the inputs of runs are padded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import index
+from typing import SupportsIndex
 
 from compiler.errors import ShapeError
 from compiler.program.signature import ValueType
@@ -25,15 +27,13 @@ class Buckets:
         """
         axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
         known = {symbol for symbols in axes.values() for symbol in symbols if symbol}
-        for symbol, sizes in given.items():
+        for symbol in given:
             if symbol not in known:
                 raise ShapeError(
                     f"buckets are given for the dimension {symbol!r}; the model's open dimensions"
                     f" are {', '.join(sorted(known)) or 'none'}"
                 )
-            if not sizes or min(sizes) < 1:
-                raise ShapeError(f"the buckets {list(sizes)} of {symbol!r} need sizes above 0")
-        return cls({symbol: sorted(sizes) for symbol, sizes in given.items()}, axes)
+        return cls({symbol: _checked(symbol, sizes) for symbol, sizes in given.items()}, axes)
 
     def shapes_of(self, given: Mapping[str, Shape]) -> dict[str, Shape] | None:
         """The shapes of the bucket for inputs, or None if there is none.
@@ -75,6 +75,15 @@ class Buckets:
         """The size of each symbol in every combination of buckets."""
         combinations = product(*self.sizes.values())
         return [dict(zip(self.sizes, sizes, strict=True)) for sizes in combinations]
+
+
+def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
+    """The sizes of a symbol in ascending order, each once."""
+    given = [*sizes]
+    whole = [index(n) for n in given if isinstance(n, SupportsIndex) and not isinstance(n, bool)]
+    if not given or len(whole) < len(given) or min(whole) < 1:
+        raise ShapeError(f"the buckets {given} of {symbol!r} need whole sizes above 0")
+    return sorted({*whole})
 
 
 def symbols_of(type: ValueType) -> tuple[str | None, ...]:
