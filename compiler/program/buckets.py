@@ -1,6 +1,6 @@
 """Buckets: sizes of symbolic dimensions to which the inputs of runs are padded."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import index
@@ -56,11 +56,17 @@ class Buckets:
             return size
         return next((bucket for bucket in self.sizes[symbol] if bucket >= size), None)
 
-    def smaller(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-        """The shapes of a bucket with every padded dimension one smaller, as an example."""
+    def examples(self, shapes: Mapping[str, Shape]) -> list[dict[str, Shape]]:
+        """The shapes of a bucket with every padded dimension halved, and with one less.
+
+        A half shows what follows from a dimension also where strides round one away.
+        """
+        return [self._with(shapes, lambda n: (n + 1) // 2), self._with(shapes, lambda n: n - 1)]
+
+    def _with(self, shapes: Mapping[str, Shape], smaller: Callable[[int], int]) -> dict[str, Shape]:
         return {
             name: tuple(
-                size - (symbol in self.sizes and size > 1)
+                max(1, smaller(size)) if symbol in self.sizes else size
                 for symbol, size in zip(self.axes[name], shape, strict=True)
             )
             for name, shape in shapes.items()

@@ -46,6 +46,9 @@ RESIDENT_BACKENDS = ("cuda", "emu")
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
 
+ALONE = "leave the dimension out of the buckets, or pad its inputs and mask them in the model"
+"""The remedy where padding would change a result."""
+
 InputArrays = Mapping[str, np.ndarray]
 
 
@@ -194,7 +197,9 @@ class SegmentCompiler:
             padding = self._padding(bucket.graph, bucket.example, exact.graph)
             extents = bucket.padding.extents_of(padding)
         except CannotPad as reason:
-            _LOG.warning("no bucket for %s, which is compiled alone: %s", request, reason)
+            _LOG.warning(
+                "no bucket for %s, which is compiled alone: %s; %s", request, reason, ALONE
+            )
             return None
         names = [name for name, _ in exact.graph.outputs]
         made = dict(zip(names, padding.outputs, strict=True))
@@ -205,20 +210,28 @@ class SegmentCompiler:
         digest = request.digest
         if digest not in self._padded:
             large = self._folded(request)
-            small = self._folded(request.with_shapes(self.buckets.smaller(request.shapes)))
-            if not isinstance(large, FoldedGraph) or not isinstance(small, FoldedGraph):
+            if not isinstance(large, FoldedGraph):
                 raise CannotPad("its graph depends on contents")
-            padding = self._padding(large.graph, small.graph, small.graph)
+            example, padding = self._example(request, large.graph)
             module = self._module(request, padded_graph(large.graph, padding), padding)
+            pool = PaddingPool(request.shapes)
             self._padded[digest] = BucketModule(
-                request.shapes,
-                large.graph,
-                small.graph,
-                padding,
-                module,
-                PaddingPool(request.shapes),
+                request.shapes, large.graph, example, padding, module, pool
             )
         return self._padded[digest]
+
+    def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
+        """A smaller graph that a bucket computes; raises CannotPad, with the first's reason."""
+        reasons: list[CannotPad] = []
+        for shapes in self.buckets.examples(request.shapes):
+            small = self._folded(request.with_shapes(shapes))
+            try:
+                if not isinstance(small, FoldedGraph):
+                    raise CannotPad("its graph depends on contents")
+                return small.graph, self._padding(bucket, small.graph, small.graph)
+            except CannotPad as reason:
+                reasons.append(reason)
+        raise reasons[0]
 
     def _padding(self, bucket: Graph, example: Graph, smaller: Graph) -> Padding:
         """How a bucket computes a smaller graph; raises CannotPad if it cannot."""

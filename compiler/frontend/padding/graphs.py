@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.padding.axes import Axis, Crop, Factor
 from compiler.frontend.padding.effects import Mask, Need
-from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing
+from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing, aligned
 from compiler.frontend.padding.rules import effect_of
 
 _KEEP_ZEROS = ("Transpose", "Relu", "Neg", "Identity")
@@ -77,7 +77,8 @@ def padding_of(
     pairing, extents = Pairing.of(bucket, example, smaller, names or {}), _Extents()
     needs: dict[Place, int] = {}
     zeros: dict[Value, frozenset[int]] = {}
-    operators = zip(bucket.operators, example.operators, smaller.operators, strict=True)
+    others = aligned(bucket, example), aligned(bucket, smaller)
+    operators = zip(bucket.operators, *others, strict=True)
     for number, each in enumerate(operators):
         pair = pairing.pair(*each)
         effect = effect_of(pair)

@@ -23,9 +23,9 @@ from compiler.ir.operators.injective import full_pads
 
 def view(pair: OperatorPair) -> Effect:
     """A reshape, which multiplies and divides the factors of axes."""
-    before = pair.operand(0).axes
+    before, boxes = pair.operand(0).axes, pair.output.axes
     found = regrouped(before, pair.output.large.shape)
-    if found is None:
+    if found is None or any(a.sizes != b.sizes for a, b in zip(found, boxes, strict=True)):
         raise pair.refusal("mixes padding with elements", *before)
     return Effect([found])
 

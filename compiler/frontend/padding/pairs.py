@@ -1,5 +1,6 @@
 """Pairs of values: a bucket's tensor, and the smaller graph's, whose elements it has."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,9 @@ import numpy as np
 from compiler.frontend.graph import Graph, Operator, Value, axis_of
 from compiler.frontend.padding.axes import Axes, Axis, Crop, box
 from compiler.ir.operators import STRUCTURAL_INPUTS
+
+_LEFT_OUT = ("Expand", "Reshape", "Tile")
+"""Operators that some graphs do without, as they keep their input there."""
 
 
 class CannotPad(Exception):
@@ -89,8 +93,6 @@ class Pairing:
         cls, bucket: Graph, example: Graph, smaller: Graph, names: Mapping[str, Sequence[str]]
     ) -> "Pairing":
         """The graphs' inputs; `names` are those of the dimensions of each."""
-        if not len(bucket.operators) == len(example.operators) == len(smaller.operators):
-            raise CannotPad("its graph has other operators")
         found = cls()
         inputs = zip(bucket.inputs, example.inputs, smaller.inputs, strict=True)
         for large, middle, small in inputs:
@@ -100,8 +102,16 @@ class Pairing:
             found.known[large] = pair
         return found
 
-    def pair(self, large: Operator, example: Operator, small: Operator) -> OperatorPair:
-        """An operator of each graph, the inputs of which are known."""
+    def pair(
+        self, large: Operator, example: Operator | None, small: Operator | None
+    ) -> OperatorPair:
+        """An operator of each graph, the inputs of which are known; None if it keeps its input."""
+        data = None if large.inputs[0] is None else self.known.get(large.inputs[0])
+        if data is not None:
+            example = example or _kept(large, data.example)
+            small = small or _kept(large, data.small)
+        if example is None or small is None:
+            raise CannotPad(f"{large.op_type} {large.node!r} is computed before runs in its graph")
         if large.op_type != small.op_type or not _same(large.attributes, small.attributes):
             raise CannotPad(f"{small.op_type} {small.node!r} is another operator in its graph")
         if large.bodies:
@@ -146,6 +156,29 @@ class Pairing:
         if pair is None or pair.small is not small:
             raise CannotPad(f"{small.name!r} is computed in another way in its graph")
         return pair
+
+
+def aligned(bucket: Graph, other: Graph) -> list[Operator | None]:
+    """The operator of another graph for each of the bucket's; None if it keeps its input there.
+
+    The frontend leaves those out, for instance an Expand to a batch of 1.
+    """
+    rest = deque(other.operators)
+    found: list[Operator | None] = []
+    for large in bucket.operators:
+        same = bool(rest) and (rest[0].op_type, rest[0].node) == (large.op_type, large.node)
+        if not same and large.op_type in _LEFT_OUT:
+            found.append(None)
+        elif rest:
+            found.append(rest.popleft())
+    if rest or len(found) < len(bucket.operators):
+        raise CannotPad("its graph has other operators")
+    return found
+
+
+def _kept(operator: Operator, value: Value) -> Operator:
+    """An operator of the bucket, on another value that it keeps."""
+    return replace(operator, inputs=[value, *operator.inputs[1:]], outputs=[value])
 
 
 def _boxed(
