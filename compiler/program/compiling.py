@@ -241,7 +241,7 @@ class SegmentCompiler:
         self, request: SegmentRequest, graph: Graph, padding: Padding | None = None
     ) -> Module:
         """The compiled graph, or the saved one."""
-        digest = request.digest if padding is None else f"{request.digest}-padded"
+        digest = request.digest + ("" if padding is None else f"-{padding.digest}")
         if digest not in self.modules:
             folder = self.saved.get(digest)
             self.modules[digest] = (

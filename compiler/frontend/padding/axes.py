@@ -168,4 +168,6 @@ class Crop:
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
         """The elements of a tensor of the bucket."""
+        if array.shape == self.factors:
+            return array[self.box]
         return array.reshape(self.factors)[self.box].reshape(self.shape)

@@ -1,5 +1,6 @@
 """How the bucket's graph computes a smaller one, with the masks that it needs."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +38,11 @@ class Padding:
     sizes: tuple[int, ...]
     extents: tuple[int, ...]
     outputs: tuple[Crop, ...]
+
+    @property
+    def digest(self) -> str:
+        """The identity of what a bucket's graph has in addition."""
+        return hashlib.sha256(repr([*self.needs.items()]).encode()).hexdigest()[:16]
 
     def extents_of(self, other: "Padding") -> tuple[int, ...]:
         """The extents of another size for these needs; raises CannotPad if it has others."""

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compiler.frontend.padding.graphs import padding_of
 from compiler.frontend.padding.pairs import CannotPad
-from tests.frontend.padding.checks import check
+from tests.frontend.padding.checks import check, specialised
 
 LARGE = {"n": 6, "m": 6}
 SMALL = [dict(zip("nm", sizes, strict=True)) for sizes in product((1, 4, 6), (1, 3, 5, 6))]
@@ -196,6 +197,20 @@ def test_flat_places_in_a_mask_are_those_of_its_elements():
     }"""
     for small in SMALL:
         check(text, LARGE, small, {**CONSTANTS, "sides": np.array([1, 2])})
+
+
+def test_dimensions_that_cannot_be_told_apart_share_no_extent():
+    text = """g (float[n, m, 4] x) => (float[n, m, 4] y) {
+        a = Softmax<axis = 0>(x)
+        y = Softmax<axis = 1>(a)
+    }"""
+    graphs = [specialised(text, {"n": n, "m": m}, {}) for n, m in ((6, 6), (3, 3), (6, 2))]
+    bucket, example, exact = graphs
+    unnamed = {"x": ["", "", ""]}
+    whole = padding_of(bucket, example, example, unnamed)
+    assert whole.sizes == (6,)
+    with pytest.raises(CannotPad, match="other tensors are padded"):
+        whole.extents_of(padding_of(bucket, example, exact, unnamed))
 
 
 @pytest.mark.parametrize(
