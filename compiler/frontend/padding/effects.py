@@ -41,7 +41,18 @@ class Scale:
     index: int = 0
 
 
-Need = Mask | Wrap | Scale
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A slice of an axis of the first operand that begins at a distance from the run's end."""
+
+    axis: int
+    distance: int
+    count: int
+    step: int
+    index: int = 0
+
+
+Need = Mask | Wrap | Scale | Tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from compiler.frontend.graph import Graph, Operator, Value, constant
-from compiler.frontend.padding.effects import Mask, Wrap
+from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
+from compiler.frontend.padding.effects import Mask, Scale, Tail, Wrap
 from compiler.frontend.padding.graphs import Padding, Place
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.values import numpy_dtype
@@ -36,6 +36,10 @@ def _padded(
 ) -> list[Operator]:
     """An operator with what it needs, before and after it."""
     inputs, scales = list(operator.inputs), list[tuple[int, Value]]()
+    tails = [(place.need, extent) for place, extent in places if isinstance(place.need, Tail)]
+    if tails:
+        masker.sliced(operator, tails)
+        return masker.take()
     for place, extent in places:
         need = place.need
         operand = inputs[need.index]
@@ -44,7 +48,7 @@ def _padded(
             inputs[need.index] = masker.masked(operand, need, place, extent)
         elif isinstance(need, Wrap):
             inputs[need.index] = masker.wrapped(operand, need, extent)
-        else:
+        elif isinstance(need, Scale):
             scales.append((place.size, extent))
     if not scales:
         return [*masker.take(), replace(operator, inputs=inputs)]
@@ -119,6 +123,35 @@ class _Masker:
             after = result if last else Value(f"{mean.name}.part", mean.dtype, mean.shape)
             self._add("Mul", [mean, self._cast(ratio, mean.dtype)], after)
             mean = after
+
+    def sliced(self, operator: Operator, tails: Sequence[tuple[Tail, Value]]) -> None:
+        """Make a Slice of which some axes begin at a distance from the end of the run's."""
+        apart, value = {tail.axis for tail, _ in tails}, operator.operand(0)
+        numbers = [axis_of(int(a), value.rank) for a in operator.operand(3).content]
+        kept = [position for position, axis in enumerate(numbers) if axis not in apart]
+        shape = [
+            size if axis in apart else operator.output.shape[axis]
+            for axis, size in enumerate(value.shape)
+        ]
+        if kept:
+            bounds = [constant("padding.bound", v.content[kept]) for v in operator.inputs[1:] if v]
+            result = Value(f"{operator.output.name}.rest", value.dtype, tuple(shape))
+            self._add("Slice", [value, *bounds], result)
+            value = result
+        for number, (tail, extent) in enumerate(tails):
+            shape[tail.axis] = tail.count
+            last = number == len(tails) - 1
+            name = f"{operator.output.name}.part"
+            result = operator.output if last else Value(name, value.dtype, tuple(shape))
+            self._add("Gather", [value, self._from_end(tail, extent)], result, axis=tail.axis)
+            value = result
+
+    def _from_end(self, tail: Tail, extent: Value) -> Value:
+        """The indices of a slice, as far from the extent as they are from the end."""
+        steps = np.arange(tail.count, dtype=np.int64) * tail.step - tail.distance
+        result = Value("padding.tail", "int64", steps.shape)
+        self._add("Add", [constant("padding.step", steps), extent], result)
+        return result
 
     def _cast(self, value: Value, dtype: str) -> Value:
         """A scalar in another type."""

@@ -7,7 +7,9 @@ from compiler.frontend.padding.axes import Axis, Factor, regrouped
 from compiler.frontend.padding.effects import (
     Effect,
     Mask,
+    Need,
     Rule,
+    Tail,
     expect_single,
     expect_whole,
     fill_of,
@@ -64,15 +66,37 @@ def _split(pair: OperatorPair) -> Effect:
 
 
 def _slice(pair: OperatorPair) -> Effect:
-    """A slice that begins at the same index from the front."""
-    data = pair.operand(0)
-    (starts, small), (axes, _), (steps, _) = (structural(pair, i) for i in (1, 3, 4))
-    for position, start in enumerate(starts):
-        axis = axis_of(axes[position] if axes else position, data.large.rank)
-        step = steps[position] if steps else 1
-        if axis in data.open and (start < 0 or step < 1 or small[position] != start):
-            raise pair.refusal("counts from the end of a padded axis", data.axes[axis])
-    return Effect([resized_each(pair, pair.output)])
+    """A slice that begins at the same index from the front, or from the end."""
+    data, needs = pair.operand(0), list[Need]()
+    starts, small, axes, steps = _bounds(pair)
+    for position, axis in enumerate(axes):
+        if axis in data.open and starts[position] != small[position]:
+            needs.append(_tail(pair, axis, (starts[position], small[position]), steps[position]))
+        elif axis in data.open and steps[position] < 1:
+            raise pair.refusal("counts back from the end of a padded axis", data.axes[axis])
+    return Effect([resized_each(pair, pair.output)], needs)
+
+
+def _bounds(pair: OperatorPair) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Where a slice begins in the bucket and in the smaller graph, its axes and its steps.
+
+    The frontend lists the axes that are not whole, which may be fewer in the smaller graph.
+    """
+    (starts, small), (axes, others), (steps, _) = (structural(pair, i) for i in (1, 3, 4))
+    rank = pair.operand(0).large.rank
+    begins = {axis_of(a, rank): start for a, start in zip(others, small, strict=True)}
+    numbers = [axis_of(axis, rank) for axis in axes]
+    return starts, [begins.get(axis, 0) for axis in numbers], numbers, steps
+
+
+def _tail(pair: OperatorPair, axis: int, starts: tuple[int, int], step: int) -> Tail:
+    """The slice of as many elements, as far from the end, in the bucket and the smaller graph."""
+    before, after = pair.operand(0).axes[axis], pair.output.axes[axis]
+    expect_single(pair, before)
+    distances = {before.sizes[0] - starts[0], before.sizes[2] - starts[1]}
+    if len(distances) > 1 or after.open or step < 1:
+        raise pair.refusal("counts from the end of a padded axis", before)
+    return Tail(axis, min(distances), after.sizes[0], step)
 
 
 def _pad(pair: OperatorPair) -> Effect:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.frontend.graph import Graph, Operator, Value, axis_of
+from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
 from compiler.frontend.padding.axes import Axes, Axis, Crop, box
 from compiler.ir.operators import STRUCTURAL_INPUTS
 
-_LEFT_OUT = ("Expand", "Reshape", "Tile")
+_LEFT_OUT = ("Expand", "Reshape", "Slice", "Tile")
 """Operators that some graphs do without, as they keep their input there."""
 
 
@@ -177,8 +177,11 @@ def aligned(bucket: Graph, other: Graph) -> list[Operator | None]:
 
 
 def _kept(operator: Operator, value: Value) -> Operator:
-    """An operator of the bucket, on another value that it keeps."""
-    return replace(operator, inputs=[value, *operator.inputs[1:]], outputs=[value])
+    """An operator of the bucket, on another value that it keeps; a Slice is one of no axes."""
+    others = operator.inputs[1:]
+    if operator.op_type == "Slice":
+        others = [constant("", np.zeros(0, np.int64)) for _ in others]
+    return replace(operator, inputs=[value, *others], outputs=[value])
 
 
 def _boxed(

@@ -103,7 +103,7 @@ def test_any_graph_is_right_or_refused(text: str, large: int, data: st.DataObjec
     ("nodes", "reason"),
     [
         ("y = MeanVarianceNormalization<axes = [1]>(x)", "needs all of a padded axis"),
-        ("y = Slice(x, last, none, axis1)", "counts from the end of a padded axis"),
+        ("y = Slice(x, last, none, axis1, back)", "counts from the end of a padded axis"),
         ("y = Concat<axis = 1>(x, x)", "concatenates a padded axis"),
         ("y = Reshape(x, turned)", "mixes padding with elements"),
         ("s = Shape(x)\n f = Cast<to = 1>(s)\n y = Mul(x, f4)\n", None),
@@ -113,7 +113,8 @@ def test_graphs_that_cannot_be_padded_are_refused(nodes: str, reason: str | None
     constants = {
         "axis1": np.array([1]),
         "last": np.array([-2]),
-        "none": np.array([10**6]),
+        "none": np.array([-(10**6)]),
+        "back": np.array([-1]),
         "turned": np.array([4, -1]),
         "f4": np.ones(4, "f4"),
     }

@@ -43,6 +43,13 @@ CONSTANTS = {
     "values": np.array([0, 1], "f4"),
     "depth": np.array(5),
     "twice": np.array([1, 2, 1]),
+    "end": np.array([2**40]),
+    "lasts": np.array([-1, 1]),
+    "lasts_end": np.array([2**40, 3]),
+    "axes12": np.array([1, 2]),
+    "steps": np.array([1, 1]),
+    "thirds": np.array([-3]),
+    "wide": np.array([0, 2, 0, 0, 0, 0]),
     "starts": np.array([1]),
     "ends": np.array([-1]),
 }
@@ -88,6 +95,12 @@ RULES = {
         " e = Expand(bias, c)\n y = Concat<axis = 1>(e, x)",
     ),
     "inner slice": (X, "y = Slice(x, starts, ends, axis1)"),
+    "last slice": (X, "y = Slice(x, last, end, axis1)"),
+    "last slice of some channels": (X, "y = Slice(x, lasts, lasts_end, axes12, steps)"),
+    "inner slice from the end": (
+        X,
+        "p = Pad(x, wide)\n y = Slice(p, thirds, ends, axis1)",
+    ),
     "pad": (X, "p = Pad(x, pads, fill)\n y = ReduceSum(p, axis1)"),
     "last token": (X, "y = Gather<axis = 1>(x, last)"),
     "gather of data": (
