@@ -59,7 +59,7 @@ class Buckets:
     def examples(self, shapes: Mapping[str, Shape]) -> list[dict[str, Shape]]:
         """The shapes of a bucket with every padded dimension halved, and with one less.
 
-        A half shows what follows from a dimension also where strides round one away.
+        By half, sizes computed from a dimension differ also where strides round one away.
         """
         return [self._with(shapes, lambda n: (n + 1) // 2), self._with(shapes, lambda n: n - 1)]
 

@@ -216,7 +216,12 @@ class SegmentCompiler:
             module = self._module(request, padded_graph(large.graph, padding), padding)
             pool = PaddingPool(request.shapes)
             self._padded[digest] = BucketModule(
-                request.shapes, large.graph, example, padding, module, pool
+                shapes=request.shapes,
+                graph=large.graph,
+                example=example,
+                padding=padding,
+                module=module,
+                pool=pool,
             )
         return self._padded[digest]
 

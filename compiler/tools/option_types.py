@@ -20,7 +20,7 @@ def bucket(text: str) -> tuple[str, tuple[int, ...]]:
     """`length=64,128,256` as the name of a dimension and the sizes to compile for."""
     name, equals, sizes = text.rpartition("=")
     given = sizes.split(",")
-    if not equals or not name or not all(each.isdecimal() and int(each) for each in given):
+    if not equals or not name or not all(size.isdecimal() and int(size) for size in given):
         raise ArgumentTypeError(f"{text!r} is not of the form DIMENSION=64,128,256")
     return name, tuple(map(int, given))
 

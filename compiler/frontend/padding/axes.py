@@ -1,7 +1,7 @@
-"""The axes of padded tensors: products of factors, each with elements first and padding after them.
+"""The axes of padded tensors, divided into factors with elements first and padding after them.
 
-An axis `batch * length` of 8 * 64 elements, of which a run has 5 * 37, is two factors: element i is
-padding if `i // 64 >= 5` or `i % 64 >= 37`. Reshapes multiply and divide factors.
+An axis `batch * length` of 8 * 64 elements, of which a run has 5 * 37, has two factors: element i
+is padding if `i // 64 >= 5` or `i % 64 >= 37`. Reshapes merge and split factors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,20 +52,20 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a tensor, as the product of factors; all but the first are open."""
+    """An axis of a tensor as its factors, of which all but the first are open."""
 
     factors: tuple[Factor, ...]
 
     @classmethod
     def of(cls, factors: Sequence[Factor]) -> "Axis":
-        """The axis of a product, in which factors without padding join those before them."""
-        joined: list[Factor] = []
+        """The axis of some factors; those without padding are merged into those before them."""
+        merged: list[Factor] = []
         for factor in factors:
-            if joined and not factor.open:
-                joined[-1] = joined[-1].times(factor.size)
+            if merged and not factor.open:
+                merged[-1] = merged[-1].times(factor.size)
             elif factor.open or factor.size != 1:
-                joined.append(factor)
-        return cls(tuple(joined))
+                merged.append(factor)
+        return cls(tuple(merged))
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -109,11 +109,11 @@ ONE = Axis(())
 """An axis of one element."""
 
 
-def box(large: Shape, example: Shape, small: Shape, names: Sequence[str] = ()) -> Axes:
+def boxed_axes(large: Shape, example: Shape, small: Shape, names: Sequence[str] = ()) -> Axes:
     """Axes on which all elements come before all padding."""
     named = names or [""] * len(large)
     sizes = zip(large, example, small, named, strict=True)
-    return tuple(Axis.of([Factor(*each)]) for each in sizes)
+    return tuple(Axis.of([Factor(*parts)]) for parts in sizes)
 
 
 def regrouped(axes: Axes, sizes: Sequence[int]) -> Axes | None:
@@ -129,7 +129,7 @@ def regrouped(axes: Axes, sizes: Sequence[int]) -> Axes | None:
 
 
 def _taken(rest: list[Factor], size: int) -> list[Factor] | None:
-    """The last factors of a list, whose product is a size."""
+    """The last factors of a list, which have a size together."""
     taken: list[Factor] = []
     while size != 1:
         if not rest:

@@ -1,4 +1,4 @@
-"""What padding means to an operator: the axes of its results, and what it needs of its operands."""
+"""The effect of padding on an operator: the axes of its results, and the needs of its operands."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class Wrap:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """A mean along an axis of the first operand, which divides by the size of the bucket."""
+class MeanCount:
+    """A mean along an axis of the first operand, which must divide by the extent."""
 
     axis: int
     index: int = 0
@@ -52,7 +52,7 @@ class Tail:
     index: int = 0
 
 
-Need = Mask | Wrap | Scale | Tail
+Need = Mask | Wrap | MeanCount | Tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ Rule = Callable[[OperatorPair], Effect]
 """The effect of padding on an operator; raises CannotPad where there is none."""
 
 
-def joined(pair: OperatorPair, *axes: Axis) -> Axis:
+def unified(pair: OperatorPair, *axes: Axis) -> Axis:
     """The axis along which operands have the same padding; those of one element are repeated."""
     longer = [axis for axis in axes if axis != ONE]
     if any(axis != longer[0] for axis in longer):
@@ -75,11 +75,11 @@ def joined(pair: OperatorPair, *axes: Axis) -> Axis:
     return longer[0] if longer else ONE
 
 
-def broadcast(pair: OperatorPair, *operands: Axes) -> Axes:
+def broadcast_axes(pair: OperatorPair, *operands: Axes) -> Axes:
     """The axes of a result to whose shape operands are broadcast."""
     rank = max(map(len, operands), default=0)
     full = [(*[ONE] * (rank - len(axes)), *axes) for axes in operands]
-    return tuple(joined(pair, *axes) for axes in zip(*full, strict=True))
+    return tuple(unified(pair, *axes) for axes in zip(*full, strict=True))
 
 
 def resized(pair: OperatorPair, before: Axis, after: Axis) -> Axis:
@@ -118,11 +118,13 @@ def fill_of(pair: OperatorPair, index: int) -> float:
         return 0.0
     content = value.large.array
     if content is None or not content.size or (content != content.flat[0]).any():
-        raise pair.refusal(f"fills a padded axis with {value.large.name!r}, which is no constant")
+        raise pair.refusal(
+            f"fills a padded axis with {value.large.name!r}, which is computed by the run"
+        )
     return float(content.flat[0])
 
 
-def integers(value: Value | None) -> list[int]:
+def numbers_in(value: Value | None) -> list[int]:
     """The content of a structural operand."""
     return [] if value is None else [int(v) for v in value.content.reshape(-1)]
 
@@ -131,4 +133,4 @@ def structural(pair: OperatorPair, index: int) -> tuple[list[int], list[int]]:
     """The content of a structural operand in the bucket and in the smaller graph."""
     if index >= len(pair.operator.inputs):
         return [], []
-    return integers(pair.operator.inputs[index]), integers(pair.smaller.inputs[index])
+    return numbers_in(pair.operator.inputs[index]), numbers_in(pair.smaller.inputs[index])

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.padding.axes import Axis, Crop, Factor
 from compiler.frontend.padding.effects import Mask, Need
-from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing, aligned
+from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing, operators_like
 from compiler.frontend.padding.rules import effect_of
 
 _KEEP_ZEROS = ("Transpose", "Relu", "Neg", "Identity")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedNeed:
     """A need of an operator, by its number in the graph, for a factor of the need's axis.
 
     The factor has `size` indices, each of `stride` elements of the axis.
@@ -31,10 +31,10 @@ class Padding:
     """How a smaller graph is computed by the bucket's.
 
     `needs` have the number of the extent that they compare with. `extents` are the smaller sizes,
-    `sizes` those of the bucket, and `outputs` cut the smaller outputs out of the bucket's.
+    `sizes` those of the bucket, and `outputs` slice the smaller outputs of the bucket's.
     """
 
-    needs: Mapping[Place, int]
+    needs: Mapping[PlacedNeed, int]
     sizes: tuple[int, ...]
     extents: tuple[int, ...]
     outputs: tuple[Crop, ...]
@@ -81,19 +81,19 @@ def padding_of(
     padded in some runs. `names` are those of the dimensions of inputs.
     """
     pairing, extents = Pairing.of(bucket, example, smaller, names or {}), _Extents()
-    needs: dict[Place, int] = {}
+    needs: dict[PlacedNeed, int] = {}
     zeros: dict[Value, frozenset[int]] = {}
-    others = aligned(bucket, example), aligned(bucket, smaller)
+    others = operators_like(bucket, example), operators_like(bucket, smaller)
     operators = zip(bucket.operators, *others, strict=True)
-    for number, each in enumerate(operators):
-        pair = pairing.pair(*each)
+    for number, (large, middle, small) in enumerate(operators):
+        pair = pairing.pair(large, middle, small)
         effect = effect_of(pair)
         pairing.define(pair, effect.axes)
         for need in effect.needs:
             if not _is_zero(pair, need, zeros):
                 for stride, factor in _needed(pair, need).strided:
                     if factor.open:
-                        place = Place(number, need, stride, factor.size)
+                        place = PlacedNeed(number, need, stride, factor.size)
                         needs[place] = extents.number(factor)
         if pair.outputs[0] is not None:
             zeros[pair.output.large] = _zero_axes(pair, zeros)

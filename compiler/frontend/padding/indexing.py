@@ -17,15 +17,15 @@ from compiler.frontend.padding.effects import (
     Wrap,
     expect_single,
     expect_whole,
-    joined,
     resized,
     structural,
+    unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair, Pair
 
 
 def _wraps(pair: OperatorPair, axis: int, position: int | None = None) -> list[Need]:
-    """What indices into an axis need; constants from the front need nothing."""
+    """The needs of indices into an axis; constants from the front have none."""
     data, indices = pair.operand(0).axes[axis], pair.operand(1)
     if not data.open:
         return []
@@ -81,7 +81,7 @@ def _tuples(pair: OperatorPair) -> Effect:
     batch, count = int(pair.operator.attributes.get("batch_dims", 0)), indices.large.shape[-1]
     expect_whole(pair, [indices.large.rank - 1], index=1)
     lead = indices.axes[:-1]
-    shared = [joined(pair, a, b) for a, b in zip(data.axes[:batch], lead, strict=False)]
+    shared = [unified(pair, a, b) for a, b in zip(data.axes[:batch], lead, strict=False)]
     needs = [need for i in range(count) for need in _wraps(pair, batch + i, i)]
     return Effect([(*shared, *lead[batch:], *data.axes[batch + count :])], needs)
 
@@ -93,7 +93,7 @@ def _scatter_elements(pair: OperatorPair) -> Effect:
     expect_whole(pair, [axis], index=1)
     indices = pair.operand(1)
     for number in indices.open:
-        joined(pair, pair.operand(0).axes[number], indices.axes[number])
+        unified(pair, pair.operand(0).axes[number], indices.axes[number])
     return Effect([pair.operand(0).axes], _wraps(pair, axis))
 
 
@@ -103,7 +103,7 @@ def _scatter_tuples(pair: OperatorPair) -> Effect:
     count = indices.large.shape[-1]
     expect_whole(pair, range(indices.large.rank), index=1)
     for given, kept in zip(updates.axes[indices.large.rank - 1 :], data.axes[count:], strict=True):
-        joined(pair, given, kept)
+        unified(pair, given, kept)
     return Effect([data.axes], [need for i in range(count) for need in _wraps(pair, i, i)])
 
 
@@ -118,7 +118,7 @@ def _top_k(pair: OperatorPair) -> Effect:
 
 
 def _largest(data: Pair) -> float:
-    """What is sorted after all other elements: NaN of floats."""
+    """The element that is sorted after all others: NaN of floats."""
     return NAN if "float" in data.large.dtype else HIGHEST
 
 
@@ -127,7 +127,7 @@ def _replaced(data: Pair, axis: int, by: Axis) -> tuple[Axis, ...]:
 
 
 def _one_hot(pair: OperatorPair) -> Effect:
-    """A new axis for each index, of a length that is no run's."""
+    """A new axis for each index, whose length is the same in all runs."""
     indices, depth = pair.operand(0), structural(pair, 1)
     axis = axis_of(int(pair.operator.attributes.get("axis", -1)), indices.large.rank + 1)
     if depth[0] != depth[1]:
@@ -136,7 +136,7 @@ def _one_hot(pair: OperatorPair) -> Effect:
     return Effect([axes])
 
 
-INDEXING: Mapping[str, Rule] = {
+INDEXING_RULES: Mapping[str, Rule] = {
     "Gather": _gather,
     "GatherElements": _elements,
     "GatherND": _tuples,

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import helper
 
 from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
-from compiler.frontend.padding.effects import Mask, Scale, Tail, Wrap
-from compiler.frontend.padding.graphs import Padding, Place
+from compiler.frontend.padding.effects import Mask, Tail, Wrap, numbers_in
+from compiler.frontend.padding.graphs import Padding, PlacedNeed
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.values import numpy_dtype
 
@@ -18,28 +18,28 @@ EXTENT = "padding.extent."
 """How the names of inputs for extents begin."""
 
 
+Extent = tuple[int, Value]
+"""A size of the bucket, and the input with the extent in it."""
+
+
 def padded_graph(bucket: Graph, padding: Padding) -> Graph:
     """A new graph with what padding needs, and further inputs for extents."""
     extents = [Value(f"{EXTENT}{number}", "int64", ()) for number in range(len(padding.extents))]
-    placed: dict[int, list[tuple[Place, Value]]] = {}
+    placed: dict[int, list[tuple[PlacedNeed, Value]]] = {}
     for place, number in padding.needs.items():
         placed.setdefault(place.operator, []).append((place, extents[number]))
     makers = {v: op for op in bucket.operators for v in op.outputs if v}
     masker, operators = _Masker(makers), list[Operator]()
     for number, operator in enumerate(bucket.operators):
-        operators.extend(_padded(operator, placed.get(number, ()), masker))
+        operators += _padded(operator, placed.get(number, ()), masker)
     return Graph([*bucket.inputs, *extents], list(bucket.outputs), operators)
 
 
 def _padded(
-    operator: Operator, places: Sequence[tuple[Place, Value]], masker: "_Masker"
+    operator: Operator, places: Sequence[tuple[PlacedNeed, Value]], masker: "_Masker"
 ) -> list[Operator]:
-    """An operator with what it needs, before and after it."""
-    inputs, scales = list(operator.inputs), list[tuple[int, Value]]()
-    tails = [(place.need, extent) for place, extent in places if isinstance(place.need, Tail)]
-    if tails:
-        masker.sliced(operator, tails)
-        return masker.take()
+    """An operator with its needs, or in place of it the operators that have them."""
+    inputs, counts, tails = list(operator.inputs), list[Extent](), list[tuple[Tail, Value]]()
     for place, extent in places:
         need = place.need
         operand = inputs[need.index]
@@ -48,15 +48,18 @@ def _padded(
             inputs[need.index] = masker.masked(operand, need, place, extent)
         elif isinstance(need, Wrap):
             inputs[need.index] = masker.wrapped(operand, need, extent)
-        elif isinstance(need, Scale):
-            scales.append((place.size, extent))
-    if not scales:
-        return [*masker.take(), replace(operator, inputs=inputs)]
-    result = operator.output
-    mean = Value(f"{result.name}.of.all", result.dtype, result.shape)
-    before = [*masker.take(), replace(operator, inputs=inputs, outputs=[mean])]
-    masker.scaled(mean, scales, result)
-    return [*before, *masker.take()]
+        elif isinstance(need, Tail):
+            tails.append((need, extent))
+        else:
+            counts.append((place.size, extent))
+    padded = replace(operator, inputs=inputs)
+    if tails:
+        masker.sliced(padded, tails)
+    elif counts:
+        masker.averaged(padded, counts)
+    else:
+        masker.operators.append(padded)
+    return masker.take()
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class _Masker:
         made, self.operators = self.operators, []
         return made
 
-    def masked(self, value: Value, mask: Mask, place: Place, extent: Value) -> Value:
+    def masked(self, value: Value, mask: Mask, place: PlacedNeed, extent: Value) -> Value:
         """The tensor with its padding along a factor of the mask's axis replaced."""
         key = value, mask.axis, str(mask.fill), place.stride, place.size, extent
         if key not in self.done:
@@ -112,17 +115,26 @@ class _Masker:
         here = constant("padding.here", np.arange(value.shape[-1]) == wrap.position)
         return self._made("Where", value, [here, clamped, value])
 
-    def scaled(self, mean: Value, scales: Sequence[tuple[int, Value]], result: Value) -> None:
-        """Make a mean of the elements that are no padding of the mean with zeros."""
-        for number, (size, extent) in enumerate(scales):
-            dtype = "float64" if mean.dtype == "float64" else "float32"
-            ratio = Value("padding.ratio", dtype, ())
-            whole = constant("padding.size", np.asarray(size, dtype))
-            self._add("Div", [whole, self._cast(extent, dtype)], ratio)
-            last = number == len(scales) - 1
-            after = result if last else Value(f"{mean.name}.part", mean.dtype, mean.shape)
-            self._add("Mul", [mean, self._cast(ratio, mean.dtype)], after)
-            mean = after
+    def averaged(self, operator: Operator, extents: Sequence[Extent]) -> None:
+        """Make a mean whose padding is zeros: the sum, divided by the number of elements."""
+        data, result = operator.operand(0), operator.output
+        axes = _reduced_axes(operator)
+        whole = prod(data.shape[axis] for axis in axes) // prod(size for size, _ in extents)
+        count = constant("padding.count", np.asarray(whole, np.int64))
+        for _, extent in extents:
+            factor, count = count, Value("padding.count", "int64", ())
+            self._add("Mul", [factor, extent], count)
+        dtype = "float64" if data.dtype == "float64" else "float32"
+        total = Value(f"{result.name}.sum", dtype, result.shape)
+        over = constant("padding.axes", np.asarray(axes, np.int64))
+        keep = int(operator.attributes.get("keepdims", 1))
+        self._add("ReduceSum", [self._cast(data, dtype), over], total, keepdims=keep)
+        wide = (
+            result if result.dtype == dtype else Value(f"{result.name}.wide", dtype, result.shape)
+        )
+        self._add("Div", [total, self._cast(count, dtype)], wide)
+        if wide is not result:
+            self._add("Cast", [wide], result, to=_element(result.dtype))
 
     def sliced(self, operator: Operator, tails: Sequence[tuple[Tail, Value]]) -> None:
         """Make a Slice of which some axes begin at a distance from the end of the run's."""
@@ -154,16 +166,15 @@ class _Masker:
         return result
 
     def _cast(self, value: Value, dtype: str) -> Value:
-        """A scalar in another type."""
+        """A tensor in another type."""
         if value.dtype == dtype:
             return value
-        result = Value(f"{value.name}.{dtype}", dtype, ())
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype)))
-        self._add("Cast", [value], result, to=element)
+        result = Value(f"{value.name}.{dtype}", dtype, value.shape)
+        self._add("Cast", [value], result, to=_element(dtype))
         return result
 
     def _source(
-        self, value: Value, axis: int, place: Place
+        self, value: Value, axis: int, place: PlacedNeed
     ) -> tuple[Value, int, int, list[Operator]]:
         """The tensor whose elements the operators of a path only move, and the factor in it.
 
@@ -210,6 +221,20 @@ class _Masker:
         self, op_type: str, inputs: list[Value | None], result: Value, **attributes: Any
     ) -> None:
         self.operators.append(Operator(op_type, "padding", inputs, [result], attributes))
+
+
+def _element(dtype: str) -> int:
+    """ONNX's number of a type."""
+    return helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype)))
+
+
+def _reduced_axes(operator: Operator) -> list[int]:
+    """The axes of a ReduceMean or a GlobalAveragePool."""
+    rank = operator.operand(0).rank
+    if operator.op_type == "GlobalAveragePool":
+        return [*range(2, rank)]
+    given = operator.inputs[1] if len(operator.inputs) > 1 else None
+    return [axis_of(axis, rank) for axis in numbers_in(given)] or [*range(rank)]
 
 
 def factor_before(operator: Operator, axis: int, stride: int, size: int) -> tuple[int, int] | None:

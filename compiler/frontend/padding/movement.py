@@ -13,10 +13,10 @@ from compiler.frontend.padding.effects import (
     expect_single,
     expect_whole,
     fill_of,
-    joined,
     resized,
     resized_each,
     structural,
+    unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair
 from compiler.ir.operators import RECURRENCE
@@ -24,7 +24,7 @@ from compiler.ir.operators.injective import full_pads
 
 
 def view(pair: OperatorPair) -> Effect:
-    """A reshape, which multiplies and divides the factors of axes."""
+    """A reshape, which merges and splits the factors of axes."""
     before, boxes = pair.operand(0).axes, pair.output.axes
     found = regrouped(before, pair.output.large.shape)
     if found is None or any(a.sizes != b.sizes for a, b in zip(found, boxes, strict=True)):
@@ -33,8 +33,8 @@ def view(pair: OperatorPair) -> Effect:
 
 
 def _transpose(pair: OperatorPair) -> Effect:
-    axes = pair.operand(0).axes
-    return Effect([tuple(axes[axis] for axis in pair.operator.attributes["perm"])])
+    axes, order = pair.operand(0).axes, [int(axis) for axis in pair.operator.attributes["perm"]]
+    return Effect([tuple(axes[axis] for axis in order)])
 
 
 def _expand(pair: OperatorPair) -> Effect:
@@ -51,10 +51,10 @@ def _concat(pair: OperatorPair) -> Effect:
     axis = axis_of(int(pair.operator.attributes["axis"]), pair.output.large.rank)
     if any(operand.axes[axis].open for operand in operands[:-1]):
         raise pair.refusal("concatenates a padded axis", *(o.axes[axis] for o in operands))
-    others = zip(*(operand.axes for operand in operands), strict=True)
+    columns = zip(*(operand.axes for operand in operands), strict=True)
     axes = [
-        resized(pair, each[-1], pair.output.axes[number]) if number == axis else joined(pair, *each)
-        for number, each in enumerate(others)
+        resized(pair, column[-1], after) if number == axis else unified(pair, *column)
+        for number, (column, after) in enumerate(zip(columns, pair.output.axes, strict=True))
     ]
     return Effect([tuple(axes)])
 
@@ -62,7 +62,7 @@ def _concat(pair: OperatorPair) -> Effect:
 def _split(pair: OperatorPair) -> Effect:
     axis = axis_of(int(pair.operator.attributes.get("axis", 0)), pair.operand(0).large.rank)
     expect_whole(pair, [axis])
-    return Effect([resized_each(pair, output) for output in pair.outputs if output is not None])
+    return Effect([() if out is None else resized_each(pair, out) for out in pair.outputs])
 
 
 def _slice(pair: OperatorPair) -> Effect:
@@ -142,7 +142,7 @@ def _reversed(pair: OperatorPair) -> Effect:
     attributes = pair.operator.attributes
     batch = axis_of(int(attributes.get("batch_axis", 1)), data.large.rank)
     expect_single(pair, data.axes[axis_of(int(attributes.get("time_axis", 0)), data.large.rank)])
-    joined(pair, data.axes[batch], lengths.axes[0])
+    unified(pair, data.axes[batch], lengths.axes[0])
     return Effect([data.axes])
 
 
@@ -173,13 +173,13 @@ def _recurrence(pair: OperatorPair) -> Effect:
     if steps.open and lengths is None and (last or not forward):
         raise pair.refusal("needs all of its steps", steps)
     states = [state.axes[1] for state in (pair.given(4), pair.given(5)) if state is not None]
-    batch = joined(pair, given, *states, *([] if lengths is None else [lengths.axes[0]]))
+    batch = unified(pair, given, *states, *([] if lengths is None else [lengths.axes[0]]))
     weights = pair.operand(1).axes
     state = weights[0], batch, weights[2]
     return Effect([(steps, *state), state, state])
 
 
-MOVEMENT: Mapping[str, Rule] = {
+MOVEMENT_RULES: Mapping[str, Rule] = {
     "Transpose": _transpose,
     "Expand": _expand,
     "Concat": _concat,

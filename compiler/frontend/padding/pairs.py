@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
-from compiler.frontend.padding.axes import Axes, Axis, Crop, box
+from compiler.frontend.padding.axes import Axes, Axis, Crop, boxed_axes
 from compiler.ir.operators import STRUCTURAL_INPUTS
 
 _LEFT_OUT = ("Expand", "Reshape", "Slice", "Tile")
@@ -116,13 +116,15 @@ class Pairing:
             raise CannotPad(f"{small.op_type} {small.node!r} is another operator in its graph")
         if large.bodies:
             raise CannotPad(f"{small.op_type} {small.node!r} has bodies")
+        if not len(large.inputs) == len(example.inputs) == len(small.inputs):
+            raise CannotPad(f"{small.op_type} {small.node!r} has other operands in its graph")
         operands = [*zip(large.inputs, example.inputs, small.inputs, strict=True)]
-        computed = [self._computed(*each) for each in operands]
+        computed = [self._computed(*operand) for operand in operands]
         axes = [axis for pair in computed if pair for axis in pair.axes]
         unequal = {*STRUCTURAL_INPUTS.get(large.op_type, ()), *_indices(large, computed[0])}
         inputs = tuple(
-            found or _constant(*each, axes, equal=index not in unequal)
-            for index, (found, each) in enumerate(zip(computed, operands, strict=True))
+            found or _constant(*operand, axes, equal=index not in unequal)
+            for index, (found, operand) in enumerate(zip(computed, operands, strict=True))
         )
         outputs = tuple(map(_boxed, large.outputs, example.outputs, small.outputs))
         return OperatorPair(large, small, inputs, outputs)
@@ -158,7 +160,7 @@ class Pairing:
         return pair
 
 
-def aligned(bucket: Graph, other: Graph) -> list[Operator | None]:
+def operators_like(bucket: Graph, other: Graph) -> list[Operator | None]:
     """The operator of another graph for each of the bucket's; None if it keeps its input there.
 
     The frontend leaves those out, for instance an Expand to a batch of 1.
@@ -196,7 +198,7 @@ def _boxed(
         raise CannotPad(f"{small.name!r} has another type in its graph")
     if any(a < b for a, b in zip(large.shape, small.shape, strict=True)):
         raise CannotPad(f"{small.name!r} is larger in its graph")
-    return Pair(large, example, small, box(large.shape, example.shape, small.shape, names))
+    return Pair(large, example, small, boxed_axes(large.shape, example.shape, small.shape, names))
 
 
 def _indices(operator: Operator, data: Pair | None) -> tuple[int, ...]:

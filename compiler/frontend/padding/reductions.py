@@ -9,15 +9,15 @@ from compiler.frontend.padding.effects import (
     LOWEST,
     Effect,
     Mask,
+    MeanCount,
     Need,
     Rule,
-    Scale,
-    broadcast,
+    broadcast_axes,
     expect_single,
     expect_whole,
     fill_of,
-    joined,
     structural,
+    unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair
 
@@ -40,16 +40,16 @@ def _reduction(pair: OperatorPair) -> Effect:
     axes = _reduced_axes(pair)
     needs: list[Need] = [Mask(0, a, _NEUTRAL[op_type]) for a in axes if a in data.open]
     if op_type == "ReduceMean":
-        needs += _scales(pair, axes)
+        needs += _counts(pair, axes)
     if op_type in _ALONG:
         return Effect([data.axes], needs)
     return Effect([_reduced(data.axes, axes, pair.operator.attributes.get("keepdims", 1))], needs)
 
 
-def _scales(pair: OperatorPair, axes: Sequence[int]) -> list[Need]:
-    """The corrections of a mean along some axes."""
+def _counts(pair: OperatorPair, axes: Sequence[int]) -> list[Need]:
+    """The counts of a mean along some axes."""
     data = pair.operand(0)
-    found: list[Need] = [Scale(axis) for axis in axes if axis in data.open]
+    found: list[Need] = [MeanCount(axis) for axis in axes if axis in data.open]
     if found and "float" not in data.large.dtype:
         raise pair.refusal("is a mean of integers", *(data.axes[axis] for axis in axes))
     return found
@@ -113,7 +113,7 @@ def _matmul(pair: OperatorPair) -> Effect:
     left, right = pair.operand(0).axes, pair.operand(1).axes
     columns = right[-1:] if len(right) > 1 else ()
     inner = max(len(right) - 2, 0)
-    batch = broadcast(pair, left[:-2], right[:-2])
+    batch = broadcast_axes(pair, left[:-2], right[:-2])
     axes = (*batch, *left[-2:-1], *columns)
     return Effect([axes], _contracted(pair, (len(left) - 1, inner)))
 
@@ -126,13 +126,13 @@ def _gemm(pair: OperatorPair) -> Effect:
     )
     axes = pair.operand(0).axes[left[0]], pair.operand(1).axes[right[1]]
     needs = _contracted(pair, (left[1], right[0]))
-    return Effect([axes if addend is None else broadcast(pair, axes, addend.axes)], needs)
+    return Effect([axes if addend is None else broadcast_axes(pair, axes, addend.axes)], needs)
 
 
 def _contracted(pair: OperatorPair, numbers: tuple[int, int]) -> list[Need]:
-    """The masks of an axis of two operands, over which an operator sums products."""
+    """The masks of the axis of two operands that an operator contracts."""
     inner = [pair.operand(index).axes[axis] for index, axis in enumerate(numbers)]
-    if not joined(pair, *inner).open:
+    if not unified(pair, *inner).open:
         return []
     return [
         Mask(index, axis, fill_of(pair, 2 + index) if _of_integers(pair) else 0.0)
@@ -145,7 +145,7 @@ def _of_integers(pair: OperatorPair) -> bool:
 
 
 def _rows(pair: OperatorPair) -> Effect:
-    """A product with a packed weight."""
+    """A MatMul with a packed weight, by rows."""
     data = pair.operand(0)
     expect_whole(pair, [data.large.rank - 1])
     return Effect([(*data.axes[:-1], pair.output.axes[-1])])
@@ -162,7 +162,7 @@ def _einsum(pair: OperatorPair) -> Effect:
     found: dict[str, Axis] = {}
     for term, operand in letters:
         for letter, axis in zip(term, operand.axes, strict=True):
-            found[letter] = joined(pair, found.get(letter, ONE), axis)
+            found[letter] = unified(pair, found.get(letter, ONE), axis)
     needs = [
         Mask(index, axis, 0.0)
         for index, (term, operand) in enumerate(letters)
@@ -172,7 +172,7 @@ def _einsum(pair: OperatorPair) -> Effect:
     return Effect([tuple(found[letter] for letter in result)], needs)
 
 
-REDUCTIONS: Mapping[str, Rule] = {
+REDUCTION_RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_NEUTRAL, _reduction),
     **dict.fromkeys(("ArgMax", "ArgMin"), _extremum),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalisation(_trailing)),

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from compiler.frontend.padding.axes import ONE
-from compiler.frontend.padding.effects import Effect, Rule, broadcast, joined
-from compiler.frontend.padding.indexing import INDEXING
-from compiler.frontend.padding.movement import MOVEMENT, view
+from compiler.frontend.padding.effects import Effect, Rule, broadcast_axes, unified
+from compiler.frontend.padding.indexing import INDEXING_RULES
+from compiler.frontend.padding.movement import MOVEMENT_RULES, view
 from compiler.frontend.padding.pairs import OperatorPair
-from compiler.frontend.padding.reductions import REDUCTIONS
-from compiler.frontend.padding.windows import WINDOWS
+from compiler.frontend.padding.reductions import REDUCTION_RULES
+from compiler.frontend.padding.windows import WINDOW_RULES
 from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS, Kind
 
 
@@ -18,12 +18,12 @@ def effect_of(pair: OperatorPair) -> Effect:
     Operators without padded operands and results are not affected.
     """
     used = [*pair.inputs, *pair.outputs]
-    if not any(each is not None and each.open for each in used):
+    if not any(tensor is not None and tensor.open for tensor in used):
         return Effect([() if output is None else output.axes for output in pair.outputs])
     op_type = pair.operator.op_type
     rule = _RULES.get(op_type) or _BY_KIND.get(KINDS[op_type])
     if rule is None:
-        axes = [axis for each in used if each is not None for axis in each.axes]
+        axes = [axis for tensor in used if tensor is not None for axis in tensor.axes]
         raise pair.refusal("has no rule for padding", *axes)
     return rule(pair)
 
@@ -36,21 +36,21 @@ def _elementwise(pair: OperatorPair) -> Effect:
         for index, operand in enumerate(pair.inputs)
         if operand is not None and index not in structural
     ]
-    return Effect([broadcast(pair, *operands)])
+    return Effect([broadcast_axes(pair, *operands)])
 
 
 def _by_channel(pair: OperatorPair) -> Effect:
     """A BatchNormalization, whose other operands have the channels of the first."""
     data = pair.operand(0).axes
     channels = [operand.axes[0] for operand in pair.inputs[1:] if operand is not None]
-    return Effect([(data[0], joined(pair, *(data[1:2] or (ONE,)), *channels), *data[2:])])
+    return Effect([(data[0], unified(pair, *(data[1:2] or (ONE,)), *channels), *data[2:])])
 
 
 _RULES: Mapping[str, Rule] = {
-    **REDUCTIONS,
-    **WINDOWS,
-    **MOVEMENT,
-    **INDEXING,
+    **REDUCTION_RULES,
+    **WINDOW_RULES,
+    **MOVEMENT_RULES,
+    **INDEXING_RULES,
     "BatchNormalization": _by_channel,
 }
 _BY_KIND: Mapping[Kind, Rule] = {Kind.ELEMENTWISE: _elementwise, Kind.VIEW: view}

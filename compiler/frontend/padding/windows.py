@@ -9,9 +9,9 @@ from compiler.frontend.padding.effects import (
     NAN,
     Effect,
     Mask,
+    MeanCount,
     Need,
     Rule,
-    Scale,
     expect_single,
     expect_whole,
     fill_of,
@@ -70,7 +70,7 @@ def _global_pool(pair: OperatorPair) -> Effect:
     fill = LOWEST if op_type == "GlobalMaxPool" else 0.0
     needs: list[Need] = [Mask(0, axis, fill) for axis in spatial]
     if op_type == "GlobalAveragePool":
-        needs += [Scale(axis) for axis in spatial]
+        needs += [MeanCount(axis) for axis in spatial]
     return Effect([(*data.axes[:2], *[ONE] * (data.large.rank - 2))], needs)
 
 
@@ -103,7 +103,7 @@ def _scales(pair: OperatorPair) -> Mapping[int, float]:
     return {axis_of(axis, data.large.rank): s for axis, s in zip(axes, scales, strict=True)}
 
 
-WINDOWS: Mapping[str, Rule] = {
+WINDOW_RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvFloat8", "ConvTranspose"), _convolution),
     **dict.fromkeys(("MaxPool", "LpPool"), _pool),
     "AveragePool": _average,

@@ -1,4 +1,4 @@
-"""Axes as products of factors: what a reshape makes of them."""
+"""Axes divided into factors, and their reshapes."""
 
 from math import prod
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from compiler.frontend.padding.axes import Axis, Crop, Factor, box, regrouped
+from compiler.frontend.padding.axes import Axis, Crop, Factor, boxed_axes, regrouped
 
 FACTORS = [
     Factor(size, example, extent)
@@ -38,22 +38,22 @@ def test_a_reshape_keeps_elements_and_their_order(parts: list[Factor], cuts: int
     found = regrouped(before, [axis.sizes[0] for axis in after])
     assert found is not None
     assert [axis.sizes for axis in found] == [axis.sizes for axis in after]
-    elements = [Crop.of(axes)(array).reshape(-1) for axes in (before, found)]
-    np.testing.assert_array_equal(*elements)
+    first, second = (Crop.of(axes)(array).reshape(-1) for axes in (before, found))
+    np.testing.assert_array_equal(first, second)
 
 
 @given(PARTS, st.data())
 def test_any_reshape_is_right_or_refused(parts: list[Factor], data: st.DataObject):
     axes = tuple(Axis.of([factor]) for factor in parts)
     total = prod(factor.size for factor in parts)
-    first = data.draw(st.sampled_from([n for n in range(1, total + 1) if total % n == 0]))
-    found = regrouped(axes, [first, total // first])
+    outer = data.draw(st.sampled_from([n for n in range(1, total + 1) if total % n == 0]))
+    found = regrouped(axes, [outer, total // outer])
     assume(found is not None)
     assert found is not None
-    assert [axis.sizes[0] for axis in found] == [first, total // first]
+    assert [axis.sizes[0] for axis in found] == [outer, total // outer]
     array = np.arange(total)
-    elements = [Crop.of(each)(array).reshape(-1) for each in (axes, found)]
-    np.testing.assert_array_equal(*elements)
+    first, second = (Crop.of(grouping)(array).reshape(-1) for grouping in (axes, found))
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_the_extents_of_reshapes(
     before: list[tuple[int, int]], sizes: list[int], after: list[tuple[int, int]] | None
 ):
     large, small = (tuple(shape) for shape in zip(*before, strict=True))
-    found = regrouped(box(large, small, small), sizes)
+    found = regrouped(boxed_axes(large, small, small), sizes)
     wanted = None if found is None else [axis.sizes[::2] for axis in found]
     assert wanted == after
 
 
-def test_the_elements_of_a_product_are_those_of_each_factor():
+def test_an_element_is_one_by_every_factor():
     axes = (Axis.of([Factor(3, 2, 2), Factor(4, 3, 3)]), Axis.of([Factor(2, 2, 2)]))
     array = np.arange(24).reshape(12, 2)
     wanted = array.reshape(3, 4, 2)[:2, :3].reshape(6, 2)

@@ -29,7 +29,7 @@ CONSTANTS = {
     "rows": np.array([-1, 4]),
     "flat": np.array([-1, 4]),
     "heads": np.array([0, -1, 2, 2]),
-    "joined": np.array([-1, 2]),
+    "merged": np.array([-1, 2]),
     "one": np.array([1]),
     "two": np.array([2]),
     "kernel": floats(5, 4, 3),
@@ -39,6 +39,8 @@ CONSTANTS = {
     "last": np.array([-1]),
     "first": np.array([[0, 0], [0, -1]]),
     "pads": np.array([0, 1, 0, 0, 2, 0]),
+    "four": np.array([4]),
+    "scales": np.array([1, 1, 2], "f4"),
     "fill": np.array(0.5, "f4"),
     "values": np.array([0, 1], "f4"),
     "depth": np.array(5),
@@ -78,7 +80,7 @@ RULES = {
         " k = Transpose<perm = [0, 2, 3, 1]>(h)\n s = MatMul(q, k)\n p = Softmax(s)\n"
         " y = MatMul(p, q)",
     ),
-    "product of merged axes": (
+    "MatMul of merged axes": (
         X,
         "f = Reshape(x, flat)\n t = Transpose<perm = [1, 0]>(f)\n y = MatMul(t, f)",
     ),
@@ -177,7 +179,6 @@ RULES = {
         " y = ReverseSequence<batch_axis = 0, time_axis = 1>(x, l)",
     ),
 }
-CONSTANTS |= {"four": np.array([4]), "scales": np.array([1, 1, 2], "f4")}
 
 
 @pytest.mark.parametrize("name", RULES)
