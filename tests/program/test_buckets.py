@@ -168,6 +168,45 @@ def test_a_speech_model_in_buckets_of_its_frames():
     check_all(model, module, runs)
 
 
+def test_the_last_tokens_are_those_of_the_run():
+    model = model_of(
+        """g (float[batch, length, 64] x, int64[batch] at)
+            => (float[batch, 64] last, float[batch, two, 64] tail, float[batch, 64] chosen,
+                float[batch, two, 64] most)
+            <int64 end = {-1}, int64[1] from = {-2}, int64[1] to = {1099511627776},
+             int64[1] axis = {1}, int64[1] two = {2}> {
+            last = Gather<axis = 1>(x, end)
+            tail = Slice(x, from, to, axis)
+            column = Unsqueeze(at, axis)
+            chosen = GatherND<batch_dims = 1>(x, column)
+            most, places = TopK<axis = 1, largest = 0>(x, two)
+        }"""
+    )
+    module, random = bucketed(model, {"batch": [3], "length": [8]}), np.random.default_rng(7)
+    runs: list[dict[str, Any]] = []
+    for batch, length in product((1, 3), (3, 5, 8)):
+        x = random.standard_normal((batch, length, 64)).astype("f4")
+        runs.append({"x": x, "at": random.integers(-length, length, batch)})
+    check_all(model, module, runs)
+
+
+def test_two_dimensions_with_buckets_of_one_size_are_apart():
+    model = model_of(
+        "g (float[n, m, 16] x) => (float[n, m, 16] y)"
+        "{ a = Softmax<axis = 0>(x)  y = Softmax<axis = 1>(a) }"
+    )
+    module, random = bucketed(model, {"n": [8], "m": [8]}), np.random.default_rng(8)
+    shapes = [(8, 5, 16), (5, 8, 16), (3, 5, 16)]
+    check_all(model, module, [{"x": random.standard_normal(s).astype("f4")} for s in shapes])
+
+
+def test_a_dimension_of_one_is_repeated_beside_another_of_its_bucket():
+    model = model_of("g (float[n, 64] x, float[m, 64] z) => (float[k, 64] y) { y = Add(x, z) }")
+    module, random = bucketed(model, {"n": [8], "m": [8]}), np.random.default_rng(9)
+    x, z = (random.standard_normal((n, 64)).astype("f4") for n in (1, 5))
+    assert_equal(module.run({"x": x, "z": z})["y"], x + z)
+
+
 @pytest.mark.parametrize("name", ["bert", "bert_dynamo"])
 def test_exported_encoders_of_any_batch_and_length(name: str):
     model, random = loaded(f"{name}.onnx"), np.random.default_rng(4)

@@ -26,7 +26,7 @@ def specialised(text: str, sizes: Sizes, constants: Arrays) -> Graph:
     for info in graph.input:
         dims = info.type.tensor_type.shape.dim
         shape = tuple(sizes[d.dim_param] if d.dim_param else d.dim_value for d in dims)
-        dtype = {6: "int32", 7: "int64"}.get(info.type.tensor_type.elem_type, "float32")
+        dtype = {2: "uint8", 6: "int32", 7: "int64"}.get(info.type.tensor_type.elem_type, "float32")
         inputs[info.name] = Value(info.name, dtype, shape)
     part = ModelPart(list(graph.node), names, constants)
     found = specialise_part(part, inputs, ModelContext({"": 21}, has_kernel=lambda sizes: True))
@@ -72,7 +72,8 @@ def _random(generator: np.random.Generator, value: Value) -> np.ndarray:
 
 
 def _poisoned(array: np.ndarray, value: Value) -> np.ndarray:
-    poison = np.nan if value.dtype == "float32" else 10**6
+    whole = value.dtype != "float32"
+    poison = min(10**6, np.iinfo(value.dtype).max) if whole else np.nan
     large = np.full(value.shape, poison, array.dtype)
     large[tuple(map(slice, array.shape))] = array
     return large

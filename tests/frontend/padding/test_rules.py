@@ -40,6 +40,9 @@ CONSTANTS = {
     "first": np.array([[0, 0], [0, -1]]),
     "pads": np.array([0, 1, 0, 0, 2, 0]),
     "four": np.array([4]),
+    "three": np.array(3, "u1"),
+    "two8": np.array(2, "u1"),
+    "kernel8": RANDOM.integers(0, 255, (5, 4, 3)).astype("u1"),
     "scales": np.array([1, 1, 2], "f4"),
     "fill": np.array(0.5, "f4"),
     "values": np.array([0, 1], "f4"),
@@ -83,6 +86,11 @@ RULES = {
     "MatMul of merged axes": (
         X,
         "f = Reshape(x, flat)\n t = Transpose<perm = [1, 0]>(f)\n y = MatMul(t, f)",
+    ),
+    "integers": ("uint8[n, 4, m] x, uint8[n, m, 4] z", "y = MatMulInteger(x, z, three, two8)"),
+    "convolution of integers": (
+        "uint8[n, 4, m] x",
+        "y = ConvInteger<pads = [1, 2], kernel_shape = [3]>(x, kernel8, three)",
     ),
     "einsum": (X, 'y = Einsum<equation = "nmc,nkc->nmk">(x, x)'),
     "einsum of a length": (X, 'y = Einsum<equation = "nmc,nmd->ncd">(x, x)'),
