@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.padding.axes import Axis, Crop, Factor
 from compiler.frontend.padding.effects import Mask, Need
-from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing, operators_like
+from compiler.frontend.padding.pairs import CannotPad, OperatorPair, Pairing
 from compiler.frontend.padding.rules import effect_of
 
 _KEEP_ZEROS = ("Transpose", "Relu", "Neg", "Identity")
@@ -50,7 +50,7 @@ class Padding:
         for place, number in other.needs.items():
             mine, extent = self.needs.get(place), other.extents[number]
             if mine is None or found.setdefault(mine, extent) != extent:
-                raise CannotPad("other tensors are padded in its graph")
+                raise CannotPad("other tensors are padded at this size than in the bucket")
         return tuple(found.get(number, size) for number, size in enumerate(self.sizes))
 
 
@@ -83,7 +83,7 @@ def padding_of(
     pairing, extents = Pairing.of(bucket, example, smaller, names or {}), _Extents()
     needs: dict[PlacedNeed, int] = {}
     zeros: dict[Value, frozenset[int]] = {}
-    others = operators_like(bucket, example), operators_like(bucket, smaller)
+    others = pairing.operators(bucket, example), pairing.operators(bucket, smaller)
     operators = zip(bucket.operators, *others, strict=True)
     for number, (large, middle, small) in enumerate(operators):
         pair = pairing.pair(large, middle, small)
@@ -112,7 +112,7 @@ def _needed(pair: OperatorPair, need: Need) -> Axis:
 
 def _outputs(pairing: Pairing, bucket: Graph, example: Graph, smaller: Graph) -> tuple[Crop, ...]:
     if [name for name, _ in bucket.outputs] != [name for name, _ in smaller.outputs]:
-        raise CannotPad("its graph has other outputs")
+        raise CannotPad("its graph has other outputs, as some are inputs or constants at one size")
     triples = zip(bucket.outputs, example.outputs, smaller.outputs, strict=True)
     found = [pairing.output(a, b, c) for (_, a), (_, b), (_, c) in triples]
     return tuple(Crop.of(pair.axes) for pair in found)

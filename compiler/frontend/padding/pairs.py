@@ -86,6 +86,7 @@ class Pairing:
     Raises CannotPad if the graphs are not the same but for sizes.
     """
 
+    given: list[Pair] = field(default_factory=list[Pair])
     known: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
 
     @classmethod
@@ -99,6 +100,7 @@ class Pairing:
             own = names.get(large.name, [f"{large.name}.{i}" for i in range(large.rank)])
             pair = _boxed(large, middle, small, own)
             assert pair is not None
+            found.given.append(pair)
             found.known[large] = pair
         return found
 
@@ -110,14 +112,20 @@ class Pairing:
         if data is not None:
             example = example or _kept(large, data.example)
             small = small or _kept(large, data.small)
-        if example is None or small is None:
-            raise CannotPad(f"{large.op_type} {large.node!r} is computed before runs in its graph")
+        try:
+            if example is None or small is None:
+                raise CannotPad("is computed before runs in the smaller graph")
+            return self._paired(large, example, small)
+        except CannotPad as reason:
+            raise self._refusal(f"{large.op_type} {large.node!r} {reason}") from None
+
+    def _paired(self, large: Operator, example: Operator, small: Operator) -> OperatorPair:
         if large.op_type != small.op_type or not _same(large.attributes, small.attributes):
-            raise CannotPad(f"{small.op_type} {small.node!r} is another operator in its graph")
+            raise CannotPad("is another operator in the smaller graph")
         if large.bodies:
-            raise CannotPad(f"{small.op_type} {small.node!r} has bodies")
+            raise CannotPad("has bodies")
         if not len(large.inputs) == len(example.inputs) == len(small.inputs):
-            raise CannotPad(f"{small.op_type} {small.node!r} has other operands in its graph")
+            raise CannotPad("has other operands in the smaller graph")
         operands = [*zip(large.inputs, example.inputs, small.inputs, strict=True)]
         computed = [self._computed(*operand) for operand in operands]
         axes = [axis for pair in computed if pair for axis in pair.axes]
@@ -128,6 +136,31 @@ class Pairing:
         )
         outputs = tuple(map(_boxed, large.outputs, example.outputs, small.outputs))
         return OperatorPair(large, small, inputs, outputs)
+
+    def operators(self, bucket: Graph, other: Graph) -> list[Operator | None]:
+        """The operator of another graph for each of the bucket's; None if it keeps its input there.
+
+        The frontend leaves those out, for instance an Expand to a batch of 1.
+        """
+        rest = deque(other.operators)
+        found: list[Operator | None] = []
+        for large in bucket.operators:
+            same = bool(rest) and (rest[0].op_type, rest[0].node) == (large.op_type, large.node)
+            if same or (rest and large.op_type not in _LEFT_OUT):
+                found.append(rest.popleft())
+            elif large.op_type in _LEFT_OUT:
+                found.append(None)
+            else:
+                raise self._refusal(f"{large.op_type} {large.node!r} is not in the smaller graph")
+        if rest:
+            raise self._refusal(f"{rest[0].op_type} {rest[0].node!r} is in the smaller graph only")
+        return found
+
+    def _refusal(self, reason: str) -> CannotPad:
+        """The error of graphs that differ in more than sizes, with all padded dimensions."""
+        axes = [axis for pair in self.given for axis in pair.axes]
+        names = dict.fromkeys(axis.names for axis in axes if axis.open)
+        return CannotPad(f"{reason} (dimension {' or '.join(names)})")
 
     def define(self, pair: OperatorPair, axes: Sequence[Axes]) -> None:
         """Let the outputs of an operator have some axes."""
@@ -140,9 +173,11 @@ class Pairing:
 
     def output(self, large: Value, example: Value, small: Value) -> Pair:
         """An output of the graphs."""
-        found = self._computed(large, example, small) or _constant(
-            large, example, small, (), equal=True
-        )
+        try:
+            found = self._computed(large, example, small)
+            found = found or _constant(large, example, small, (), equal=True)
+        except CannotPad as reason:
+            raise self._refusal(f"the output {small.name!r} {reason}") from None
         assert found is not None
         return found
 
@@ -156,26 +191,10 @@ class Pairing:
             return None
         pair = self.known.get(large)
         if pair is None or pair.small is not small:
-            raise CannotPad(f"{small.name!r} is computed in another way in its graph")
+            raise CannotPad(
+                f"reads {small.name!r}, which the smaller graph computes in another way"
+            )
         return pair
-
-
-def operators_like(bucket: Graph, other: Graph) -> list[Operator | None]:
-    """The operator of another graph for each of the bucket's; None if it keeps its input there.
-
-    The frontend leaves those out, for instance an Expand to a batch of 1.
-    """
-    rest = deque(other.operators)
-    found: list[Operator | None] = []
-    for large in bucket.operators:
-        same = bool(rest) and (rest[0].op_type, rest[0].node) == (large.op_type, large.node)
-        if not same and large.op_type in _LEFT_OUT:
-            found.append(None)
-        elif rest:
-            found.append(rest.popleft())
-    if rest or len(found) < len(bucket.operators):
-        raise CannotPad("its graph has other operators")
-    return found
 
 
 def _kept(operator: Operator, value: Value) -> Operator:
@@ -192,12 +211,12 @@ def _boxed(
     """Values of the same type and rank, or some that are left out."""
     if large is None or small is None or example is None:
         if large is not small:
-            raise CannotPad("its operators have other operands")
+            raise CannotPad("has other operands in the smaller graph")
         return None
     if large.dtype != small.dtype or not large.rank == small.rank == example.rank:
-        raise CannotPad(f"{small.name!r} has another type in its graph")
+        raise CannotPad(f"has {small.name!r} of another type in the smaller graph")
     if any(a < b for a, b in zip(large.shape, small.shape, strict=True)):
-        raise CannotPad(f"{small.name!r} is larger in its graph")
+        raise CannotPad(f"has {small.name!r} larger in the smaller graph")
     return Pair(large, example, small, boxed_axes(large.shape, example.shape, small.shape, names))
 
 
@@ -227,9 +246,7 @@ def _constant(
     by_sizes = {axis.sizes: axis for axis in others if axis.open}
     pair = replace(pair, axes=tuple(by_sizes.get(axis.sizes, axis) for axis in pair.axes))
     if equal and not _equal(large.content, pair):
-        raise CannotPad(
-            f"the constant {small.name!r} depends on the size: {small.shape} of {large.shape}"
-        )
+        raise CannotPad(f"reads the constant {small.name!r}, which depends on the size")
     return pair
 
 

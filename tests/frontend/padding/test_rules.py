@@ -231,7 +231,7 @@ def test_dimensions_that_cannot_be_told_apart_share_no_extent():
     unnamed = {"x": ["", "", ""]}
     whole = padding_of(bucket, example, example, unnamed)
     assert whole.sizes == (6,)
-    with pytest.raises(CannotPad, match="other tensors are padded"):
+    with pytest.raises(CannotPad, match="other tensors are padded at this size"):
         whole.extents_of(padding_of(bucket, example, exact, unnamed))
 
 
