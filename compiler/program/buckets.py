@@ -57,16 +57,24 @@ class Buckets:
         return next((bucket for bucket in self.sizes[symbol] if bucket >= size), None)
 
     def examples(self, shapes: Mapping[str, Shape]) -> list[dict[str, Shape]]:
-        """The shapes of a bucket with every padded dimension halved, and with one less.
+        """The shapes of a bucket with smaller dimensions: half, of the next bucket, or one less.
 
-        By half, sizes computed from a dimension differ also where strides round one away.
+        By half, sizes computed from a dimension differ also where strides round one away. A model
+        may take multiples of a number only, which other buckets are.
         """
-        return [self._with(shapes, lambda n: (n + 1) // 2), self._with(shapes, lambda n: n - 1)]
+        ways: list[Callable[[str, int], int]] = [
+            lambda symbol, size: (size + 1) // 2,
+            lambda symbol, size: max((n for n in self.sizes[symbol] if n < size), default=1),
+            lambda symbol, size: size - 1,
+        ]
+        return [self._with(shapes, smaller) for smaller in ways]
 
-    def _with(self, shapes: Mapping[str, Shape], smaller: Callable[[int], int]) -> dict[str, Shape]:
+    def _with(
+        self, shapes: Mapping[str, Shape], smaller: Callable[[str, int], int]
+    ) -> dict[str, Shape]:
         return {
             name: tuple(
-                max(1, smaller(size)) if symbol in self.sizes else size
+                max(1, smaller(symbol, size)) if symbol and symbol in self.sizes else size
                 for symbol, size in zip(self.axes[name], shape, strict=True)
             )
             for name, shape in shapes.items()

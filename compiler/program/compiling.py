@@ -14,6 +14,7 @@ from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import Settings, build_imported
+from compiler.errors import ModelError, ShapeError
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
 from compiler.frontend.padding.graphs import Padding, padding_of
@@ -226,17 +227,19 @@ class SegmentCompiler:
         return self._padded[digest]
 
     def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
-        """A smaller graph that a bucket computes; raises CannotPad, with the first's reason."""
-        reasons: list[CannotPad] = []
+        """A smaller graph that a bucket computes; raises CannotPad, with a reason of padding first."""
+        reasons, failures = list[CannotPad](), list[CannotPad]()
         for shapes in self.buckets.examples(request.shapes):
-            small = self._folded(request.with_shapes(shapes))
             try:
+                small = self._folded(request.with_shapes(shapes))
                 if not isinstance(small, FoldedGraph):
                     raise CannotPad("its graph depends on contents")
                 return small.graph, self._padding(bucket, small.graph, small.graph)
             except CannotPad as reason:
                 reasons.append(reason)
-        raise reasons[0]
+            except (ModelError, ShapeError) as error:
+                failures.append(CannotPad(f"its graph has no smaller sizes: {error}"))
+        raise (reasons or failures)[0]
 
     def _padding(self, bucket: Graph, example: Graph, smaller: Graph) -> Padding:
         """How a bucket computes a smaller graph; raises CannotPad if it cannot."""

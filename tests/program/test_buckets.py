@@ -190,6 +190,24 @@ def test_the_last_tokens_are_those_of_the_run():
     check_all(model, module, runs)
 
 
+def test_a_model_of_lengths_that_are_multiples():
+    model = model_of(
+        """g (float[n, 64] x) => (float[m, 64] y)
+            <int64[3] blocks = {-1, 4, 64}, int64[2] rows = {-1, 64}> {
+            b = Reshape(x, blocks)
+            p = Softmax<axis = 1>(b)
+            s = Softmax<axis = 0>(p)
+            y = Reshape(s, rows)
+        }"""
+    )
+    module, random = bucketed(model, {"n": [4, 12]}), np.random.default_rng(10)
+    check_all(
+        model, module, [{"x": random.standard_normal((n, 64)).astype("f4")} for n in (4, 8, 12)]
+    )
+    with pytest.raises(ShapeError, match="Reshape"):
+        module.run({"x": np.zeros((5, 64), "f4")})
+
+
 def test_two_dimensions_with_buckets_of_one_size_are_apart():
     model = model_of(
         "g (float[n, m, 16] x) => (float[n, m, 16] y)"
