@@ -227,7 +227,7 @@ class SegmentCompiler:
         return self._padded[digest]
 
     def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
-        """A smaller graph that a bucket computes; raises CannotPad, with a reason of padding first."""
+        """A smaller graph that a bucket computes; raises CannotPad if there is none."""
         reasons, failures = list[CannotPad](), list[CannotPad]()
         for shapes in self.buckets.examples(request.shapes):
             try:

@@ -111,6 +111,10 @@ RULES = {
         X,
         "p = Pad(x, wide)\n y = Slice(p, thirds, ends, axis1)",
     ),
+    "every second from the end": (
+        X,
+        "p = Pad(x, wide)\n y = Slice(p, thirds, end, axis1, two)",
+    ),
     "pad": (X, "p = Pad(x, pads, fill)\n y = ReduceSum(p, axis1)"),
     "last token": (X, "y = Gather<axis = 1>(x, last)"),
     "gather of data": (
