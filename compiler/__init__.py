@@ -11,7 +11,7 @@ from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.arguments import COMPILE, LOAD, check_arguments
+from compiler.arguments import COMPILE, LOAD, check_arguments, check_buckets
 from compiler.errors import (
     ArgumentError,
     ArtifactError,
@@ -224,10 +224,7 @@ def compile(
 
     chosen = full_target(target, arch, precision)
     name = parse_target(chosen).backend
-    if name == "hip" and (budget or profile is not None):
-        raise DeviceError("for the target hip nothing is measured: leave out budget and profile")
-    if name == "cpu" and profile is not None:
-        raise DeviceError("a profile is for a GPU's schedules: leave it out for cpu")
+    _check_measured(name, budget, profile)
     if name == "cpu" and budget and not host_cpu(parse_cpu(chosen)):
         raise DeviceError(f"{chosen} is another CPU than this one: leave out the budget")
     policy = GraphPolicy.parse(graphs)
@@ -236,10 +233,19 @@ def compile(
     if threads is not None and name != "cpu":
         raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
+    fixed = schedule is not None and searching is None
+    check_buckets(
+        buckets,
+        {
+            "dynamic=False (--static)": not dynamic,
+            "check=True (--check-groups)": check,
+            "a schedule from a file": fixed,
+        },
+    )
     model = without_defaults(model, overridable)
     with using(passes) as own, listening(progress):
         check_used(own, pipeline)
-        if schedule is not None and searching is None:
+        if schedule is not None and fixed:
             pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
         settings = Settings(
             chosen,
@@ -262,15 +268,26 @@ def compile(
                 from compiler.tools.checking.compiling import checked_module
 
                 return checked_module(partial(build, model, input_shapes, settings), options)
-            return Module.of(build(model, input_shapes, settings), options)
+            if not buckets:
+                return Module.of(build(model, input_shapes, settings), options)
         except (OpenShapeError, UnsupportedOperatorError) as error:
-            if check or not dynamic or (schedule is not None and searching is None):
+            if check or not dynamic or fixed:
                 raise
             static = parse_target(chosen).runs_control_flow
             _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)
         from compiler.program.model import open_model
 
         return open_model(model, input_shapes or {}, settings, options, buckets or {})
+
+
+def _check_measured(
+    backend_name: str, budget: float | None, profile: str | os.PathLike[str] | None
+) -> None:
+    """Raise DeviceError for measurements that are not made for a target."""
+    if backend_name == "hip" and (budget or profile is not None):
+        raise DeviceError("for the target hip nothing is measured: leave out budget and profile")
+    if backend_name == "cpu" and profile is not None:
+        raise DeviceError("a profile is for a GPU's schedules: leave it out for cpu")
 
 
 def load(

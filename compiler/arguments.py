@@ -126,6 +126,17 @@ def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKin
             )
 
 
+def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
+    """Raise ArgumentError for buckets with an option that only one schedule can have."""
+    asked = [name for name, given in one_schedule.items() if given]
+    if buckets and asked:
+        raise ArgumentError(
+            f"buckets={_shown(buckets)} make several schedules, and {asked[0]} is for one: leave"
+            " that out, or the buckets (--bucket on the command line) and name one size in"
+            " input_shapes (--input-shape)"
+        )
+
+
 def check_run(inputs: object) -> None:
     """Raise ArgumentError unless the inputs of a run are a mapping."""
     if type(inputs) is not dict:

@@ -1,8 +1,10 @@
 """Buckets: sizes of symbolic dimensions to which the inputs of runs are padded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import index
+from typing import SupportsIndex
 
 from compiler.errors import ShapeError
 from compiler.program.signature import ValueType
@@ -25,15 +27,13 @@ class Buckets:
         """
         axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
         known = {symbol for symbols in axes.values() for symbol in symbols if symbol}
-        for symbol, sizes in given.items():
+        for symbol in given:
             if symbol not in known:
                 raise ShapeError(
                     f"buckets are given for the dimension {symbol!r}; the model's open dimensions"
                     f" are {', '.join(sorted(known)) or 'none'}"
                 )
-            if not sizes or min(sizes) < 1:
-                raise ShapeError(f"the buckets {list(sizes)} of {symbol!r} need sizes above 0")
-        return cls({symbol: sorted(sizes) for symbol, sizes in given.items()}, axes)
+        return cls({symbol: _checked(symbol, sizes) for symbol, sizes in given.items()}, axes)
 
     def shapes_of(self, given: Mapping[str, Shape]) -> dict[str, Shape] | None:
         """The shapes of the bucket for inputs, or None if there is none.
@@ -56,20 +56,48 @@ class Buckets:
             return size
         return next((bucket for bucket in self.sizes[symbol] if bucket >= size), None)
 
-    def smaller(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-        """The shapes of a bucket with every padded dimension one smaller, as an example."""
+    def examples(self, shapes: Mapping[str, Shape]) -> list[dict[str, Shape]]:
+        """The shapes of a bucket with smaller dimensions: half, of the next bucket, or one less.
+
+        By half, sizes computed from a dimension differ also where strides round one away. A model
+        may take multiples of a number only, which other buckets are.
+        """
+        ways: list[Callable[[str, int], int]] = [
+            lambda symbol, size: (size + 1) // 2,
+            lambda symbol, size: max((n for n in self.sizes[symbol] if n < size), default=1),
+            lambda symbol, size: size - 1,
+        ]
+        return [self._with(shapes, smaller) for smaller in ways]
+
+    def _with(
+        self, shapes: Mapping[str, Shape], smaller: Callable[[str, int], int]
+    ) -> dict[str, Shape]:
         return {
             name: tuple(
-                size - (symbol in self.sizes and size > 1)
+                max(1, smaller(symbol, size)) if symbol and symbol in self.sizes else size
                 for symbol, size in zip(self.axes[name], shape, strict=True)
             )
             for name, shape in shapes.items()
         }
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The name of each dimension of the inputs, empty for sizes."""
+        return {name: [symbol or "" for symbol in axes] for name, axes in self.axes.items()}
+
     def all_sizes(self) -> list[dict[str, int]]:
         """The size of each symbol in every combination of buckets."""
         combinations = product(*self.sizes.values())
         return [dict(zip(self.sizes, sizes, strict=True)) for sizes in combinations]
+
+
+def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
+    """The sizes of a symbol in ascending order, each once."""
+    given = [*sizes]
+    whole = [index(n) for n in given if isinstance(n, SupportsIndex) and not isinstance(n, bool)]
+    if not given or len(whole) < len(given) or min(whole) < 1:
+        raise ShapeError(f"the buckets {given} of {symbol!r} need whole sizes above 0")
+    return sorted({*whole})
 
 
 def symbols_of(type: ValueType) -> tuple[str | None, ...]:

@@ -14,9 +14,11 @@ from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import Settings, build_imported
+from compiler.errors import ModelError, ShapeError
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
-from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
+from compiler.frontend.padding.graphs import Padding, padding_of
+from compiler.frontend.padding.masking import padded_graph
 from compiler.frontend.padding.pairs import CannotPad
 from compiler.frontend.part import (
     ModelContext,
@@ -44,6 +46,9 @@ RESIDENT_BACKENDS = ("cuda", "emu")
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
+
+ALONE = "leave the dimension out of the buckets, or pad its inputs and mask them in the model"
+"""The remedy where padding would change a result."""
 
 InputArrays = Mapping[str, np.ndarray]
 
@@ -190,13 +195,15 @@ class SegmentCompiler:
             return None
         try:
             bucket = self._bucket(request.with_shapes(shapes))
-            padding = padding_of(bucket.graph, exact.graph)
+            padding = self._padding(bucket.graph, bucket.example, exact.graph)
             extents = bucket.padding.extents_of(padding)
         except CannotPad as reason:
-            _LOG.warning("no bucket for %s: %s", request, reason)
+            _LOG.warning(
+                "no bucket for %s, which is compiled alone: %s; %s", request, reason, ALONE
+            )
             return None
         names = [name for name, _ in exact.graph.outputs]
-        made = dict(zip(names, padding.shapes, strict=True))
+        made = dict(zip(names, padding.outputs, strict=True))
         return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, made)
 
     def _bucket(self, request: SegmentRequest) -> BucketModule:
@@ -204,20 +211,45 @@ class SegmentCompiler:
         digest = request.digest
         if digest not in self._padded:
             large = self._folded(request)
-            small = self._folded(request.with_shapes(self.buckets.smaller(request.shapes)))
-            if not isinstance(large, FoldedGraph) or not isinstance(small, FoldedGraph):
+            if not isinstance(large, FoldedGraph):
                 raise CannotPad("its graph depends on contents")
-            padding = padding_of(large.graph, small.graph)
+            example, padding = self._example(request, large.graph)
             module = self._module(request, padded_graph(large.graph, padding), padding)
             pool = PaddingPool(request.shapes)
-            self._padded[digest] = BucketModule(request.shapes, large.graph, padding, module, pool)
+            self._padded[digest] = BucketModule(
+                shapes=request.shapes,
+                graph=large.graph,
+                example=example,
+                padding=padding,
+                module=module,
+                pool=pool,
+            )
         return self._padded[digest]
+
+    def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
+        """A smaller graph that a bucket computes; raises CannotPad if there is none."""
+        reasons, failures = list[CannotPad](), list[CannotPad]()
+        for shapes in self.buckets.examples(request.shapes):
+            try:
+                small = self._folded(request.with_shapes(shapes))
+                if not isinstance(small, FoldedGraph):
+                    raise CannotPad("its graph depends on contents")
+                return small.graph, self._padding(bucket, small.graph, small.graph)
+            except CannotPad as reason:
+                reasons.append(reason)
+            except (ModelError, ShapeError) as error:
+                failures.append(CannotPad(f"its graph has no smaller sizes: {error}"))
+        raise (reasons or failures)[0]
+
+    def _padding(self, bucket: Graph, example: Graph, smaller: Graph) -> Padding:
+        """How a bucket computes a smaller graph; raises CannotPad if it cannot."""
+        return padding_of(bucket, example, smaller, self.buckets.names)
 
     def _module(
         self, request: SegmentRequest, graph: Graph, padding: Padding | None = None
     ) -> Module:
         """The compiled graph, or the saved one."""
-        digest = request.digest if padding is None else f"{request.digest}-padded"
+        digest = request.digest + ("" if padding is None else f"-{padding.digest}")
         if digest not in self.modules:
             folder = self.saved.get(digest)
             self.modules[digest] = (

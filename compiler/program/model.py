@@ -1,5 +1,6 @@
 """A compiled model of which only a run decides shapes or control flow."""
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
 from compiler.target.target import parse_target
+
+_LOG = logging.getLogger("compiler.program")
 
 DEFAULT_SPECIALISATIONS = 64
 """The most specialisations of a segment that a program keeps."""
@@ -232,6 +235,13 @@ def open_model(
     if tensors and open_symbols <= buckets.keys():
         for sizes in _in_turn(given.all_sizes(), settings.target):
             module.prepare(sizes)
+    elif buckets:
+        rest = ", ".join(sorted(open_symbols - buckets.keys())) or "other inputs than tensors"
+        _LOG.warning(
+            "%s is compiled for buckets when a run first needs them, as it leaves %s open",
+            found.graph.name,
+            rest,
+        )
     return module
 
 

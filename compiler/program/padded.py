@@ -9,7 +9,9 @@ import numpy as np
 
 from compiler.backends.memory import aligned_array
 from compiler.frontend.graph import Graph
-from compiler.frontend.padding.graphs import EXTENT, Padding
+from compiler.frontend.padding.axes import Crop
+from compiler.frontend.padding.graphs import Padding
+from compiler.frontend.padding.masking import EXTENT
 from compiler.module import Module
 from compiler.program.folding import FoldedOutputs
 from compiler.program.resident import on_host
@@ -76,10 +78,14 @@ class PaddingPool:
 
 @dataclass(frozen=True, slots=True)
 class BucketModule:
-    """The module of a bucket, its graph without masks, and the masks that its sizes need."""
+    """The module of a bucket, its graph without masks, and the masks that its sizes need.
+
+    `example` is the graph of smaller sizes by which the masks were found.
+    """
 
     shapes: Mapping[str, Shape]
     graph: Graph
+    example: Graph
     padding: Padding
     module: Module
     pool: PaddingPool
@@ -97,7 +103,7 @@ class PaddedSegment:
     outputs: FoldedOutputs
     extents: Mapping[str, np.ndarray]
     given: Mapping[str, Box]
-    made: Mapping[str, Box]
+    made: Mapping[str, Crop]
 
     @classmethod
     def of(
@@ -106,16 +112,16 @@ class PaddedSegment:
         outputs: FoldedOutputs,
         extents: Sequence[int],
         given: Mapping[str, Shape],
-        made: Mapping[str, Shape],
+        made: Mapping[str, Crop],
     ) -> Self:
-        """The segment for inputs and outputs of some shapes, by name."""
+        """The segment for inputs of some shapes and its cropped outputs, by name."""
         whole = {output.name: output.shape for output in bucket.module.schedule.of_kind("output")}
         return cls(
             bucket,
             outputs,
             _extents_by_name(extents),
             _smaller({name: given[name] for name in outputs.reads}, bucket.shapes),
-            _smaller(made, whole),
+            {name: crop for name, crop in made.items() if crop.shape != whole[name]},
         )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,8 +136,8 @@ class PaddedSegment:
             computed = self.bucket.module.executable.run(given)
         finally:
             self.bucket.pool.give_back(memory)
-        for name, box in self.made.items():
-            computed[name] = np.ascontiguousarray(computed[name][box])
+        for name, crop in self.made.items():
+            computed[name] = np.ascontiguousarray(crop(computed[name]))
         return self.outputs.of(inputs, computed)
 
 

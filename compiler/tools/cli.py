@@ -15,7 +15,7 @@ from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
 from compiler.tools.completion import add_completion
-from compiler.tools.option_types import input_shape, megabytes, positive, seconds, seed
+from compiler.tools.option_types import bucket, input_shape, megabytes, positive, seconds, seed
 from compiler.tools.progress.options import add_json, add_progress, shown_progress
 
 MODEL = "ONNX file, or zoo:NAME or field:NAME for a network of examples/zoo or examples/field"
@@ -33,6 +33,15 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
+    )
+    parser.add_argument(
+        "--bucket",
+        type=bucket,
+        action="append",
+        default=[],
+        metavar="DIMENSION=SIZES",
+        help="sizes of a symbolic dimension to compile for now, to which the inputs of runs are "
+        "padded: length=64,128,256 (INPUT.AXIS if it has no name); repeat for more dimensions",
     )
     parser.add_argument(
         "--overridable",

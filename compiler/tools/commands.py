@@ -31,7 +31,7 @@ NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
 
 COMPILE_OPTIONS = (
-    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir"),
+    *("target", "arch", "precision", "pipeline", "input_shape", "bucket", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
     *("overridable", "static", "graphs", "quantised", "check_groups"),
 )
@@ -318,6 +318,7 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "target": options.target or "cpu",
         "pipeline": options.pipeline,
         "input_shapes": dict(options.input_shape),
+        "buckets": _buckets(options),
         "arch": options.arch,
         "precision": options.precision,
         "threads": getattr(options, "threads", None),
@@ -334,6 +335,14 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "quantised": "auto" if options.quantised is None else options.quantised,
         "check": getattr(options, "check_groups", False),
     }
+
+
+def _buckets(options: Namespace) -> dict[str, list[int]]:
+    """The sizes of each dimension of all `--bucket`."""
+    found: dict[str, list[int]] = {}
+    for name, sizes in options.bucket:
+        found.setdefault(name, []).extend(sizes)
+    return found
 
 
 def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:

@@ -1,81 +1,18 @@
-"""Padded graphs against the graphs of the smaller sizes, with padding that is poisoned."""
-
-from collections.abc import Mapping
+"""Graphs of one padded dimension."""
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.frontend.graph import Graph, Value
-from compiler.frontend.interpreter import evaluate_node
-from compiler.frontend.padding.graphs import EXTENT, padded_graph, padding_of
 from compiler.frontend.padding.pairs import CannotPad
-from compiler.frontend.part import ModelContext, ModelPart, specialise_part
-
-WIDTH = 4
-"""The size of the axes that are not padded."""
+from tests.frontend.padding import checks
+from tests.frontend.padding.checks import Arrays
 
 
-def specialised(text: str, size: int, constants: Mapping[str, np.ndarray]) -> Graph:
-    """The graph of nodes in ONNX's text form for the size of the dimension n."""
-    graph = onnx.parser.parse_graph(text)
-    names = [output.name for output in graph.output]
-    inputs: dict[str, Value] = {}
-    for info in graph.input:
-        dims = info.type.tensor_type.shape.dim
-        shape = tuple(size if d.dim_param else d.dim_value for d in dims)
-        dtype = {6: "int32", 7: "int64"}.get(info.type.tensor_type.elem_type, "float32")
-        inputs[info.name] = Value(info.name, dtype, shape)
-    part = ModelPart(list(graph.node), names, constants)
-    found = specialise_part(part, inputs, ModelContext({"": 21}, has_kernel=lambda sizes: True))
-    assert not found.obstacles, found.obstacles
-    return found.graph
-
-
-def evaluated(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a graph."""
-    values = {value: inputs[value.name] for value in graph.inputs}
-    for operator in graph.operators:
-        arrays = [None if v is None else values.get(v, v.array) for v in operator.inputs]
-        used = [value is not None for value in operator.outputs]
-        with np.errstate(all="ignore"):
-            found = evaluate_node(operator.op_type, arrays, operator.attributes, used)
-        pairs = zip(operator.outputs, found, strict=True)
-        values |= {v: a for v, a in pairs if v is not None and a is not None}
-    return [values[v] if v.array is None else v.content for _, v in graph.outputs]
-
-
-def check(text: str, large: int, small: int, constants: Mapping[str, np.ndarray]) -> None:
-    """Compare a padded graph with the smaller one: padding is NaN, or a large integer."""
-    bucket, exact = (specialised(text, size, constants) for size in (large, small))
-    example = specialised(text, max(1, large - 1), constants)
-    whole = padding_of(bucket, example)
-    padding = padding_of(bucket, exact)
-    graph = padded_graph(bucket, whole)
-    generator = np.random.default_rng(small)
-    given = {v.name: _random(generator, v) for v in exact.inputs}
-    poisoned = {v.name: _poisoned(given[v.name], v) for v in bucket.inputs}
-    extents = whole.extents_of(padding)
-    poisoned |= {f"{EXTENT}{number}": np.array(e) for number, e in enumerate(extents)}
-    found, expected = evaluated(graph, poisoned), evaluated(exact, given)
-    for array, shape, wanted in zip(found, padding.shapes, expected, strict=True):
-        box = array[tuple(map(slice, shape))]
-        np.testing.assert_allclose(box, wanted, rtol=1e-5, atol=1e-6)
-
-
-def _random(generator: np.random.Generator, value: Value) -> np.ndarray:
-    if value.dtype != "float32":
-        return generator.integers(0, WIDTH, value.shape).astype(value.dtype)
-    return generator.standard_normal(value.shape).astype("f4")
-
-
-def _poisoned(array: np.ndarray, value: Value) -> np.ndarray:
-    poison = np.nan if value.dtype == "float32" else 10**6
-    large = np.full(value.shape, poison, array.dtype)
-    large[tuple(map(slice, array.shape))] = array
-    return large
+def check(text: str, large: int, small: int, constants: Arrays) -> None:
+    """Compare a padded graph with the smaller one, by the size of the dimension n."""
+    checks.check(text, {"n": large}, {"n": small}, constants)
 
 
 ATTENTION = """g (float[1, n, 4] x) => (float[1, n, 4] y, float[1, 4] last) {
@@ -113,6 +50,7 @@ _STEPS = (
     " {out} = MatMul(s{out}, {a})",
     "m{out} = ReduceMax({a}, axis{axis})\n {out} = Sub({a}, m{out})",
     "m{out} = ReduceSum({a}, axis{axis})\n {out} = Sub({a}, m{out})",
+    "m{out} = ReduceMean({a}, axis{axis})\n {out} = Sub({a}, m{out})",
     "{out} = LayerNormalization({a}, scale)",
     "{out} = CumSum({a}, axis1)",
     "{out} = Concat<axis = 0>({a}, {b})",
@@ -164,8 +102,8 @@ def test_any_graph_is_right_or_refused(text: str, large: int, data: st.DataObjec
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [
-        ("m = ReduceMean(x, axis1)\n y = Sub(x, m)", "ReduceMean .* cannot be padded"),
-        ("y = Slice(x, last, none, axis1)", "counts from the end of a padded axis"),
+        ("y = MeanVarianceNormalization<axes = [1]>(x)", "needs all of a padded axis"),
+        ("y = Slice(x, last, none, axis1, back)", "counts from the end of a padded axis"),
         ("y = Concat<axis = 1>(x, x)", "concatenates a padded axis"),
         ("y = Reshape(x, turned)", "mixes padding with elements"),
         ("s = Shape(x)\n f = Cast<to = 1>(s)\n y = Mul(x, f4)\n", None),
@@ -175,7 +113,8 @@ def test_graphs_that_cannot_be_padded_are_refused(nodes: str, reason: str | None
     constants = {
         "axis1": np.array([1]),
         "last": np.array([-2]),
-        "none": np.array([10**6]),
+        "none": np.array([-(10**6)]),
+        "back": np.array([-1]),
         "turned": np.array([4, -1]),
         "f4": np.ones(4, "f4"),
     }
