@@ -71,7 +71,7 @@ LINKS = ("none", "heads", "keys", "scale", "rounding")
 
 
 def linked(build: GraphBuilder, x: SSAValue, link: str) -> SSAValue:
-    """What is between two attentions: a permutation, or what quantising leaves of floats."""
+    """A link between two attentions: a permutation, or the rounding of a quantised model."""
     match link:
         case "heads" | "keys":
             return build.op("Transpose", x, perm=[0, 2, 1, 3] if link == "heads" else [0, 1, 3, 2])
@@ -91,7 +91,9 @@ def linked(build: GraphBuilder, x: SSAValue, link: str) -> SSAValue:
 def chained(draw: st.DrawFn) -> Model:
     """Attentions that read each other's results as Q, K or V; scores may come long before V."""
     build, generator = GraphBuilder(), np.random.default_rng(draw(st.integers(0, 99)))
-    inputs = {name: generator.standard_normal(CUBE).astype(np.float32) for name in "xyz"}
+    inputs: dict[str, Array] = {
+        name: generator.standard_normal(CUBE).astype(np.float32) for name in "xyz"
+    }
     tensors = [build.input(name, CUBE) for name in inputs]
     weights: list[SSAValue] = []
 
@@ -109,7 +111,7 @@ def chained(draw: st.DrawFn) -> Model:
 @settings(max_examples=30, deadline=None)
 @given(chained(), st.sampled_from(["cuda", "cpu:x86-64-v3"]))
 def test_attentions_of_attentions(model: Model, target: str):
-    """What is between two of them is in one group."""
+    """An operator between two of them is in one group."""
     set_target(model.module, target)
     graph = run(model, f"{PIPELINE},fuse-operators")
     assert not any(
@@ -121,7 +123,9 @@ def test_attentions_of_attentions(model: Model, target: str):
 def test_what_is_between_two_attentions(role: str):
     """A permuted result that another attention reads; as V the other's scores come first."""
     build, generator = GraphBuilder(), np.random.default_rng(0)
-    inputs = {name: generator.standard_normal(CUBE).astype(np.float32) for name in "abcdef"}
+    inputs: dict[str, Array] = {
+        name: generator.standard_normal(CUBE).astype(np.float32) for name in "abcdef"
+    }
     a, b, c, d, e, f = (build.input(name, CUBE) for name in inputs)
     early = build.op("Softmax", build.op("MatMul", d, e, shape=CUBE), axis=-1)
     first = build.op("Softmax", build.op("MatMul", a, b, shape=CUBE), axis=-1)
