@@ -128,11 +128,16 @@ def width_slices(width: int) -> int:
 def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     """The attentions of a network whose intermediate values no other operator reads.
 
-    With `reads`, results may be scaled, shifted and clipped by numbers that are inputs.
+    With `reads`, results may be scaled, shifted and clipped by numbers that are inputs. What is
+    between two attentions belongs to the first that is found, whose operators none after it moves.
     """
     finder = _Finder(network, reads)
-    matches = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Softmax")
-    return [attention for attention in matches if attention is not None]
+    found: list[Attention] = []
+    for i, node in enumerate(network.operators):
+        if node.type == "Softmax" and (attention := finder.at(i)) is not None:
+            finder.keep(attention)
+            found.append(attention)
+    return found
 
 
 class _Finder:
@@ -141,6 +146,12 @@ class _Finder:
         self.users, self.producers = users_of(network), producers_of(network)
         self.constants = network.constants
         self.outputs = frozenset(network.outputs)
+        self.kept, self.ends = set[int](), set[int]()
+
+    def keep(self, attention: Attention) -> None:
+        """Leave an attention's operators to it, and its result as it is."""
+        self.kept.update(attention.operators)
+        self.ends.add(attention.result.source)
 
     def at(self, softmax: int) -> Attention | None:
         """The attention around a softmax over the last axis, if it is one."""
@@ -273,7 +284,7 @@ class _Finder:
 
     def operands(self, values: Sequence[int | None]) -> list[StridedOperand]:
         """Q, K and V; a value that one of them reads is not recomputed by another."""
-        ends = set[int]()
+        ends = set(self.ends)
         while True:
             operands = [
                 trace_operand(self.network, self.producers, value, ends, allowed)
@@ -302,7 +313,7 @@ class _Finder:
     def result(self, value: int) -> StridedOperand:
         """The second MatMul's result as a window of what is computed of each element of it."""
         last, path, ends = value, list[int](), list[int]()
-        while (user := self.only_user(last)) is not None:
+        while (user := self.only_user(last)) is not None and user not in self.kept:
             node = self.network.operators[user]
             renaming = self.is_renaming(node) and node.inputs[0] == last
             if not renaming and not self.is_scalar(node, last, self.reads):

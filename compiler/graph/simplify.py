@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
+from compiler.graph.fusion.hoisting import Hoisted, hoisted
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
@@ -32,7 +33,7 @@ class ReshapeOf:
     source: SSAValue
 
 
-Simplification = SSAValue | Update | ReshapeOf
+Simplification = SSAValue | Update | ReshapeOf | Hoisted
 """A value that replaces the operator's only result, or what the operator becomes."""
 
 SimplificationRule = Callable[[OperatorOp], Simplification | None]
@@ -43,7 +44,7 @@ def simplify(op: OperatorOp) -> Simplification | None:
     for rule in _RULES.get(op.type_name, ()):
         if (simplification := rule(op)) is not None:
             return simplification
-    return None
+    return hoisted(op)
 
 
 def concat_key(op: OperatorOp) -> Hashable | None:

@@ -7,7 +7,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from compiler.graph.fusion.hoisting import Hoisted
 from compiler.graph.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
+from compiler.graph.weights import reshaped_key
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -15,8 +17,10 @@ from compiler.ir.dataflow import (
     OperatorOp,
     WeightOp,
 )
-from compiler.ir.edit import erase_dead, graphs_of, integers_before
-from compiler.ir.types import shape_of
+from compiler.ir.edit import erase_dead, graphs_of, insert_before, integers_before
+from compiler.ir.operators.definition import Shape
+from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.values import array_to_attribute, attribute_to_array
 from compiler.passes.base import GraphPass
 
 
@@ -26,7 +30,8 @@ class Canonicalize(GraphPass):
 
     Requires: nothing; groups stay as they are. Ensures: no simplification of
     `compiler.graph.simplify` applies, no two operators are equal, none is dead; a Concat with the
-    bytes of an earlier one is a Reshape of it.
+    bytes of an earlier one is a Reshape of it; elementwise operators on a Reshape of a contraction
+    come before it, with operands in other shapes, so that they can be its epilogue.
 
         %1 = dataflow.op "Relu" (%0) ...
         %2 = dataflow.op "Identity" (%1) ...
@@ -83,10 +88,43 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
             op.operands = simplification.inputs
             op.attributes = dict(simplification.attributes)
         case ReshapeOf():
-            shape = integers_before(op, shape_of(op.outputs[0].type))
-            op.op_type = StringAttr("Reshape")
-            op.operands = [simplification.source, shape]
-            op.attributes = {}
+            _become_reshape(op, simplification.source)
+        case Hoisted():
+            _become_reshape(op, _hoist(op, simplification))
+
+
+def _become_reshape(op: OperatorOp, source: SSAValue) -> None:
+    shape = integers_before(op, shape_of(op.outputs[0].type))
+    op.op_type = StringAttr("Reshape")
+    op.operands = [source, shape]
+    op.attributes = {}
+
+
+def _hoist(op: OperatorOp, found: Hoisted) -> SSAValue:
+    """Insert an operator on operands of other shapes before it; returns its result."""
+    operands = [_reshaped(op, value, shape) for value, shape in found.operands]
+    result = tensor_type(dtype_of(op.outputs[0].type), found.shape)
+    inner = OperatorOp(op.type_name, operands, [result], dict(op.attributes), op.node_name)
+    insert_before(op, inner)
+    return inner.outputs[0]
+
+
+def _reshaped(op: OperatorOp, value: SSAValue, shape: Shape | None) -> SSAValue:
+    """A value in another shape, before an operator."""
+    if shape is None:
+        return value
+    type, owner = tensor_type(dtype_of(value.type), shape), value.owner
+    match owner:
+        case ConstantOp():
+            array = attribute_to_array(owner.value)
+            found = ConstantOp(array_to_attribute(array.reshape(shape)))
+        case WeightOp():
+            found = WeightOp(reshaped_key(owner.key.data, shape), type)
+        case _:
+            operands = [value, integers_before(op, shape)]
+            found = OperatorOp("Reshape", operands, [type], {}, op.node_name)
+    insert_before(op, found)
+    return found.results[0]
 
 
 def _content(op: Operation) -> Hashable | None:

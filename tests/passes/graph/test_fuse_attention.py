@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.parser import parse_model
+from xdsl.ir import SSAValue
 
 from compiler.backends.memory import Array
 from compiler.frontend import import_model
@@ -62,6 +63,79 @@ def test_cpus_fuse_what_their_kernel_computes(case: Attention, groups: int):
 def test_any_graph(model: Model):
     set_target(model.module, "cuda")
     run(model, PIPELINE)
+
+
+CUBE = (2, 4, 4, 4)
+"""A shape that permutations of its axes leave alone but for the first, so that all operands fit."""
+LINKS = ("none", "heads", "keys", "scale", "rounding")
+
+
+def linked(build: GraphBuilder, x: SSAValue, link: str) -> SSAValue:
+    """A link between two attentions: a permutation, or the rounding of a quantised model."""
+    match link:
+        case "heads" | "keys":
+            return build.op("Transpose", x, perm=[0, 2, 1, 3] if link == "heads" else [0, 1, 3, 2])
+        case "scale":
+            return build.op("Mul", x, build.constant(0.5))
+        case "rounding":
+            low, high = (build.constant(bound) for bound in (-128, 127))
+            whole = build.op("Round", build.op("Div", x, build.constant(0.1)))
+            return build.op(
+                "Mul", build.op("Clip", whole, low, high, shape=CUBE), build.constant(0.1)
+            )
+        case _:
+            return x
+
+
+@st.composite
+def chained(draw: st.DrawFn) -> Model:
+    """Attentions that read each other's results as Q, K or V; scores may come long before V."""
+    build, generator = GraphBuilder(), np.random.default_rng(draw(st.integers(0, 99)))
+    inputs: dict[str, Array] = {
+        name: generator.standard_normal(CUBE).astype(np.float32) for name in "xyz"
+    }
+    tensors = [build.input(name, CUBE) for name in inputs]
+    weights: list[SSAValue] = []
+
+    def operand() -> SSAValue:
+        return linked(build, draw(st.sampled_from(tensors[-3:])), draw(st.sampled_from(LINKS)))
+
+    for _ in range(draw(st.integers(2, 4))):
+        for _ in range(draw(st.integers(0 if weights else 1, 2))):
+            scores = build.op("MatMul", operand(), operand(), shape=CUBE)
+            weights.append(build.op("Softmax", scores, axis=-1))
+        tensors.append(build.op("MatMul", weights.pop(0), operand(), shape=CUBE))
+    return Model(build.finish(tensors[-1], *weights), {}, inputs)
+
+
+@settings(max_examples=30, deadline=None)
+@given(chained(), st.sampled_from(["cuda", "cpu:x86-64-v3"]))
+def test_attentions_of_attentions(model: Model, target: str):
+    """An operator between two of them is in one group."""
+    set_target(model.module, target)
+    graph = run(model, f"{PIPELINE},fuse-operators")
+    assert not any(
+        op.type_name == "Softmax" for op in graph.body.block.ops if isinstance(op, OperatorOp)
+    )
+
+
+@pytest.mark.parametrize("role", "qkv")
+def test_what_is_between_two_attentions(role: str):
+    """A permuted result that another attention reads; as V the other's scores come first."""
+    build, generator = GraphBuilder(), np.random.default_rng(0)
+    inputs: dict[str, Array] = {
+        name: generator.standard_normal(CUBE).astype(np.float32) for name in "abcdef"
+    }
+    a, b, c, d, e, f = (build.input(name, CUBE) for name in inputs)
+    early = build.op("Softmax", build.op("MatMul", d, e, shape=CUBE), axis=-1)
+    first = build.op("Softmax", build.op("MatMul", a, b, shape=CUBE), axis=-1)
+    moved = linked(build, build.op("MatMul", first, c, shape=CUBE), "heads")
+    q, k, v = (moved if name == role else f for name in "qkv")
+    second = build.op("Softmax", build.op("MatMul", q, k, shape=CUBE), axis=-1)
+    module = build.finish(build.op("MatMul", early if role == "v" else second, v, shape=CUBE))
+    set_target(module, "cuda")
+    groups = nodes_of(run(Model(module, {}, inputs), f"{PIPELINE},fuse-operators"))
+    assert sorted(map(len, groups)) == [3, 4]
 
 
 @pytest.mark.parametrize("kept", ["scores", "weights", "other axis", "keys"])

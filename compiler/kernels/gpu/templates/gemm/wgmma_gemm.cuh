@@ -87,16 +87,16 @@ __device__ __forceinline__ void wgmma_mainloop(Sums& c, Kinds kinds, int4* tiles
   __syncthreads();
 }
 
-// Tensor cores truncate to TF32; weights were rounded when they were packed, an image is not. The mean
-// of what it loses, as in `round_tf32`, is restored in the sums.
+// Tensor cores truncate to TF32; weights were rounded when they were packed, other operands are not. The
+// mean of what each loses, as in `round_tf32`, is restored in the sums.
 template <class P>
 __device__ __forceinline__ void compensate_truncation(Accumulators<P>& c) {
-  if constexpr (P::FORM == BLOCKS && P::PRECISION == TF32) {
-    constexpr float LOSS = 1.4427f / 4096;
+  if constexpr (P::PRECISION == TF32 && !(P::A_ROUNDED && P::B_ROUNDED)) {
+    constexpr float GAIN = 1 + 1.4427f / 4096, FACTOR = (P::A_ROUNDED ? 1 : GAIN) * (P::B_ROUNDED ? 1 : GAIN);
 #pragma unroll
     for (int j = 0; j < Tiles<P>::NT; j++)
 #pragma unroll
-      for (int s = 0; s < 4; s++) c[0][j][s] *= P::A_ROUNDED ? 1 + LOSS : (1 + LOSS) * (1 + LOSS);
+      for (int s = 0; s < 4; s++) c[0][j][s] *= FACTOR;
   }
 }
 
