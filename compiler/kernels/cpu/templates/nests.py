@@ -14,7 +14,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.templates.operands import ConvOperands
-from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
+from compiler.kernels.cpu.templates.planes import clear, fill_channel, fill_planes
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
@@ -191,9 +191,9 @@ class Nest(ABC):
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
         elements = conv.batch * conv.groups * self.unit_elements
-        reached = elements + max(0, reach - self.stride)
-        workspace = buffer("planes", reached, self.operands.dtype)
-        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes)
+        beyond = max(0, reach - self.stride)
+        workspace = buffer("planes", elements + beyond, self.operands.dtype)
+        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes, beyond)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
@@ -232,8 +232,8 @@ class Nest(ABC):
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch that fills planes and convolves them while they are in the cache."""
         blocks = split_blocks(self.slots * self.units, self.units)
-        own = self.unit_elements + max(0, self.reach - self.stride)
-        own = ceil_div(own, LINE) * LINE
+        beyond = max(0, self.reach - self.stride)
+        own = ceil_div(self.unit_elements + beyond, LINE) * LINE
         workspace = buffer("planes", blocks[0] * own, self.operands.dtype)
         run = ceil_div(self.units, blocks[0])
 
@@ -250,7 +250,9 @@ class Nest(ABC):
                     ]
                 )
 
-            return loop_over("unit", lengths[0], unit)
+            after = base + self.unit_elements
+            cleared = clear(self.operands, workspace, after, beyond, self.lanes)
+            return sequence([*cleared, loop_over("unit", lengths[0], unit)])
 
         return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
 
