@@ -88,10 +88,8 @@ class ConvChoices:
         """The nest of a config."""
         flat = config.lanes == PANELS or self._flat
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
-        rest = (self.conv.planes, Taps(self.conv.kernel), self.operands)
-        if config.lanes == CHANNELS:
-            return ChannelLanes(*common, *rest, self.cache)
-        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, ROWS: RowLanes}
+        rest = (self.conv.planes, Taps(self.conv.kernel), self.operands, self.cache)
+        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, CHANNELS: ChannelLanes, ROWS: RowLanes}
         return kinds[config.lanes](*common, *rest)
 
     def _kinds(self) -> Iterator[list[PricedConfig]]:

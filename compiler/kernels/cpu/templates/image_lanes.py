@@ -9,8 +9,14 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
-from compiler.kernels.cpu.templates.prefetch import prefetch
+from compiler.kernels.cpu.templates.prefetch import (
+    SECOND_LEVEL,
+    at_most,
+    prefetch,
+    prefetch_line,
+)
 from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_at, vector_loop
 
 
@@ -88,10 +94,11 @@ class ImageLanes(Nest):
                 weight = self._weight(place, read, row, column)
                 position = self.first_position(place.chunk) + first + self._shift(row, column)
                 base = self.channel_start(place, read) + position
-                return tile.step(
+                multiplied = tile.step(
                     lambda i: self.operands.weight(weights, weight + i),
                     lambda j: vector_at(source, base + starts[j], self.lanes),
                 )
+                return sequence([*self._ahead(place, read), multiplied])
 
             reduced = self._reduce(place, tile, tap)
             kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
@@ -102,6 +109,41 @@ class ImageLanes(Nest):
         )
         ahead = self._prefetched(place, positions)
         return sequence([*ahead, allocate, loop_over("step", self.tile.steps, step), epilogue])
+
+    @property
+    def advances(self) -> bool:
+        """Whether every chunk reads new lines of a large image, as it is in memory."""
+        return self.direct and self.far
+
+    @property
+    def far(self) -> bool:
+        """Whether an image of many chunks leaves the second-level cache before it is read."""
+        bytes = self.conv.groups * self.conv.summands * prod(self.conv.image) * 4
+        return self.chunks > 1 and bytes > self.cache // 2
+
+    def image_start(self, place: Place, summand: Summand) -> Any:
+        """Where a slice of a channel begins in an image that chunks advance through."""
+        return self.channel_start(place, summand)
+
+    def _ahead(self, place: Place, summand: Summand) -> list[Stmt]:
+        """Prefetch a share of what the next chunk reads of a channel.
+
+        Channels are pages apart, so that no core foresees their lines: the first tile of output
+        channels would wait for each.
+        """
+        number = self.around.read_number(0)
+        if number is None or not self.advances:
+            return []
+        image, last = self.around.reads[number], prod(self.conv.output) - 1
+        lines = ceil_div(self.chunk_positions, LINE) + 1
+        share = ceil_div(lines, self.tiles)
+        base, next_ = self.image_start(place, summand), (place.chunk + 1) * self.chunk_positions
+
+        def line(i: int) -> Stmt:
+            own = at_most(place.tile * share + i, lines - 1) * LINE
+            return prefetch_line(image, [base + at_most(next_ + own, last)], SECOND_LEVEL)
+
+        return [line(i) for i in range(share)]
 
     def _prefetched(self, place: Place, positions: int) -> list[Stmt]:
         """Prefetch what the epilogue of a run of positions touches, a plane apart."""

@@ -26,6 +26,7 @@ from compiler.kernels.tir.loops import (
     scratch,
     sequence,
 )
+from compiler.target.caches import TYPICAL_CACHE
 
 LOCAL_UNITS = 16
 """From this many groups on, blocks divide the groups and fill their planes themselves."""
@@ -103,7 +104,8 @@ class Taps:
 class Nest(ABC):
     """A convolution with its tile; `flat` when chunks are runs of an image's positions.
 
-    `slots` is the estimated cost of one group of one image; `operands` has the elements.
+    `slots` is the estimated cost of one group of one image; `operands` has the elements; `cache`
+    is the bytes of a core's second-level cache.
     """
 
     conv: Convolution
@@ -115,6 +117,7 @@ class Nest(ABC):
     planes: Planes
     taps: Taps
     operands: ConvOperands
+    cache: int = TYPICAL_CACHE
 
     @property
     @abstractmethod

@@ -53,6 +53,10 @@ class PanelLanes(ImageLanes):
     def local(self) -> bool:
         return self.conv.pointwise and self.chunks >= LOCAL_CHUNKS
 
+    @property
+    def advances(self) -> bool:
+        return self.local and self.far and self.operands.reads_image
+
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the panels, and the launches that fill it.
 
@@ -157,6 +161,10 @@ class PanelLanes(ImageLanes):
 
     def first_position(self, chunk: Any) -> Any:
         return 0
+
+    def image_start(self, place: Place, summand: Summand) -> Any:
+        unit = place.image * self.conv.groups + place.group
+        return (unit * self.conv.channels + summand.channel) * prod(self.conv.output)
 
     def channel_start(self, place: Place, summand: Summand) -> Any:
         before = 0 if self.local else place.chunk * self.conv.channels
