@@ -88,7 +88,8 @@ class ConvChoices:
         """The nest of a config."""
         flat = config.lanes == PANELS or self._flat
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
-        rest = (self.conv.planes, Taps(self.conv.kernel), self.operands, self.cache)
+        taps, near = Taps(self.conv.kernel), self.core.near_bytes
+        rest = (self.conv.planes, taps, self.operands, self.cache, near)
         kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, CHANNELS: ChannelLanes, ROWS: RowLanes}
         return kinds[config.lanes](*common, *rest)
 

@@ -26,7 +26,7 @@ from compiler.kernels.tir.loops import (
     scratch,
     sequence,
 )
-from compiler.target.caches import TYPICAL_CACHE
+from compiler.target.caches import TYPICAL_CACHE, TYPICAL_FIRST_CACHE
 
 LOCAL_UNITS = 16
 """From this many groups on, blocks divide the groups and fill their planes themselves."""
@@ -105,7 +105,7 @@ class Nest(ABC):
     """A convolution with its tile; `flat` when chunks are runs of an image's positions.
 
     `slots` is the estimated cost of one group of one image; `operands` has the elements; `cache`
-    is the bytes of a core's second-level cache.
+    is the bytes of a core's second-level cache, `near` what its first one may hold of an image.
     """
 
     conv: Convolution
@@ -118,6 +118,7 @@ class Nest(ABC):
     taps: Taps
     operands: ConvOperands
     cache: int = TYPICAL_CACHE
+    near: int = TYPICAL_FIRST_CACHE // 2
 
     @property
     @abstractmethod
@@ -136,13 +137,14 @@ class Nest(ABC):
 
     @property
     def passes(self) -> int:
-        """Passes over the chunks of a tile, each of which adds up some of the input channels."""
+        """Passes over the chunks of a tile, or the tiles of a chunk, each of which adds up some of
+        the input channels."""
         return 1
 
     @property
     def tiles_first(self) -> bool:
         """Whether all chunks of a tile come before the next tile, not the reverse."""
-        return self.passes > 1
+        return False
 
     @abstractmethod
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
@@ -204,8 +206,8 @@ class Nest(ABC):
         extents = [self.units, self.chunks, self.tiles]
         order = [0, 2, 1] if self.tiles_first else [0, 1, 2]
         extents = [extents[axis] for axis in order]
-        blocks = split_blocks(self.slots * self.units, *extents)
         allocated, sums = self._partial_sums()
+        blocks = split_blocks(self.slots * self.units, *extents)
 
         def body(outer: list[Any], runs: list[Any]) -> Stmt:
             firsts, lengths = ([values[axis] for axis in order] for values in (outer, runs))
@@ -223,13 +225,17 @@ class Nest(ABC):
         """The workspace of the sums that passes add to, if there are several."""
         if self.passes == 1:
             return [], None
-        count = self.units * self.tiles * self.chunks
-        sums = buffer("sums", count * self.sums_elements, self.operands.dtype)
+        sums = buffer("sums", self.kept_tiles * self.sums_elements, self.operands.dtype)
         return [tirx.AllocBuffer(sums)], sums
 
     @property
+    def kept_tiles(self) -> int:
+        """The register tiles whose sums are kept between passes."""
+        return self.units * self.tiles * self.chunks
+
+    @property
     def sums_elements(self) -> int:
-        """The sums of one chunk of a tile."""
+        """The sums of one register tile."""
         return self.tile.rows * self.tile.vectors * self.lanes
 
     def _convolve_locally(self, weights: Var) -> Stmt:
@@ -307,11 +313,13 @@ class Nest(ABC):
         def chunks(tile: Any, part: ChannelRun | None) -> Stmt:
             return loop_over("chunk", lengths[1], lambda c: compute(c, tile, part))
 
-        def tiles(chunk: Any) -> Stmt:
-            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, None))
+        def tiles(chunk: Any, part: ChannelRun | None) -> Stmt:
+            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, part))
 
         if not self.tiles_first:
-            return loop_over("chunk", lengths[1], tiles)
+            return loop_over(
+                "chunk", lengths[1], lambda c: self._in_passes(sums, partial(tiles, c))
+            )
         return loop_over("tile", lengths[2], lambda t: self._in_passes(sums, partial(chunks, t)))
 
     def _in_passes(self, sums: Var | None, body: Callable[[ChannelRun | None], Stmt]) -> Stmt:
