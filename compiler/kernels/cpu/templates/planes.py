@@ -82,8 +82,8 @@ def _by_first_block(first: Any, statements: list[Stmt]) -> list[Stmt]:
 def clear(source: PlaneSource, target: Var, start: Any, count: int, lanes: int) -> list[Stmt]:
     """Write `count` elements of padding from `start` on.
 
-    What is multiplied is written first, even where the product is left out: of memory as it was
-    found there may be denormal numbers, at which cores are many times slower.
+    What is multiplied is written first, even where nothing reads the sums: memory may hold denormal
+    numbers, which make cores many times slower.
     """
 
     def one(x: Any) -> Stmt:
