@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template, match_template
-from compiler.kernels.cpu.templates.conv_choices import ConvChoices, ConvConfig
+from compiler.kernels.cpu.templates.conv_choices import IMAGE, PANELS, ConvChoices, ConvConfig
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.group import Group
@@ -246,11 +246,8 @@ BEYOND_THE_CACHE = {
 }
 
 
-@pytest.mark.parametrize("name", BEYOND_THE_CACHE)
-@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
-def test_weights_beyond_the_cache_are_read_in_passes(
-    name: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def noted_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The passes of all nests from now on, of a core with a tiny second-level cache."""
     passes: list[int] = []
 
     def tiny(target: CpuTarget) -> int:
@@ -266,11 +263,44 @@ def test_weights_beyond_the_cache_are_read_in_passes(
     module = "compiler.kernels.cpu.templates.conv2d"
     monkeypatch.setattr(f"{module}.second_cache_bytes", tiny)
     monkeypatch.setattr(ConvChoices, "nest", noted)
+    return passes
+
+
+@pytest.mark.parametrize("name", BEYOND_THE_CACHE)
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_weights_beyond_the_cache_are_read_in_passes(
+    name: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = noted_passes(monkeypatch)
     group, arrays, results = convolution_group(BEYOND_THE_CACHE[name])
     found = match_template(group, parse_cpu(target))
     assert isinstance(found, Tunable)
     ways = (f for f, c in found.by_fields.items() if isinstance(c, ConvConfig))
     check(group, arrays, results, target, next(ways))
+    assert max(passes) > 1
+
+
+BEYOND_THE_FIRST_CACHE = {
+    "a last pass of fewer channels": Case(
+        2, 1, 413, 60, (13, 19), (1, 1), *SQUARE, prologue=True, residual=True
+    ),
+    "blocks that fill panels": Case(1, 2, 500, 70, (45, 33), (1, 1), *SQUARE, residual=True),
+    "strides": Case(1, 1, 700, 44, (9, 13), (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_THE_FIRST_CACHE)
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_images_beyond_the_first_cache_are_read_in_passes(
+    name: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, arrays, results = convolution_group(BEYOND_THE_FIRST_CACHE[name])
+    passes = noted_passes(monkeypatch)
+    found = match_template(group, parse_cpu(target))
+    assert isinstance(found, Tunable)
+    ways = [(f, c.lanes) for f, c in found.by_fields.items() if isinstance(c, ConvConfig)]
+    for lanes in {IMAGE, PANELS} & {lanes for _, lanes in ways}:
+        check(group, arrays, results, target, next(f for f, own in ways if own == lanes))
     assert max(passes) > 1
 
 

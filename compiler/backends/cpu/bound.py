@@ -16,7 +16,8 @@ class BoundKernel:
 
     def __init__(self, spec: KernelSpec, reads: Sequence[Array], writes: Sequence[Array]) -> None:
         self.spec = spec
-        self._buffers = [*reads, *writes, *map(aligned_bytes, spec.workspaces)]
+        self.workspaces = [*map(aligned_bytes, spec.workspaces)]
+        self._buffers = [*reads, *writes, *self.workspaces]
         self._program = CpuProgram([spec])
         self._calls: list[tuple[Any, Any, int]] = []
         for launch in spec.launches:

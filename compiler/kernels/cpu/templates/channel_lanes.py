@@ -13,7 +13,6 @@ from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
-from compiler.target.caches import TYPICAL_CACHE
 
 LEAST_CHANNELS = 16
 """The fewest input channels of a pass."""
@@ -25,10 +24,8 @@ class ChannelLanes(Nest):
 
     Lines are the rows of the result, or all its positions at once if `flat`. All chunks read a
     tile's weights. Where that is more than all tiles reading the image, the weights stay in the
-    second-level cache of `cache` bytes: if need be, those of some input channels after others.
+    second-level cache: if need be, those of some input channels after others.
     """
-
-    cache: int = TYPICAL_CACHE
 
     @property
     def width(self) -> int:

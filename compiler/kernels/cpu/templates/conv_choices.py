@@ -70,14 +70,15 @@ class ConvChoices:
     def kinds(self) -> list[list[PricedConfig]]:
         """The configs of each kind by their estimates, the likeliest kind first.
 
-        Floats are copied into panels only where that was measured.
+        Floats that are in memory as they are read are copied into panels only where that was
+        measured; those with strides are copied anyway.
         """
         kinds = [kind for kind in self._kinds() if kind]
         return sorted(kinds, key=lambda kind: (self._is_unusual(kind[0][0]), kind[0][1]))
 
     def _is_unusual(self, config: ConvConfig) -> bool:
         """Whether no estimate says that a config is better than others."""
-        return config.lanes == PANELS and not self.operands.panels
+        return config.lanes == PANELS and not self.operands.panels and self.conv.pointwise
 
     @property
     def likeliest(self) -> Nest:
@@ -88,10 +89,9 @@ class ConvChoices:
         """The nest of a config."""
         flat = config.lanes == PANELS or self._flat
         common = (self.conv, self.around, config.tile, self.core.lanes, flat, slots)
-        rest = (self.conv.planes, Taps(self.conv.kernel), self.operands)
-        if config.lanes == CHANNELS:
-            return ChannelLanes(*common, *rest, self.cache)
-        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, ROWS: RowLanes}
+        taps, near = Taps(self.conv.kernel), self.core.near_bytes
+        rest = (self.conv.planes, taps, self.operands, self.cache, near)
+        kinds = {PANELS: PanelLanes, IMAGE: ImageLanes, CHANNELS: ChannelLanes, ROWS: RowLanes}
         return kinds[config.lanes](*common, *rest)
 
     def _kinds(self) -> Iterator[list[PricedConfig]]:

@@ -1,6 +1,7 @@
 """The loop nest of a convolution with lanes along positions of the image."""
 
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -9,9 +10,26 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
-from compiler.kernels.cpu.templates.prefetch import prefetch
-from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_at, vector_loop
+from compiler.kernels.cpu.templates.prefetch import (
+    SECOND_LEVEL,
+    at_most,
+    prefetch,
+    prefetch_line,
+)
+from compiler.kernels.cpu.tiling import split_blocks
+from compiler.kernels.tir.loops import (
+    RegisterTile,
+    loop_over,
+    scratch,
+    sequence,
+    vector_at,
+    vector_loop,
+)
+
+LEAST_TILES, LEAST_CHANNELS = 4, 32
+"""The fewest tiles of output channels that passes are for, and the fewest channels of a pass."""
 
 
 class ImageLanes(Nest):
@@ -78,7 +96,7 @@ class ImageLanes(Nest):
             starts[-1] = min(starts[-1], positions - self.lanes)
         before = max(0, -starts[-1])
         pitch = self.chunk_positions + before
-        sums, allocate = scratch("sums", self.width * pitch, self.operands.dtype)
+        sums, base, allocate = self._sums(place, self.width * pitch)
 
         def step(number: Any) -> Stmt:
             tile = self._new_tile(self.tile.rows, vectors)
@@ -87,21 +105,131 @@ class ImageLanes(Nest):
             def tap(read: Summand, row: Any, column: Column) -> Stmt:
                 weight = self._weight(place, read, row, column)
                 position = self.first_position(place.chunk) + first + self._shift(row, column)
-                base = self.channel_start(place, read) + position
-                return tile.step(
+                start = self.channel_start(place, read) + position
+                multiplied = tile.step(
                     lambda i: self.operands.weight(weights, weight + i),
-                    lambda j: vector_at(source, base + starts[j], self.lanes),
+                    lambda j: vector_at(source, start + starts[j], self.lanes),
                 )
+                return sequence([*self._ahead(place, read), multiplied])
+
+            def at(i: int, j: int) -> Any:
+                return base + i * pitch + before + first + starts[j]
 
             reduced = self._reduce(place, tile, tap)
-            kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
-            return sequence([reduced, kept])
+            return sequence([reduced, *self._added(place, tile, sums, at), tile.store(sums, at)])
 
         epilogue = self._epilogue(
-            place, weights, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
+            place,
+            weights,
+            positions,
+            lambda i, x: tirx.BufferLoad(sums, [base + i * pitch + before + x]),
         )
-        ahead = self._prefetched(place, positions)
-        return sequence([*ahead, allocate, loop_over("step", self.tile.steps, step), epilogue])
+        ahead = self._in_last_pass(place, self._prefetched(place, positions))
+        steps, finish = (
+            loop_over("step", self.tile.steps, step),
+            self._in_last_pass(place, [epilogue]),
+        )
+        return sequence([*ahead, *allocate, steps, *finish])
+
+    @property
+    def passes(self) -> int:
+        """Passes over the tiles of a chunk: what one reads of the image stays in the first-level
+        cache, and so do the sums of a block."""
+        conv, kept = self.conv, self._runs[2] * self.sums_elements * 4
+        if not self.flat or conv.depth or self.tiles < LEAST_TILES or kept > self.near:
+            return 1
+        most = max(1, conv.channels // LEAST_CHANNELS)
+        run = ceil_div(conv.channels, min(most, ceil_div(self._chunk_bytes, self.near)))
+        return ceil_div(conv.channels, run)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        """The bytes of the lines of the image that a chunk reads."""
+        return self.conv.channels * self.chunk_lines * LINE * 4
+
+    @property
+    def chunk_lines(self) -> int:
+        """The lines of a channel that a chunk reads, wherever it begins."""
+        return ceil_div(self.chunk_positions, LINE) + 1
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks along groups, chunks and tiles."""
+        extents = (self.units, self.chunks, self.tiles)
+        return split_blocks(self.slots * self.units, *extents)
+
+    @property
+    def _runs(self) -> list[int]:
+        extents = (self.units, self.chunks, self.tiles)
+        return [ceil_div(n, count) for n, count in zip(extents, self.blocks, strict=True)]
+
+    @property
+    def kept_tiles(self) -> int:
+        """Each block keeps the sums of its tiles of one chunk."""
+        return prod(self.blocks) * self._runs[2]
+
+    @property
+    def sums_elements(self) -> int:
+        return self.width * (self.chunk_positions + self.lanes)
+
+    def _sums(self, place: Place, elements: int) -> tuple[Var, Any, list[Stmt]]:
+        """The buffer of a place's sums, where they begin, and its allocation."""
+        if place.part is None:
+            sums, allocate = scratch("sums", elements, self.operands.dtype)
+            return sums, 0, [allocate]
+        blocks, runs = self.blocks, self._runs
+        unit = place.image * self.conv.groups + place.group
+        block = (unit // runs[0] * blocks[1] + place.chunk // runs[1]) * blocks[2]
+        number = (block + place.tile // runs[2]) * runs[2] + place.tile % runs[2]
+        return place.part.sums, number * self.sums_elements, []
+
+    def _added(
+        self, place: Place, tile: RegisterTile, sums: Var, at: Callable[[int, int], Any]
+    ) -> list[Stmt]:
+        """Add the sums of the passes before."""
+        if place.part is None:
+            return []
+        return [tirx.IfThenElse(place.part.number > 0, sequence(tile.add(sums, at)), None)]
+
+    def _in_last_pass(self, place: Place, statements: list[Stmt]) -> list[Stmt]:
+        if place.part is None or not statements:
+            return statements
+        last = place.part.number == self.passes - 1
+        return [tirx.IfThenElse(last, sequence(statements), None)]
+
+    @property
+    def advances(self) -> bool:
+        """Whether every chunk reads new lines of a large image, as it is in memory."""
+        return self.direct and self.far
+
+    @property
+    def far(self) -> bool:
+        """Whether an image of many chunks leaves the second-level cache before it is read."""
+        bytes = self.conv.groups * self.conv.summands * prod(self.conv.image) * 4
+        return self.chunks > 1 and bytes > self.cache // 2
+
+    def image_start(self, place: Place, summand: Summand) -> Any:
+        """Where a slice of a channel begins in an image that chunks advance through."""
+        return self.channel_start(place, summand)
+
+    def _ahead(self, place: Place, summand: Summand) -> list[Stmt]:
+        """Prefetch a share of what the next chunk reads of a channel.
+
+        Channels are pages apart, so that no core foresees their lines: the first tile of output
+        channels would wait for each.
+        """
+        number = self.around.read_number(0)
+        if number is None or not self.advances:
+            return []
+        image, last = self.around.reads[number], prod(self.conv.output) - 1
+        lines, share = self.chunk_lines, ceil_div(self.chunk_lines, self.tiles)
+        base, next_ = self.image_start(place, summand), (place.chunk + 1) * self.chunk_positions
+
+        def line(i: int) -> Stmt:
+            own = at_most(place.tile * share + i, lines - 1) * LINE
+            return prefetch_line(image, [base + at_most(next_ + own, last)], SECOND_LEVEL)
+
+        return [line(i) for i in range(share)]
 
     def _prefetched(self, place: Place, positions: int) -> list[Stmt]:
         """Prefetch what the epilogue of a run of positions touches, a plane apart."""

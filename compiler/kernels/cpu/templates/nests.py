@@ -14,7 +14,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.templates.operands import ConvOperands
-from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
+from compiler.kernels.cpu.templates.planes import clear, fill_channel, fill_planes
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
@@ -26,6 +26,7 @@ from compiler.kernels.tir.loops import (
     scratch,
     sequence,
 )
+from compiler.target.caches import TYPICAL_CACHE, TYPICAL_FIRST_CACHE
 
 LOCAL_UNITS = 16
 """From this many groups on, blocks divide the groups and fill their planes themselves."""
@@ -103,7 +104,8 @@ class Taps:
 class Nest(ABC):
     """A convolution with its tile; `flat` when chunks are runs of an image's positions.
 
-    `slots` is the estimated cost of one group of one image; `operands` has the elements.
+    `slots` is the estimated cost of one group of one image; `operands` has the elements; `cache`
+    is the bytes of a core's second-level cache, `near` what its first one may hold of an image.
     """
 
     conv: Convolution
@@ -115,6 +117,8 @@ class Nest(ABC):
     planes: Planes
     taps: Taps
     operands: ConvOperands
+    cache: int = TYPICAL_CACHE
+    near: int = TYPICAL_FIRST_CACHE // 2
 
     @property
     @abstractmethod
@@ -133,13 +137,14 @@ class Nest(ABC):
 
     @property
     def passes(self) -> int:
-        """Passes over the chunks of a tile, each of which adds up some of the input channels."""
+        """Passes over the chunks of a tile, or the tiles of a chunk, each of which adds up some of
+        the input channels."""
         return 1
 
     @property
     def tiles_first(self) -> bool:
         """Whether all chunks of a tile come before the next tile, not the reverse."""
-        return self.passes > 1
+        return False
 
     @abstractmethod
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
@@ -191,9 +196,9 @@ class Nest(ABC):
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
         elements = conv.batch * conv.groups * self.unit_elements
-        reached = elements + max(0, reach - self.stride)
-        workspace = buffer("planes", reached, self.operands.dtype)
-        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes)
+        beyond = max(0, reach - self.stride)
+        workspace = buffer("planes", elements + beyond, self.operands.dtype)
+        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes, beyond)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
@@ -201,8 +206,8 @@ class Nest(ABC):
         extents = [self.units, self.chunks, self.tiles]
         order = [0, 2, 1] if self.tiles_first else [0, 1, 2]
         extents = [extents[axis] for axis in order]
-        blocks = split_blocks(self.slots * self.units, *extents)
         allocated, sums = self._partial_sums()
+        blocks = split_blocks(self.slots * self.units, *extents)
 
         def body(outer: list[Any], runs: list[Any]) -> Stmt:
             firsts, lengths = ([values[axis] for axis in order] for values in (outer, runs))
@@ -220,20 +225,24 @@ class Nest(ABC):
         """The workspace of the sums that passes add to, if there are several."""
         if self.passes == 1:
             return [], None
-        count = self.units * self.tiles * self.chunks
-        sums = buffer("sums", count * self.sums_elements, self.operands.dtype)
+        sums = buffer("sums", self.kept_tiles * self.sums_elements, self.operands.dtype)
         return [tirx.AllocBuffer(sums)], sums
 
     @property
+    def kept_tiles(self) -> int:
+        """The register tiles whose sums are kept between passes."""
+        return self.units * self.tiles * self.chunks
+
+    @property
     def sums_elements(self) -> int:
-        """The sums of one chunk of a tile."""
+        """The sums of one register tile."""
         return self.tile.rows * self.tile.vectors * self.lanes
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch that fills planes and convolves them while they are in the cache."""
         blocks = split_blocks(self.slots * self.units, self.units)
-        own = self.unit_elements + max(0, self.reach - self.stride)
-        own = ceil_div(own, LINE) * LINE
+        beyond = max(0, self.reach - self.stride)
+        own = ceil_div(self.unit_elements + beyond, LINE) * LINE
         workspace = buffer("planes", blocks[0] * own, self.operands.dtype)
         run = ceil_div(self.units, blocks[0])
 
@@ -250,7 +259,9 @@ class Nest(ABC):
                     ]
                 )
 
-            return loop_over("unit", lengths[0], unit)
+            after = base + self.unit_elements
+            cleared = clear(self.operands, workspace, after, beyond, self.lanes)
+            return sequence([*cleared, loop_over("unit", lengths[0], unit)])
 
         return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
 
@@ -302,11 +313,13 @@ class Nest(ABC):
         def chunks(tile: Any, part: ChannelRun | None) -> Stmt:
             return loop_over("chunk", lengths[1], lambda c: compute(c, tile, part))
 
-        def tiles(chunk: Any) -> Stmt:
-            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, None))
+        def tiles(chunk: Any, part: ChannelRun | None) -> Stmt:
+            return loop_over("tile", lengths[2], lambda t: compute(chunk, t, part))
 
         if not self.tiles_first:
-            return loop_over("chunk", lengths[1], tiles)
+            return loop_over(
+                "chunk", lengths[1], lambda c: self._in_passes(sums, partial(tiles, c))
+            )
         return loop_over("tile", lengths[2], lambda t: self._in_passes(sums, partial(chunks, t)))
 
     def _in_passes(self, sums: Var | None, body: Callable[[ChannelRun | None], Stmt]) -> Stmt:

@@ -7,6 +7,7 @@ chunks are many, each block fills a panel, computes all its tiles and fills the 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import Place, Summand
+from compiler.kernels.cpu.templates.nests import ChannelRun, Place, Summand
 from compiler.kernels.cpu.templates.planes import BLOCK_ELEMENTS, fill_planes
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import block_loops, buffer, loop_over, sequence, vector_loop
@@ -53,6 +54,20 @@ class PanelLanes(ImageLanes):
     def local(self) -> bool:
         return self.conv.pointwise and self.chunks >= LOCAL_CHUNKS
 
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        if not self.local:
+            return super().blocks
+        return *split_blocks(self.slots * self.units, self.units, self.chunks), 1
+
+    @property
+    def chunk_lines(self) -> int:
+        return ceil_div(self.chunk_positions, LINE)
+
+    @property
+    def advances(self) -> bool:
+        return self.local and self.far and self.operands.reads_image
+
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the panels, and the launches that fill it.
 
@@ -75,9 +90,8 @@ class PanelLanes(ImageLanes):
 
     def _convolve_locally(self, weights: Var) -> Stmt:
         """The launch whose blocks fill one panel after another, each for all tiles of channels."""
-        extents = (self.units, self.chunks)
-        blocks = split_blocks(self.slots * self.units, *extents)
-        runs = [ceil_div(extent, count) for extent, count in zip(extents, blocks, strict=True)]
+        extents, blocks, runs = (self.units, self.chunks), self.blocks[:2], self._runs[:2]
+        allocated, sums = self._partial_sums()
         panel = ceil_div(self.conv.channels * self.stride, LINE) * LINE
         workspace = buffer("panels", prod(blocks) * panel, self.operands.dtype)
         _, element = self._source()
@@ -90,20 +104,22 @@ class PanelLanes(ImageLanes):
                 place = Place(image=image, group=group, chunk=number, tile=0, planes=base)
                 position = unit * self.chunks + number
                 fill = self._fill_panel(position, element, workspace, base)
-                return sequence([fill, self._tiles(place, weights, workspace)])
+                tiles = partial(self._tiles, place, weights, workspace)
+                return sequence([fill, self._in_passes(sums, tiles)])
 
             def unit(i: Any) -> Stmt:
                 return loop_over("chunk", lengths[1], lambda c: chunk(firsts[0] + i, firsts[1] + c))
 
             return loop_over("unit", lengths[0], unit)
 
-        return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, extents, body)])
+        launch = block_loops(blocks, extents, body)
+        return sequence([tirx.AllocBuffer(workspace), *allocated, launch])
 
-    def _tiles(self, place: Place, weights: Var, source: Var) -> Stmt:
+    def _tiles(self, place: Place, weights: Var, source: Var, part: ChannelRun | None) -> Stmt:
         """The results of all tiles of output channels of a chunk."""
 
         def one(tile: Any) -> Stmt:
-            return self.compute(replace(place, tile=tile), weights, source)
+            return self.compute(replace(place, tile=tile, part=part), weights, source)
 
         return loop_over("tile", self.tiles, one)
 
@@ -157,6 +173,10 @@ class PanelLanes(ImageLanes):
 
     def first_position(self, chunk: Any) -> Any:
         return 0
+
+    def image_start(self, place: Place, summand: Summand) -> Any:
+        unit = place.image * self.conv.groups + place.group
+        return (unit * self.conv.channels + summand.channel) * prod(self.conv.output)
 
     def channel_start(self, place: Place, summand: Summand) -> Any:
         before = 0 if self.local else place.chunk * self.conv.channels

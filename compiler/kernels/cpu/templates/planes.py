@@ -49,9 +49,12 @@ class PlaneSource(Protocol):
 
 
 def fill_planes(
-    conv: Convolution, source: PlaneSource, target: Var, stride: int, lanes: int
+    conv: Convolution, source: PlaneSource, target: Var, stride: int, lanes: int, beyond: int = 0
 ) -> Stmt:
-    """Write an image into planes, `stride` elements from slice to slice of every channel."""
+    """Write an image into planes, `stride` elements from slice to slice of every channel.
+
+    So many elements `beyond` the last plane are cleared.
+    """
     channels, slices = conv.groups * conv.channels, conv.slices
     total = conv.batch * channels * slices
     run_planes = min(total, max(1, BLOCK_ELEMENTS // stride))
@@ -62,9 +65,31 @@ def fill_planes(
         return fill_channel(conv, source, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
-        return loop_over("plane", lengths[0], lambda i: channel(firsts[0] + i))
+        filled = loop_over("plane", lengths[0], lambda i: channel(firsts[0] + i))
+        return sequence([filled, *_by_first_block(firsts[0], cleared)])
 
+    cleared = clear(source, target, total * stride, beyond, lanes)
     return block_loops((ceil_div(total, run_planes),), (total,), run)
+
+
+def _by_first_block(first: Any, statements: list[Stmt]) -> list[Stmt]:
+    """Statements for the block that begins with the first plane."""
+    if isinstance(first, int) or not statements:
+        return statements
+    return [tirx.IfThenElse(first == 0, sequence(statements), None)]
+
+
+def clear(source: PlaneSource, target: Var, start: Any, count: int, lanes: int) -> list[Stmt]:
+    """Write `count` elements of padding from `start` on.
+
+    What is multiplied is written first, even where nothing reads the sums: memory may hold denormal
+    numbers, which make cores many times slower.
+    """
+
+    def one(x: Any) -> Stmt:
+        return tirx.BufferStore(target, source.padding, [start + x])
+
+    return [vector_loop(count, lanes, one)] if count else []
 
 
 def fill_channel(
@@ -198,11 +223,8 @@ def _fill_plane(
     top, bottom = inside(a, conv.strides[0], conv.pads[0], conv.image[0], planes.rows)
     left, right = inside(b, conv.strides[1], conv.pads[1], conv.image[1], planes.pitch)
 
-    def clear(start: Any, count: int) -> list[Stmt]:
-        def zero(x: Any) -> Stmt:
-            return tirx.BufferStore(target, source.padding, [start + x])
-
-        return [vector_loop(count, lanes, zero)] if count else []
+    def padding(start: Any, count: int) -> list[Stmt]:
+        return clear(source, target, start, count, lanes)
 
     def row(y: Any) -> Stmt:
         start = base + (y + top) * planes.pitch
@@ -215,7 +237,7 @@ def _fill_plane(
 
         count = right - left
         if count <= 0:
-            return sequence(clear(start, planes.pitch))
+            return sequence(padding(start, planes.pitch))
         first = left * conv.strides[1] + b - conv.pads[1]
 
         def load(column: Any) -> Any:
@@ -227,8 +249,10 @@ def _fill_plane(
             inner = vectors.copied(load, target, start + left)
         else:
             inner = loop_over("column", count, copy)
-        return sequence([*clear(start, left), inner, *clear(start + right, planes.pitch - right)])
+        after = planes.pitch - right
+        return sequence([*padding(start, left), inner, *padding(start + right, after)])
 
     rows = [loop_over("row", bottom - top, row)] if bottom > top else []
     after = planes.plane - bottom * planes.pitch
-    return [*clear(base, top * planes.pitch), *rows, *clear(base + bottom * planes.pitch, after)]
+    before = padding(base, top * planes.pitch)
+    return [*before, *rows, *padding(base + bottom * planes.pitch, after)]

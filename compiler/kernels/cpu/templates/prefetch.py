@@ -57,13 +57,14 @@ def prefetch_share(
     """
 
     def line(first: int) -> Stmt:
-        place = start + _at_most(number * share + first, run - 1)
-        return prefetch_line(tensor, [_at_most(place, last)], SECOND_LEVEL)
+        place = start + at_most(number * share + first, run - 1)
+        return prefetch_line(tensor, [at_most(place, last)], SECOND_LEVEL)
 
     return [line(first) for first in range(0, share, LINE)]
 
 
-def _at_most(number: Any, limit: Any) -> Any:
+def at_most(number: Any, limit: Any) -> Any:
+    """The lesser of two numbers."""
     return tirx.min(number, tirx.const(limit, "int32") if isinstance(limit, int) else limit)
 
 

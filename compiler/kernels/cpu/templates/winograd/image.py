@@ -9,6 +9,7 @@ from tvm.ir import PrimType, Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.templates.planes import clear
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
 from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop
@@ -25,6 +26,11 @@ class ImageTransform:
     layout: WinogradLayout
     operands: FloatOperands
     rows: Var
+
+    def start(self, block: Any) -> Stmt:
+        """Clear a block's rows: lanes after the end of a chunk read what no row has written."""
+        rows, count = block * self.layout.row_elements, self.layout.row_elements
+        return sequence(clear(self.operands, self.rows, rows, count, self.layout.lanes))
 
     def channel(self, place: ChunkPlace, channel: Any, target: Region) -> Stmt:
         """Transform a channel into its rows of all points and panels of a target."""
@@ -52,7 +58,7 @@ class ImageTransform:
         line = rows.after(results * layout.line_points * layout.plane)
         y = place.chunk // layout.parts * (layout.tile.span * results) + row - conv.pads[0]
         inside = tirx.all(y >= 0, y < conv.image[0])
-        outside = self._clear(line, 0, results * layout.columns + 2)
+        outside = sequence(self._clear(line, 0, results * layout.columns + 2))
         copied = self._copy(place, [place.image, channel], y, line)
         start = (
             row % results * (layout.line_points * layout.plane) + row // results * layout.columns
@@ -66,11 +72,9 @@ class ImageTransform:
         filled = tirx.IfThenElse(inside, copied, outside)
         return sequence([filled, loop_over("step", layout.line_steps, step)])
 
-    def _clear(self, line: Region, first: int, count: int) -> Stmt:
-        def one(x: Any) -> Stmt:
-            return tirx.BufferStore(line.buffer, self.operands.padding, [line.start + first + x])
-
-        return vector_loop(count, self.layout.lanes, one)
+    def _clear(self, line: Region, first: int, count: int) -> list[Stmt]:
+        start, lanes = line.start + first, self.layout.lanes
+        return clear(self.operands, line.buffer, start, count, lanes)
 
     def _copy(self, place: ChunkPlace, lead: Sequence[Any], y: Any, line: Region) -> Stmt:
         """Copy what a chunk reads of a row: the first part, the last or one between them."""
@@ -98,9 +102,9 @@ class ImageTransform:
             value = self.operands.element(lead, y, part * width - conv.pads[1] + left + x)
             return tirx.BufferStore(line.buffer, value, [line.start + left + x])
 
-        before = [self._clear(line, 0, left)] if left else []
+        before = self._clear(line, 0, left)
         inside = [vector_loop(right - left, layout.lanes, copy)] if right > left else []
-        after = [self._clear(line, right, count - right)] if right < count else []
+        after = self._clear(line, right, count - right)
         return sequence([*before, *inside, *after])
 
     def _along_row(self, line: Region, target: Region) -> Stmt:

@@ -83,7 +83,7 @@ class Winograd:
             )
             return sequence([fill, groups])
 
-        launch = self._launch((layout.chunks, 1), (blocks[0], 1), chunk)
+        launch = self._launch((layout.chunks, 1), (blocks[0], 1), chunk, transform.start)
         return sequence([*map(tirx.AllocBuffer, (image, sums, rows)), launch])
 
     def _fill(self, image: Var, extents: tuple[int, int], blocks: tuple[int, ...]) -> list[Stmt]:
@@ -95,7 +95,8 @@ class Winograd:
         def channel(place: ChunkPlace, number: Any) -> Stmt:
             return transform.channel(place, number, self._image(image, place))
 
-        return [tirx.AllocBuffer(rows), self._launch(extents, blocks, channel)]
+        launch = self._launch(extents, blocks, channel, transform.start)
+        return [tirx.AllocBuffer(rows), launch]
 
     def _multiply_all(
         self, weights: Var, image: Var, extents: tuple[int, int], blocks: tuple[int, ...]
@@ -120,8 +121,12 @@ class Winograd:
         extents: tuple[int, int],
         blocks: tuple[int, ...],
         body: Callable[[ChunkPlace, Any], Stmt],
+        start: Callable[[Any], Stmt] | None = None,
     ) -> Stmt:
-        """A launch over chunks and a second axis, whose numbers `body` gets."""
+        """A launch over chunks and a second axis, whose numbers `body` gets.
+
+        Each block does what it needs by its number at its `start`.
+        """
         runs = [ceil_div(extent, count) for extent, count in zip(extents, blocks, strict=True)]
         count = self.layout.image_chunks
 
@@ -133,7 +138,8 @@ class Winograd:
                 place = ChunkPlace(image=number // count, chunk=number % count, block=own)
                 return loop_over("second", lengths[1], lambda j: body(place, firsts[1] + j))
 
-            return loop_over("chunk", lengths[0], chunk)
+            chunks = loop_over("chunk", lengths[0], chunk)
+            return chunks if start is None else sequence([start(own), chunks])
 
         return block_loops(blocks, extents, block)
 
