@@ -50,6 +50,12 @@ def test_nothing_launched_takes_no_time():
     assert task_demand(nothing, 0.0, H200).launches == 0
 
 
+def test_the_estimate_of_a_template_comes_first():
+    found = replace(kernel(8), estimated_ns=1234)
+    assert estimated_time(found, H200) == 1234
+    assert estimated_time(replace(found, estimated_ns=0), H200) not in (0, 1234)
+
+
 def test_the_work_of_a_kernel_is_that_of_its_largest_launch():
     small, large = (
         Launch("a", (), (9, 1, 1), (32, 1, 1)),

@@ -86,7 +86,7 @@ def test_only_operands_of_bytes_are_rounded(model: onnx.ModelProto):
     imported = import_model(model, byte_contractions="operands")
     names = defaultdict[str, set[str]](set)
     for op in imported.module.walk():
-        if isinstance(op, OperatorOp) and op.node_name is not None:
+        if isinstance(op, OperatorOp):
             names[op.type_name].add(op.node_name.partition("/")[0])
     kept = operands(model, names["ConvInteger"] | names["MatMulInteger"])
     made = {node.output[0]: node for node in model.graph.node}
