@@ -101,6 +101,21 @@ def test_scores_that_grow(splits: int):
 
 
 @emulated
+@pytest.mark.parametrize("block", [warpgroups(2, 16, 3), warpgroups(1, 32), Block(1, 4, 2, 32)])
+def test_rows_masked_by_a_large_number(block: Block):
+    """Products of -1e9 are rounded by 18: in fp16 a weight of 2^18 would be infinite."""
+    case = replace(SMALL, mask="where")
+    group = short_group(case)
+    inputs = arrays(case, group)
+    inputs["m"][3] = False
+    inputs["m"][5] = numpy.arange(case.columns) >= 50
+    kernel = kernel_in("attention", group, TARGET, block)
+    assert kernel is not None
+    found = result(group, kernel, [*inputs.values()])
+    assert difference(found, expected(case, inputs)) < BOUNDS["fp16"]
+
+
+@emulated
 def test_masked_rows():
     """A row that minus infinity masks out is NaN, also where one split of several sees no key."""
     group = short_group(SMALL)

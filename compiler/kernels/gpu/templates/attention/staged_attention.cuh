@@ -87,16 +87,20 @@ __device__ __forceinline__ void copy_round(int4* keys, int4* values, const void*
   copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_VECTOR8, P::MASKED>(values, from_v, round, aligned, keep);
 }
 
-// The factor from a score to its base-2 exponent. Scores for which that would overflow are equal or very
-// far apart, so any factor does.
+// The factor from a score to its base-2 exponent. Scores whose product would be rounded by 4 or more, or
+// overflow, such as those masked by -1e9, are equal or far apart, so a factor does that rounds nothing.
 template <class P>
 __device__ __forceinline__ float log2_scale(float score) {
-  return fabsf(score * P::LOG2_SCALE) < 1e38f ? P::LOG2_SCALE : 0.5f;
+  return fabsf(score * P::LOG2_SCALE) < 0x1p26f ? P::LOG2_SCALE : 0.5f;
 }
 
-// The shift of a row's exponents; 0 where all scores are masked.
-__device__ __forceinline__ float shift_of(float row_max, float log2_scale) {
-  return row_max == -CUDART_INF_F ? 0.0f : row_max * log2_scale;
+// The score that a row's weights are relative to: its maximum, 0 where all are masked.
+__device__ __forceinline__ float reference_of(float row_max) { return row_max == -CUDART_INF_F ? 0.0f : row_max; }
+
+// A weight of 1 relative to one maximum, relative to another that is not less.
+template <class P>
+__device__ __forceinline__ float rescaling(float before, float after) {
+  return power_of_two((before - reference_of(after)) * P::LOG2_SCALE);
 }
 
 // A warp's online softmax; `row_max` and `row_sum` are those of rows lane / 4 (+ 8), the sum only over
@@ -229,11 +233,11 @@ struct Band {
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
-      const float factor = log2_scale<P>(row_max[m / 2][i]), shift = shift_of(row_max[m / 2][i], factor);
+      const float factor = log2_scale<P>(row_max[m / 2][i]), shift = reference_of(row_max[m / 2][i]) * factor;
 #pragma unroll
       for (int j = 0; j < PIECES * 2; j++) {
         float& x = scores[m / 2][j / 2][i * 2 + j % 2];
-        x = power_of_two(x * factor - shift);
+        x = power_of_two(fmaf(x, factor, -shift));  // the emulator rounds once, too
         if constexpr (PASS == WEIGHTS)
           x = P::rounded(x * row_sum[m / 2][i]);
         else
@@ -261,7 +265,7 @@ struct Band {
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
       const float before = row_max[m / 2][i], after = most[m / 2][i];
-      const float scale = power_of_two(before * log2_scale<P>(before) - shift_of(after, log2_scale<P>(after)));
+      const float scale = rescaling<P>(before, after);
       row_max[m / 2][i] = after, row_sum[m / 2][i] *= scale, scales[m / 2][i] = scale;
     }
     raised(scales);
@@ -298,8 +302,7 @@ struct Band {
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
       const float before = row_max[m / 2][i], other = *from, after = fmaxf(before, other);
-      const float shift = shift_of(after, log2_scale<P>(after));
-      const float own = power_of_two(before * log2_scale<P>(before) - shift), scale = power_of_two(other * log2_scale<P>(other) - shift);
+      const float own = rescaling<P>(before, after), scale = rescaling<P>(other, after);
       row_max[m / 2][i] = after, row_sum[m / 2][i] = row_sum[m / 2][i] * own + from[32] * scale, from += 64;
 #pragma unroll
       for (int t = 0; t < S::WIDTHS * 4; t++) {

@@ -136,10 +136,9 @@ __device__ __forceinline__ void merge_rows(O* o, const float* values, const floa
       most[r] = peer_float(rows + own * 2, r), part[r] = peer_float(rows + own * 2 + 1, r);
       value[r] = peer_float4(values + own * T::LINE + column, r), row_max = fmaxf(row_max, most[r]);
     }
-    const float shift = shift_of(row_max, log2_scale<P>(row_max));
 #pragma unroll
     for (int r = 0; r < P::SPLITS; r++) {
-      const float scale = power_of_two(most[r] * log2_scale<P>(most[r]) - shift);
+      const float scale = rescaling<P>(most[r], row_max);
       row_sum += scale * part[r];
       four[0] += scale * value[r].x, four[1] += scale * value[r].y, four[2] += scale * value[r].z, four[3] += scale * value[r].w;
     }
