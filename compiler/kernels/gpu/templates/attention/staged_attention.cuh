@@ -87,8 +87,8 @@ __device__ __forceinline__ void copy_round(int4* keys, int4* values, const void*
   copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_VECTOR8, P::MASKED>(values, from_v, round, aligned, keep);
 }
 
-// The factor from a score to its base-2 exponent. Scores whose product would be rounded by 4 or more, or
-// overflow, such as those masked by -1e9, are equal or far apart, so a factor does that rounds nothing.
+// The factor from a score to its base-2 exponent. Scores as large as those masked by -1e9, whose exponent
+// would be rounded by 4 or more, are equal or far apart, so a factor does that rounds nothing.
 template <class P>
 __device__ __forceinline__ float log2_scale(float score) {
   return fabsf(score * P::LOG2_SCALE) < 0x1p26f ? P::LOG2_SCALE : 0.5f;
