@@ -128,18 +128,21 @@ class _Walk:
         )
 
     def _drop_repeated(self, operator: Operator) -> None:
-        """Take the integers themselves for numbers that are quantised as they were."""
+        """Take the integers themselves for numbers that are quantised as they were.
+
+        Other quantised values are those of numbers of the new graph.
+        """
         for value in operator.outputs:
-            before = None if value is None else self._before(value)
-            if value is not None and before is not None:
+            if value is None or not isinstance(value.code, Quantised):
+                continue
+            value.code = replace(value.code, number=self.replaced(value.code.number))
+            before = self._before(value, value.code)
+            if before is not None:
                 self.instead[value] = before
 
-    def _before(self, value: Value) -> Value | None:
+    def _before(self, value: Value, quantised: Quantised) -> Value | None:
         """The integers that were dequantised and are quantised again alike."""
-        if not isinstance(value.code, Quantised):
-            return None
-        quantised = replace(value.code, number=self.replaced(value.code.number))
-        value.code, before = quantised, quantised.number.code
+        before = quantised.number.code
         if not isinstance(before, Dequantised) or before.integers.dtype != value.dtype:
             return None
         alike = is_same(before.scale, quantised.scale) and is_same(before.zero, quantised.zero)
