@@ -12,6 +12,9 @@ from compiler.kernels.build import (
     exact_target,
 )
 from compiler.kernels.cache import CacheStatus, KernelCache
+from compiler.kernels.without_torch import hide_torch
+
+hide_torch()
 
 __all__ = [
     "CacheStatus",
