@@ -37,6 +37,7 @@ from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
 from compiler.frontend import Imported, import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.index_limits import index_limits
 from compiler.graph.targets import set_target
 from compiler.hip_library import hip_library
 from compiler.ir import dataflow
@@ -51,7 +52,7 @@ from compiler.kernels import (
     exact_target,
 )
 from compiler.kernels.texts import dump_kernels
-from compiler.packed_weights import packed_weights
+from compiler.packed_weights import WeightPacker
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
@@ -245,11 +246,12 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     compares = settings.pipeline is None and settings.substitution
     driver = _present(settings) if compares else None
     original = module.clone() if driver is not None else None
-    prepared = _prepared(module, weights, settings)
+    packer = WeightPacker(weights, settings.jobs)
+    prepared = _prepared(module, packer, settings)
     budget = prepared.budget
     if driver is None or original is None or settings.packed or not prepared.substituted:
-        return _finished(prepared, weights, budget)
-    found = _finished(prepared, weights, budget / 2)
+        return _finished(prepared, packer, budget)
+    found = _finished(prepared, packer, budget / 2)
     without = replace(
         settings,
         substitution=False,
@@ -257,7 +259,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         tuner=settings.tuner and settings.tuner.after(prepared.tuning.seconds),
     )
     try:
-        plain = _finished(_prepared(original, weights, without), weights, budget / 2)
+        plain = _finished(_prepared(original, packer, without), packer, budget / 2)
         return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
@@ -274,6 +276,8 @@ class _Prepared:
     runner: Runner
     clock: StepClock
     tuning: TuningRecord
+    limits: Mapping[str, int]
+    """The limits of the inputs that are indices."""
 
     @property
     def budget(self) -> float:
@@ -294,13 +298,14 @@ class _Prepared:
         return any(spec is not None for spec in self.decided.values())
 
 
-def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> _Prepared:
+def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Prepared:
     """Run the graph passes and build the kernels."""
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
-    runner = Runner(dump, context=_context(weights, settings), weights=weights)
+    runner = Runner(dump, context=_context(packer, settings), weights=packer.weights)
     set_target(module, settings.target)
+    limits = _limits(module)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = StepClock()
     runner.run(module, graph_passes)
@@ -323,7 +328,13 @@ def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings
         runner=runner,
         clock=clock,
         tuning=tuning,
+        limits=limits,
     )
+
+
+def _limits(module: ModuleOp) -> dict[str, int]:
+    graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
+    return index_limits(graphs[0]) if graphs else {}
 
 
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
@@ -338,19 +349,19 @@ def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
         return TuningRecord()
 
 
-def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) -> Build:
+def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build:
     """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
     module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
     settings, runner = replace(prepared.settings, budget=budget), prepared.runner
     kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
-    decision = _decide(module, kernels, weights, settings)
+    decision = _decide(module, kernels, packer, settings, prepared.limits)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.pipeline, runner)
     schedule = schedule_of(graph)
     check_operands(schedule, kernels)
     clock.lap("schedule passes")
-    packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
+    packed = decision.weights if decision.weights is not None else packer.pack(graph)
     clock.lap("pack weights")
     choice = decision.choice and replace(
         decision.choice,
@@ -402,7 +413,7 @@ def _faster(driver: Driver, substituted: Build, original: Build, seconds: float)
     return replace(kept, choice=choice, seconds={**kept.seconds, **spent})
 
 
-def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
+def _context(packer: WeightPacker, settings: Settings) -> Context:
     """The context of the graph passes: on a GPU it knows the times of kernels.
 
     They are measured where there is a device and a budget.
@@ -414,7 +425,7 @@ def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
     packed = settings.packed
     if driver is None:
         return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
-    finish, seconds = partial(_runnable, weights, settings), SUBSTITUTION_SHARE * settings.budget
+    finish, seconds = partial(_runnable, packer, settings), SUBSTITUTION_SHARE * settings.budget
     measured = partial(MeasuredTimes, parsed, settings.cache, driver=driver, finish=finish)
     return CostContext(measured(packed=packed, pipeline=settings.passes, seconds=seconds))
 
@@ -429,19 +440,21 @@ def _present(settings: Settings) -> Driver | None:
         return None
 
 
-def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp) -> Runnable:
+def _runnable(packer: WeightPacker, settings: Settings, module: ModuleOp) -> Runnable:
     """A candidate for substitution, compiled with the schedule that the model predicts is best."""
     graph_passes, _ = split_phases(parse(settings.passes))
+    limits = _limits(module)
     names = [step.name for step in graph_passes]
     Runner(verified=False).run(module, graph_passes[names.index(SUBSTITUTE) + 1 :])
     name_kernels(module, graph_passes)
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, parse_target(settings.target).device)
-    decision = _decide(module, kernels, weights, replace(settings, budget=0.0, pipeline=None))
+    unmeasured = replace(settings, budget=0.0, pipeline=None)
+    decision = _decide(module, kernels, packer, unmeasured, limits)
     graph = scheduled(module, decision.pipeline)
     pdl = decision.choice is not None and decision.choice.pdl
-    return Runnable(schedule_of(graph), kernels, packed_weights(graph, weights), pdl)
+    return Runnable(schedule_of(graph), kernels, packer.pack(graph), pdl, limits)
 
 
 def with_library(built: Build, cache: KernelCache | None) -> Build:
@@ -461,8 +474,9 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
 def _decide(
     module: ModuleOp,
     kernels: Mapping[str, KernelSpec],
-    weights: Mapping[str, Array],
+    packer: WeightPacker,
     settings: Settings,
+    limits: Mapping[str, int],
 ) -> Decision:
     """The decision on pipeline and mode; targets with one mode leave nothing to decide."""
     if not parse_target(settings.target).searches_schedules:
@@ -471,12 +485,13 @@ def _decide(
         module=module,
         kernels=kernels,
         target=settings.target,
-        pack=lambda graph: packed_weights(graph, weights),
+        pack=packer.pack,
         pipeline=settings.pipeline,
         budget=settings.budget,
         profile=settings.profile,
         searching=settings.searching,
         graphs=settings.graphs,
+        limits=limits,
     )
     return decide(request)
 

@@ -1,6 +1,8 @@
 """The weights of a schedule as its kernels read them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,15 +12,42 @@ from compiler.ir import taskflow
 from compiler.ir.values import stored_as
 
 
-def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The packed weights that the schedule reads, by allocation name."""
-    return {
-        op.allocation_name: np.asarray(_packed(op, weight_array(weights, op.key.data)), order="C")
-        for op in graph.walk()
-        if isinstance(op, taskflow.WeightOp)
-    }
+@dataclass(frozen=True)
+class WeightPacker:
+    """Packs the weights of a model; what several of its graphs read alike is packed once.
+
+    Weights are packed by so many `jobs` at once.
+    """
+
+    weights: Mapping[str, Array]
+    jobs: int = 1
+    _packed: dict[tuple[str, str, str], Array] = field(
+        default_factory=dict[tuple[str, str, str], Array], init=False, repr=False
+    )
+
+    def pack(self, graph: taskflow.GraphOp) -> dict[str, Array]:
+        """The packed weights that a schedule reads, by allocation name.
+
+        Raises ModelError for a weight that is missing, or has numbers beyond its type's range.
+        """
+        found = [op for op in graph.walk() if isinstance(op, taskflow.WeightOp)]
+        self._add(found)
+        return {op.allocation_name: self._packed[_identity(op)] for op in found}
+
+    def _add(self, weights: Iterable[taskflow.WeightOp]) -> None:
+        """Pack those that were not packed before; numpy holds no lock while it does."""
+        new = {key: op for op in weights if (key := _identity(op)) not in self._packed}
+        with ThreadPoolExecutor(self.jobs) as pool:
+            self._packed.update(zip(new, pool.map(self._array, new.values()), strict=True))
+
+    def _array(self, weight: taskflow.WeightOp) -> Array:
+        key = weight.key.data
+        stored = stored_as(weight_array(self.weights, key), weight.result.type, key)
+        packed = apply_packing(stored, weight.packing.data) if weight.packing else stored
+        return np.asarray(packed, order="C")
 
 
-def _packed(weight: taskflow.WeightOp, array: Array) -> Array:
-    stored = stored_as(array, weight.result.type, weight.key.data)
-    return apply_packing(stored, weight.packing.data) if weight.packing is not None else stored
+def _identity(weight: taskflow.WeightOp) -> tuple[str, str, str]:
+    """What says how a weight's array becomes the packed one."""
+    packing = weight.packing.data if weight.packing else ""
+    return weight.key.data, str(weight.result.type), packing

@@ -20,7 +20,7 @@ from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import source_version
-from compiler.packed_weights import packed_weights
+from compiler.packed_weights import WeightPacker
 from compiler.pipeline import Runner, default_pipeline, parse, split_phases
 from compiler.schedule import KernelSpec, Schedule
 from compiler.target.target import parse_target
@@ -88,7 +88,7 @@ def build(
     specs = build_kernels(imported.module, target, kernels, jobs)
     annotate(imported.module, specs)
     graphs = {n: scheduled(imported.module.clone(), p) for n, p in pipelines.items()}
-    weights = packed_weights(graphs[1], imported.weights)
+    weights = WeightPacker(imported.weights).pack(graphs[1])
     return specs, weights, {n: schedule_of(graph) for n, graph in graphs.items()}
 
 

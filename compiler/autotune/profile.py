@@ -10,8 +10,8 @@ from compiler.autotune.timing import WARM_UP, Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
-from compiler.backends.memory import Array, numpy_dtype
-from compiler.schedule import KernelSpec, Schedule, Task, View
+from compiler.backends.gpu.random_inputs import random_numbers
+from compiler.schedule import KernelSpec, Schedule, Task
 
 CHAIN, SHORT = 24, 4
 """Launches in two timed graphs. The difference of their times has no part of a graph's start, but
@@ -132,20 +132,11 @@ def _elapsed(
 
 
 def _buffers(driver: Driver, task: Task) -> tuple[int, list[int]]:
-    """A block with room for a task's operands and results, and their addresses; operands random.
-
-    Integers are 0 or 1, which are valid indices.
-    """
-    views, chance = task.reads + task.writes, np.random.default_rng(0)
+    """A block with room for a task's operands and results, and their addresses; operands random."""
+    views = task.reads + task.writes
     block = reserve(driver, sum(aligned(v.nbytes) for v in views), f"kernel {task.kernel!r}")
     ends = np.cumsum([0, *(aligned(view.nbytes) for view in views)])
     addresses = [block + int(end) for end in ends[:-1]]
-    filled = zip(addresses, task.reads, strict=False)
-    upload(driver, [(address, _random(chance, view)) for address, view in filled])
+    reads = [random_numbers(view.shape, view.dtype, i) for i, view in enumerate(task.reads)]
+    upload(driver, list(zip(addresses, map(as_bytes, reads), strict=False)))
     return block, addresses
-
-
-def _random(chance: np.random.Generator, view: View) -> Array:
-    floats = chance.standard_normal(view.shape, np.float32)
-    data = floats if "float" in view.dtype else chance.integers(0, 2, view.shape)
-    return as_bytes(np.ascontiguousarray(data.astype(numpy_dtype(view.dtype))))

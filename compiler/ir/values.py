@@ -39,7 +39,7 @@ def stored_as(array: Array, type: Attribute, key: str) -> Array:
         return array
     with np.errstate(over="ignore"):
         result = array.astype(numpy_dtype(dtype_of(type)))
-    if np.isfinite(array).all() and not np.isfinite(result).all():
+    if not np.isfinite(result).all() and np.isfinite(array).all():
         raise ModelError(
             f"the weight {key!r} has numbers beyond the range of {dtype_of(type)}:"
             " compile with the precision bf16, tf32 or fp32"

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
 from math import prod
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.results import Header, Result, ResultList
@@ -17,6 +15,7 @@ from compiler.autotune.profile import COLD_LENGTHS, chain_sampler, chain_time
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
+from compiler.backends.gpu.random_inputs import random_numbers
 from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing
@@ -38,9 +37,6 @@ GIVEN_UP, LONG_NS = 2.0, 20e3
 PROBES, TRIES = 3, 3
 """Launches by which a candidate is first judged, and how often one that seems slow is: other
 processes can keep the host from launching, which looks as if the kernel took that time."""
-
-RANDOM_NUMBERS = (1 << 20) + 7
-"""Random numbers that operands repeat: a prime, so that no row equals another."""
 
 PLACED_BYTES, PLACED_PART = 2 << 30, 0.5
 """The most bytes of kernels' operands that stay on the device until those of others need the room,
@@ -391,21 +387,8 @@ def random_operand(buffer: OperandBuffer, number: int) -> Array:
 
     `number` makes the operands of a kernel differ.
     """
-    data = np.resize(np.roll(_numbers_as(buffer.dtype), 1009 * number), buffer.shape)
+    data = random_numbers(buffer.shape, buffer.dtype, number)
     return as_bytes(apply_packing(data, buffer.packing))
-
-
-@cache
-def _numbers() -> NDArray[np.float32]:
-    """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
-    return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
-
-
-@cache
-def _numbers_as(dtype: str) -> Array:
-    """These numbers in a type: converting them each time takes longer than measuring, too."""
-    numbers = _numbers() if "float" in dtype else _numbers() > 0
-    return numbers.astype(numpy_dtype(dtype))
 
 
 def header_here(driver: Driver) -> Header:

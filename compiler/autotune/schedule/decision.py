@@ -65,7 +65,8 @@ ESTIMATE_MARGIN = 0.95
 class Request:
     """The input of a decision: a module whose kernels are built, and the user's options.
 
-    `pack` gives the weights of a taskflow graph as its kernels want them, by allocation.
+    `pack` gives the weights of a taskflow graph as its kernels want them, by allocation; `limits`
+    are those of the inputs that are indices.
     """
 
     module: ModuleOp
@@ -77,6 +78,7 @@ class Request:
     profile: str | os.PathLike[str] | None = None
     searching: SearchOptions = field(default_factory=SearchOptions)
     graphs: GraphPolicy = field(default_factory=GraphPolicy)
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,7 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
         request.kernels,
         weights,
         costs=costs.measured,
+        index_limits=request.limits,
         **request.graphs.executor_options,
     )
     left = (request.budget - spent) * (1 - BINDINGS_SHARE)

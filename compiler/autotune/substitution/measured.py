@@ -37,6 +37,8 @@ class Runnable:
     kernels: Mapping[str, KernelSpec]
     weights: Mapping[str, Array]
     pdl: bool
+    limits: Mapping[str, int]
+    """The limits of the inputs that are indices."""
 
 
 @dataclass
@@ -97,7 +99,8 @@ class MeasuredTimes(SimulatedTimes):
     def _opened(self, made: Runnable) -> GpuExecutor:
         """A compiled graph on the device."""
         assert self.driver is not None
-        loaded = GpuExecutable.load(self.driver, made.schedule, made.kernels, made.weights)
+        parts = (made.schedule, made.kernels, made.weights)
+        loaded = GpuExecutable.load(self.driver, *parts, index_limits=made.limits)
         return loaded.executor(mode="graph", pdl=made.pdl)
 
 

@@ -58,7 +58,8 @@ class ExecutorSettings:
     runs is no longer copied: its nodes get its address. `poison` fills the arena, the outputs and
     the buffers of host inputs with NaN before each run. `pdl` (programmatic dependent launch) lets
     kernels that wait for their predecessors themselves start while these still run. `delays` is a
-    seed of random delays before random tasks, for tests: they must change no result.
+    seed of random delays before random tasks, for tests: they must change no result. Where inputs
+    are random, integers are below their `index_limits`, or below 2.
     """
 
     mode: Mode = "graph"
@@ -69,6 +70,7 @@ class ExecutorSettings:
     poison: bool = False
     pdl: bool = True
     delays: int | None = None
+    index_limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

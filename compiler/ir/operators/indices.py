@@ -59,7 +59,7 @@ def _recurrent(shapes: Shapes, attributes: Attributes) -> Bounds:
     return Bounds(4, (0,), (x[1 if attributes.get("layout", 0) else 0],))
 
 
-_INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
+INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
     **dict.fromkeys(("Gather", "GatherElements", "Scatter", "ScatterElements"), _along_axis),
     **dict.fromkeys(("GatherND", "ScatterND"), _tuples),
     "ReverseSequence": _reversed,
@@ -72,7 +72,7 @@ def index_bounds(
     op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
 ) -> Bounds | None:
     """The bounds of an operator's indices, if its shapes fit; None if it has none."""
-    bounds = _INDEXED.get(op_type)
+    bounds = INDEXED.get(op_type)
     if bounds is None:
         return None
     result = bounds([() if value is None else value.shape for value in inputs], attributes)

@@ -61,9 +61,9 @@ def judged(
         if module == broken:
             raise KernelError("no registers")
         built.append(str(module))
-        return SimpleNamespace(schedule=str(module), kernels={}, weights={}, pdl=False)
+        return SimpleNamespace(schedule=str(module), kernels={}, weights={}, pdl=False, limits={})
 
-    def load(driver: Any, schedule: str, *_: Any) -> Any:
+    def load(driver: Any, schedule: str, *_: Any, index_limits: Mapping[str, int]) -> Any:
         executor = SimpleNamespace(close=lambda: None, name=schedule)
 
         def give(**_: Any) -> Any:

@@ -1,0 +1,67 @@
+"""The numbers that a graph's inputs may have where operators take them as indices."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
+from compiler.ir.operators.definition import KnownTensor
+from compiler.ir.operators.indices import INDEXED, index_bounds
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attributes_of
+
+CARRIED = frozenset(
+    {
+        *("Cast", "Concat", "Expand", "Gather", "Identity", "Reshape"),
+        *("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
+"""Operators whose results are numbers of their first input, or of any of theirs for `Concat`."""
+
+
+def index_limits(graph: GraphOp) -> dict[str, int]:
+    """For each input by name that operators take as indices, the least number beyond them.
+
+    Only indices that reach their operator as they were given are seen.
+    """
+    names = dict(zip(graph.body.block.args, (name.data for name in graph.input_names), strict=True))
+    found: dict[str, int] = {}
+    for op in graph.walk():
+        if isinstance(op, OperatorOp) and (limit := _limit(op)) is not None:
+            operand, below = limit
+            for value in _sources(operand):
+                if value in names:
+                    name = names[value]
+                    found[name] = min(below, found.get(name, below))
+    return found
+
+
+def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
+    """The operand of an operator that is indices, and the least number beyond them."""
+    if op.type_name not in INDEXED:
+        return None
+    inputs = [None if isinstance(v.owner, NoneOp) else _tensor(v.type) for v in op.inputs]
+    bounds = index_bounds(op.type_name, inputs, attributes_of(op))
+    return None if bounds is None else (op.inputs[bounds.input], 1 + min(bounds.high))
+
+
+def _tensor(type: Attribute) -> KnownTensor:
+    return KnownTensor(dtype_of(type), shape_of(type), None)
+
+
+def _sources(value: SSAValue) -> Iterator[BlockArgument]:
+    """The block arguments whose numbers a value has."""
+    queue, seen = deque([value]), {value}
+    while queue:
+        value = queue.popleft()
+        if isinstance(value, BlockArgument):
+            yield value
+        elif isinstance(owner := value.owner, OperatorOp) and owner.type_name in CARRIED:
+            new = [v for v in _carried(owner) if v not in seen]
+            seen.update(new)
+            queue.extend(new)
+
+
+def _carried(op: OperatorOp) -> Sequence[SSAValue]:
+    return op.inputs if op.type_name == "Concat" else op.inputs[:1]

@@ -1,0 +1,41 @@
+"""The weights of a schedule, packed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.autotune.schedule import scheduled
+from compiler.frontend import import_model
+from compiler.graph.targets import set_target
+from compiler.ir import taskflow
+from compiler.packed_weights import WeightPacker
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split_phases
+
+MODEL = """
+<ir_version: 10, opset_import: ["" : 18]>
+main (float[2,3] x) => (float[2,4] y)
+<float[3,4] w = {0.5,1,2,3,4,5,6,7,8,9,10,11}, float[4] b = {1,2,3,4}>
+{ z = MatMul (x, w) y = Add (z, b) }
+"""
+
+
+def graph_and_weights(target: str) -> tuple[taskflow.GraphOp, Mapping[str, np.ndarray]]:
+    imported = import_model(onnx.parser.parse_model(MODEL))
+    module: ModuleOp = imported.module
+    set_target(module, target)
+    Runner().run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
+    return scheduled(module, default_pipeline(streams=1)), imported.weights
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_weights_are_packed_once_for_all_graphs(jobs: int):
+    graph, weights = graph_and_weights("cuda:sm_90:fp16")
+    packer = WeightPacker(weights, jobs)
+    first = packer.pack(graph)
+    again = packer.pack(graph.clone())
+    assert len(first) == 2
+    assert all(again[name] is array for name, array in first.items())
+    assert sorted(float(array.sum()) for array in first.values()) == [10, 66.5]
