@@ -1,5 +1,6 @@
 """Conversion of a protobuf's tensors to numpy arrays."""
 
+import sys
 from collections.abc import Sequence
 from math import prod
 
@@ -22,19 +23,28 @@ _PACKED_BITS = {
 }
 """Types of which several elements share a byte of a model."""
 
+_DATA_FIELDS = (
+    *("float_data", "double_data", "int32_data", "int64_data", "uint64_data"),
+    "string_data",
+)
+"""The fields of a tensor's numbers where they are not its `raw_data`."""
+
 
 def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray:
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external_array(tensor, folder, dtype, nbytes)
-    if not _has_data(tensor):
+    raw = tensor.raw_data  # protobuf copies it each time
+    if not (raw or 0 in tensor.dims or any(len(getattr(tensor, name)) for name in _DATA_FIELDS)):
         raise ModelError(
             f"the tensor {tensor.name!r} {list(tensor.dims)} has no data: the model was saved "
             "without its weights; export it with them (examples.zoo.load refills its own files)"
         )
-    if tensor.HasField("raw_data") and len(tensor.raw_data) != nbytes:
-        raise _damaged(tensor, f"{len(tensor.raw_data)} bytes, not {nbytes}")
+    if tensor.HasField("raw_data") and len(raw) != nbytes:
+        raise _damaged(tensor, f"{len(raw)} bytes, not {nbytes}")
+    if raw and sys.byteorder == "little" and not dtype.hasobject and dtype.name not in _PACKED_BITS:
+        return np.frombuffer(raw, dtype).reshape(tensor.dims)
     return _inline_array(tensor)
 
 
@@ -111,13 +121,6 @@ def _external_array(
     inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     inside.raw_data = data.tobytes()
     return _inline_array(inside)
-
-
-def _has_data(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor has its data inline or in a file, or has no elements."""
-    fields = {field.name for field, _ in tensor.ListFields()}
-    data = {name for name in fields if name.endswith("_data") and name != "external_data"}
-    return 0 in tensor.dims or any(len(getattr(tensor, name)) for name in data)
 
 
 def _inline_array(tensor: onnx.TensorProto) -> np.ndarray:
