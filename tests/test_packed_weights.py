@@ -8,9 +8,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.schedule import scheduled
+from compiler.errors import ModelError
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir import taskflow
+from compiler.ir.types import tensor_type
+from compiler.ir.values import stored_as
 from compiler.packed_weights import WeightPacker
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split_phases
 
@@ -39,3 +42,10 @@ def test_weights_are_packed_once_for_all_graphs(jobs: int):
     assert len(first) == 2
     assert all(again[name] is array for name, array in first.items())
     assert sorted(float(array.sum()) for array in first.values()) == [10, 66.5]
+
+
+def test_numbers_beyond_a_type_are_an_error():
+    with pytest.raises(ModelError, match="'w' has numbers beyond the range of float16"):
+        stored_as(np.array([1.0, 1e5], np.float32), tensor_type("float16", (2,)), "w")
+    infinite = np.array([np.inf, 1.0], np.float32)
+    assert np.isinf(stored_as(infinite, tensor_type("float16", (2,)), "w")[0])
