@@ -214,11 +214,12 @@ def compile(
     from compiler.autotune.kernels.plan import TuningLimits
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.backends.policy import GraphPolicy
-    from compiler.build import Settings, build, full_target
+    from compiler.build import build, full_target
     from compiler.frontend.load import without_defaults
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
+    from compiler.settings import Settings
     from compiler.target.target import contractions_of, parse_cpu, parse_target
     from compiler.user_passes import using
 

@@ -10,39 +10,31 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, with_way
 from compiler.autotune.schedule import (
-    Decision,
-    Request,
-    SearchOptions,
     annotate,
-    decide,
-    present_device,
     scheduled,
 )
-from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
+from compiler.autotune.substitution import CostContext
 from compiler.autotune.substitution.kernels import predicted
-from compiler.autotune.tuner import Tuner
 from compiler.backends.base import chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
 from compiler.backends.memory import Array
-from compiler.backends.policy import GraphPolicy
+from compiler.decide import decide_schedule, present_driver, substitution_context
 from compiler.errors import DeviceError
 from compiler.export.artifact import Artifact
 from compiler.frontend import Imported, import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.graph.index_limits import index_limits
 from compiler.graph.targets import set_target
 from compiler.hip_library import hip_library
 from compiler.ir import dataflow
-from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
+from compiler.ir.index_limits import index_limits
 from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.kernels import (
     KernelCache,
@@ -54,31 +46,24 @@ from compiler.kernels import (
 from compiler.kernels.texts import dump_kernels
 from compiler.packed_weights import WeightPacker
 from compiler.pipeline import (
-    DEFAULT_PIPELINE,
     PassTiming,
     Runner,
     name_kernels,
     parse,
     split_phases,
     with_decisions,
-    without_pass,
 )
 from compiler.progress import StepClock, StepEnded, notify
 from compiler.requirements import cpu_requirements
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
+from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
-from compiler.target.target import complete, parse_gpu, parse_target
+from compiler.target.target import complete, parse_target
 from compiler.verify.kernel_operands import check_operands
 
 if TYPE_CHECKING:
     import onnx
 
-
-SUBSTITUTE = "substitute"
-"""The pass that settings may leave out."""
-
-SUBSTITUTION_SHARE = 0.2
-"""Further seconds for measuring candidates of substitutions, as a part of the budget."""
 
 COMPARISON_SHARE = 0.1
 """Further seconds for the last comparison of modules with them and without."""
@@ -114,51 +99,6 @@ class Build:
     """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
     """The requirements of the code on its host, where the target alone does not say them."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The options of a build; see `compiler.compile`."""
-
-    target: str
-    """The complete target, see `full_target`."""
-    pipeline: str | None = None
-    """None for the default pipeline, on a GPU for the best of several candidates."""
-    dump_ir: str | os.PathLike[str] | None = None
-    cache: KernelCache | None = None
-    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    budget: float = 0.0
-    """Seconds for measuring on a GPU."""
-    tuner: Tuner | None = None
-    """The measuring of kernels, where there are a device and a budget."""
-    profile: str | os.PathLike[str] | None = None
-    """A file of kernel times, to which measurements are added."""
-    searching: SearchOptions = field(default_factory=SearchOptions)
-    """The options of the schedule search for a GPU."""
-    check_indices: bool = False
-    """Whether runs raise an error for indices out of range."""
-    substitution: bool = True
-    """Whether the default pipeline substitutes operators."""
-    graphs: GraphPolicy = field(default_factory=GraphPolicy)
-    """The parts of PyGraph that are used on a GPU."""
-    packed: frozenset[str] = frozenset()
-    """The names of weights that other modules of a program read, packed or not."""
-    contractions: tuple[str, ...] = ()
-    """The ways to contract bytes to compare; those of the target if it is empty."""
-    chosen: bool = False
-    """Whether the user chose pipeline, schedule, budget or profile."""
-
-    @property
-    def byte_contractions(self) -> tuple[str, ...]:
-        """The ways to contract bytes to compare, see `import_model`."""
-        return self.contractions or parse_target(self.target).byte_contractions
-
-    @property
-    def passes(self) -> str:
-        """The given pipeline or the default one."""
-        if self.pipeline is not None:
-            return self.pipeline
-        return DEFAULT_PIPELINE if self.substitution else without_pass(DEFAULT_PIPELINE, SUBSTITUTE)
 
 
 def build(
@@ -221,7 +161,7 @@ def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
 
     On a device the last one is kept unless another is surely faster, else that of faster kernels.
     """
-    driver = _present(settings)
+    driver = present_driver(settings)
     if driver is None:
         times = {way: built.kernels_ns for way, built in builds.items()}
         kept = min(times, key=times.__getitem__)
@@ -244,7 +184,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     and the faster one is kept; not where other modules' weights are in memory.
     """
     compares = settings.pipeline is None and settings.substitution
-    driver = _present(settings) if compares else None
+    driver = present_driver(settings) if compares else None
     original = module.clone() if driver is not None else None
     packer = WeightPacker(weights, settings.jobs)
     prepared = _prepared(module, packer, settings)
@@ -303,9 +243,10 @@ def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Pr
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
-    runner = Runner(dump, context=_context(packer, settings), weights=packer.weights)
-    set_target(module, settings.target)
     limits = _limits(module)
+    context = substitution_context(packer, settings, limits)
+    runner = Runner(dump, context=context, weights=packer.weights)
+    set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = StepClock()
     runner.run(module, graph_passes)
@@ -339,7 +280,7 @@ def _limits(module: ModuleOp) -> dict[str, int]:
 
 def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
     """Measure kernels that no database has, where there are a device and a budget."""
-    tuner, target, driver = settings.tuner, exact_target(settings.target), _present(settings)
+    tuner, target, driver = settings.tuner, exact_target(settings.target), present_driver(settings)
     if tuner is None or (driver is None and (target.is_gpu or not settings.budget)):
         return TuningRecord()
     try:
@@ -354,7 +295,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
     module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
     settings, runner = replace(prepared.settings, budget=budget), prepared.runner
     kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
-    decision = _decide(module, kernels, packer, settings, prepared.limits)
+    decision = decide_schedule(module, kernels, packer, settings, prepared.limits)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.pipeline, runner)
@@ -413,50 +354,6 @@ def _faster(driver: Driver, substituted: Build, original: Build, seconds: float)
     return replace(kept, choice=choice, seconds={**kept.seconds, **spent})
 
 
-def _context(packer: WeightPacker, settings: Settings) -> Context:
-    """The context of the graph passes: on a GPU it knows the times of kernels.
-
-    They are measured where there is a device and a budget.
-    """
-    if not parse_target(settings.target).gains_by_substitution:
-        return make_context()
-    parsed = parse_gpu(settings.target)
-    driver = _present(settings)
-    packed = settings.packed
-    if driver is None:
-        return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
-    finish, seconds = partial(_runnable, packer, settings), SUBSTITUTION_SHARE * settings.budget
-    measured = partial(MeasuredTimes, parsed, settings.cache, driver=driver, finish=finish)
-    return CostContext(measured(packed=packed, pipeline=settings.passes, seconds=seconds))
-
-
-def _present(settings: Settings) -> Driver | None:
-    """The device that the target's kernels are measured on, or None."""
-    if not settings.budget or not parse_target(settings.target).searches_schedules:
-        return None
-    try:
-        return present_device(settings.target)
-    except DeviceError:
-        return None
-
-
-def _runnable(packer: WeightPacker, settings: Settings, module: ModuleOp) -> Runnable:
-    """A candidate for substitution, compiled with the schedule that the model predicts is best."""
-    graph_passes, _ = split_phases(parse(settings.passes))
-    limits = _limits(module)
-    names = [step.name for step in graph_passes]
-    Runner(verified=False).run(module, graph_passes[names.index(SUBSTITUTE) + 1 :])
-    name_kernels(module, graph_passes)
-    kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    kernels |= build_control_kernels(module, settings.target)
-    annotate(module, kernels, parse_target(settings.target).device)
-    unmeasured = replace(settings, budget=0.0, pipeline=None)
-    decision = _decide(module, kernels, packer, unmeasured, limits)
-    graph = scheduled(module, decision.pipeline)
-    pdl = decision.choice is not None and decision.choice.pdl
-    return Runnable(schedule_of(graph), kernels, packer.pack(graph), pdl, limits)
-
-
 def with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
     saved = Artifact(
@@ -469,31 +366,6 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
     )
     library, needed = hip_library(saved, cache and cache.directory)
     return replace(built, library=library, requirements=needed)
-
-
-def _decide(
-    module: ModuleOp,
-    kernels: Mapping[str, KernelSpec],
-    packer: WeightPacker,
-    settings: Settings,
-    limits: Mapping[str, int],
-) -> Decision:
-    """The decision on pipeline and mode; targets with one mode leave nothing to decide."""
-    if not parse_target(settings.target).searches_schedules:
-        return Decision(settings.passes)
-    request = Request(
-        module=module,
-        kernels=kernels,
-        target=settings.target,
-        pack=packer.pack,
-        pipeline=settings.pipeline,
-        budget=settings.budget,
-        profile=settings.profile,
-        searching=settings.searching,
-        graphs=settings.graphs,
-        limits=limits,
-    )
-    return decide(request)
 
 
 def full_target(target: str, arch: str | None = None, precision: str | None = None) -> str:

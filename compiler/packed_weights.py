@@ -48,6 +48,6 @@ class WeightPacker:
 
 
 def _identity(weight: taskflow.WeightOp) -> tuple[str, str, str]:
-    """What says how a weight's array becomes the packed one."""
+    """The key, type and packing, by which a weight's array becomes the packed one."""
     packing = weight.packing.data if weight.packing else ""
     return weight.key.data, str(weight.result.type), packing

@@ -22,10 +22,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.build import Settings, build
+from compiler.build import build
 from compiler.errors import FlowloomError
 from compiler.kernels import KernelCache
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_version
+from compiler.settings import Settings
 from examples import zoo
 from tests.backends.emu import reduced
 from tests.export.code_objects import code_objects, readelf

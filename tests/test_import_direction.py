@@ -66,15 +66,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "requirements": {"backends/cpu", "kernels/cpu", "target"},
     "hip_library": {"backends/hip", "export", "kernels/gpu", "target"},
     "packed_weights": {"graph", "ir"},
+    "settings": {"autotune", "autotune/schedule", "backends", "kernels", "pipeline", "target"},
+    "decide": {
+        *("autotune/schedule", "autotune/substitution", "backends/gpu", "ir", "kernels"),
+        *("packed_weights", "pipeline", "settings", "target"),
+    },
     "build": {
         *("autotune", "autotune/schedule", "autotune/substitution"),
         *("backends", "backends/gpu", "backends/cuda", "backends/hip", "requirements"),
         "hip_library",
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/cpu", "kernels/gpu", "export", "packed_weights"),
+        *("decide", "settings"),
     },
     "program": {
-        *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
+        *("backends", "backends/cuda", "backends/emu", "backends/gpu", "settings"),
         *("build", "export", "frontend", "graph", "kernels", "module", "pipeline", "target"),
     },
     "session": {
@@ -93,6 +99,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "backends/gpu",
             "build",
             "frontend",
+            "settings",
         ),
         *("ir", "graph", "target", "pipeline"),
         *("kernels", "kernels/cpu", "kernels/database", "kernels/gpu"),

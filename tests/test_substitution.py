@@ -7,10 +7,11 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.build import Settings, build_module
+from compiler.build import build_module
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.module import Module
+from compiler.settings import Settings
 from tests.frontend.checks import parse, run
 from tests.kernels.gpu.emulator import COMPILER
 

@@ -1,15 +1,15 @@
-"""Seconds until a network has run once: compiled by default, and by torch.compile.
+"""Seconds until a network has run once: by a default compile, and by torch.compile.
 
     python benchmarks/compiling/against_torch.py [--models field:llama_decode resnet50 | --field]
         [--precision fp16] [--contenders torch default untuned] [--seconds 500] [--json FILE]
 
 Each compilation is the first one of a new process, with empty caches and an empty user's database.
-What is measured: from the model in memory to the end of its first run, with the modules that are
+Seconds count from the model in memory to the end of its first run, with the modules that are
 imported only then; `import torch` and `import compiler` come before. `untuned` is
-`compile(budget=0)`. torch.compile's are compiled beside ours, each with half of the cores: all that
-measures on the device is ours, and one compilation follows another. A first one of each is not
-counted, so that files are in memory. No network is begun after `--seconds`; rows that are in the
-file are skipped. Needs a CUDA device, torch, and what exports the networks.
+`compile(budget=0)`. One compilation of torch.compile's runs next to one of ours, each with half of
+the cores, so that the measuring on the device is all ours. A first one of each is not counted, so
+that files are in memory. No network is begun after `--seconds`; rows that are in the file are
+skipped. Needs a CUDA device, torch, and what exports the networks.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def alone(contender: str, name: str, precision: str) -> None:
 
 
 def in_new_process(contender: str, name: str, precision: str, cores: Sequence[int]) -> Found:
-    """What a contender takes in a new process with empty caches, on some cores."""
+    """The seconds of a contender in a new process with empty caches, on some cores."""
     command = [sys.executable, __file__, "--alone", contender, name, precision]
     with tempfile.TemporaryDirectory() as folder:
         places = {variable: f"{folder}/{variable}" for variable in CACHES}
@@ -115,16 +115,16 @@ def measure(options: argparse.Namespace) -> list[Found]:
     def lane(contenders: Sequence[str], own: Sequence[int]) -> None:
         for contender in contenders[:1]:
             in_new_process(contender, WARM_UP, options.precision[0], own)
-        for precision, name in ((p, n) for p in options.precision for n in names):
+        for precision, model in ((p, n) for p in options.precision for n in names):
             for contender in contenders:
-                row = rows.setdefault((name, precision), {"model": name, "precision": precision})
+                row = rows.setdefault((model, precision), {"model": model, "precision": precision})
                 if contender in row or perf_counter() - start > options.seconds:
                     continue
-                found = in_new_process(contender, name, precision, own)
+                found = in_new_process(contender, model, precision, own)
                 with lock:
                     row[contender] = found
                     options.json.write_text(json.dumps([*rows.values()], indent=1))
-                    if all(each in row for each in options.contenders):
+                    if all(name in row for name in options.contenders):
                         print(line(row), flush=True)
 
     peers = [name for name in options.contenders if name == "torch"]

@@ -3,11 +3,13 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.errors import KernelError
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.graph.packing import packed_shape
@@ -51,11 +53,7 @@ def build_kernels(
     nodes.
     """
     exact = exact_target(target)
-    groups = distinct_groups(module)
-    if exact.is_gpu:
-        groups = at_boundary(module, groups)
-    else:
-        groups = with_shared_packings(module, groups, packed)
+    groups = _groups(module, exact, packed)
     kept = KeptKernels(cache, exact)
     specs = kept.load([*groups.values()])
     missing = [group for name, group in groups.items() if name not in specs]
@@ -74,6 +72,33 @@ def build_kernels(
         )
         for name, group in groups.items()
     }
+
+
+def build_missing(
+    modules: Iterable[ModuleOp], target: str, cache: KernelCache | None, jobs: int = 0
+) -> None:
+    """Build the kernels of several modules that are not in a cache, at once: all cores are busy.
+
+    Building a module's kernels meets the error of a group that ends this.
+    """
+    exact = exact_target(target)
+    groups = {name: g for module in modules for name, g in _groups(module, exact, ()).items()}
+    kept = KeptKernels(cache, exact)
+    known = kept.load([*groups.values()])
+    missing = [group for name, group in groups.items() if name not in known]
+    with suppress(KernelError):
+        for group, spec in build_groups(
+            missing if cache else (), exact, jobs or os.cpu_count() or 1
+        ):
+            kept.store(group, spec)
+
+
+def _groups(module: ModuleOp, target: Target, packed: Iterable[str]) -> dict[str, Group]:
+    """The groups of a module as their kernels are built, by kernel name."""
+    groups = distinct_groups(module)
+    if target.is_gpu:
+        return at_boundary(module, groups)
+    return with_shared_packings(module, groups, packed)
 
 
 def config_text(config: Config | None) -> str:

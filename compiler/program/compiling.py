@@ -13,7 +13,7 @@ import numpy as np
 from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.build import Settings, build_imported
+from compiler.build import build_imported
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
@@ -37,6 +37,7 @@ from compiler.program.resident import ResidentMemory, ResidentModule, on_host, o
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
 from compiler.program.weights import WeightStore
+from compiler.settings import Settings
 from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")

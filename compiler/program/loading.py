@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from compiler.backends.policy import GraphPolicy
-from compiler.build import Settings
 from compiler.errors import ArtifactError
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
@@ -23,6 +22,7 @@ from compiler.program.saving import (
     file_digest,
 )
 from compiler.program.segment import SegmentSplit
+from compiler.settings import Settings
 
 
 def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:

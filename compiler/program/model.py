@@ -10,7 +10,6 @@ import onnx
 
 from compiler.arguments import LOAD, check_arguments, check_run
 from compiler.backends.base import MemoryReport
-from compiler.build import Settings
 from compiler.display.html import info_table, tensor_lines
 from compiler.display.words import counted
 from compiler.errors import DeviceError, ShapeError
@@ -23,6 +22,7 @@ from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
+from compiler.settings import Settings
 from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")

@@ -2,17 +2,20 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import KernelError
 from compiler.ir.context import parse_module
-from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.build import WORKERS_PAY, distinct_groups, exact_target
+from compiler.kernels import KernelCache, build_kernels, build_missing
+from compiler.kernels.build import WORKERS_PAY, build_groups, distinct_groups, exact_target
 from compiler.kernels.cpu.machine import host_target, vector_bytes
-from compiler.target.target import parse_cpu
+from compiler.kernels.group import Group
+from compiler.target.target import Target, parse_cpu
 
 GROUP = """
   %{n} = "dataflow.group"(%x) <{{kernel = "{kernel}"}}> ({{
@@ -47,6 +50,27 @@ def test_groups_of_one_name_are_built_once(tmp_path: Path):
     assert specs["Relu_a"].code.startswith(b"\x7fELF")
     assert build_kernels(module, "cpu", KernelCache(tmp_path), 1) == specs
     assert build_kernels(module, "cpu", None, 1).keys() == specs.keys()
+
+
+def test_kernels_of_several_modules_are_built_once_into_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first = module_of([("Relu_a", "Relu"), ("Exp_b", "Exp")])
+    second = module_of([("Exp_b", "Exp"), ("Abs_c", "Abs"), ("Odd_d", "NoSuchOperator")])
+    cache, built = KernelCache(tmp_path), list[str]()
+
+    def recorded(groups: Sequence[Group], target: Target, jobs: int) -> Iterator[Any]:
+        built.extend(group.name for group in groups)
+        return build_groups(groups, target, jobs)
+
+    monkeypatch.setattr("compiler.kernels.build.build_groups", recorded)
+    build_missing([first, second], "cpu", cache, 1)
+    assert built == ["Relu_a", "Exp_b", "Abs_c", "Odd_d"]
+    build_kernels(first, "cpu", cache, 1)
+    assert built[4:] == []
+    with pytest.raises(KernelError, match="NoSuchOperator"):
+        build_kernels(second, "cpu", cache, 1)
+    assert built[4:] == ["Odd_d"]
 
 
 def test_workers_give_the_same_code_as_the_process_itself():
@@ -88,7 +112,7 @@ def test_a_generic_target_uses_no_wider_registers():
 WARM = """
 import sys
 from tests.kernels.test_build import module_of
-from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels import KernelCache, build_kernels, build_missing
 build_kernels(module_of([("Relu_a", "Relu")]), "cpu", KernelCache(sys.argv[1]), 1)
 assert ("tvm" in sys.modules) is (sys.argv[2] == "cold"), sys.argv[2]
 """

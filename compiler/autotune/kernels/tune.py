@@ -29,7 +29,7 @@ from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.autotune.substitution.model import simulator_version
 from compiler.backends.gpu.driver import Driver
-from compiler.build import Settings, build
+from compiler.build import build
 from compiler.errors import ArtifactError
 from compiler.frontend import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
@@ -37,6 +37,7 @@ from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
+from compiler.settings import Settings
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"

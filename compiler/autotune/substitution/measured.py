@@ -46,6 +46,8 @@ class MeasuredTimes(SimulatedTimes):
     """A cost model that runs the best candidates on a device, for `seconds` together."""
 
     driver: Driver | None = None
+    prepare: Callable[[Sequence[ModuleOp]], None] = lambda _: None
+    """The step that comes before candidates are finished one by one."""
     finish: Callable[[ModuleOp], Runnable] | None = None
     pipeline: str = ""
     """The pipeline by which a graph is finished, part of every question."""
@@ -90,6 +92,7 @@ class MeasuredTimes(SimulatedTimes):
 
     def _compiled(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Runnable]:
         assert self.finish is not None
+        self.prepare([*modules.values()])
         found: dict[int, Runnable] = {}
         for number, module in modules.items():
             with _left_out(number != max(modules)):

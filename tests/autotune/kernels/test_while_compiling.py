@@ -301,7 +301,7 @@ def present(driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> Recordi
     def found(target: str = "", ordinal: int = 0) -> RecordingDriver:
         return driver
 
-    for place in (f"{decision.__name__}.present_device", "compiler.build.present_device"):
+    for place in (f"{decision.__name__}.present_device", "compiler.decide.present_device"):
         monkeypatch.setattr(place, found)
     monkeypatch.setattr("compiler.backends.cuda.build.device", found)
     monkeypatch.setattr(CudaTarget, "gains_by_substitution", False)

@@ -11,12 +11,13 @@ import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.build import Settings, build
+from compiler.build import build
 from compiler.errors import DeviceError
 from compiler.kernels.cache import KernelCache
 from compiler.module import Module
 from compiler.pipeline import without_pass
 from compiler.schedule import KernelSpec
+from compiler.settings import Settings
 from tests.autotune.schedule import fakes
 from tests.backends.gpu import device_checks
 

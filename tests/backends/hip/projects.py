@@ -11,11 +11,12 @@ from onnx import ModelProto, numpy_helper, parser
 
 from compiler.backends.hip.build import load_library
 from compiler.backends.hip.executable import HipExecutable
-from compiler.build import Build, Settings
+from compiler.build import Build
 from compiler.build import build as build_model
 from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.module import Module
+from compiler.settings import Settings
 from tests.export.projects import build
 
 Array = NDArray[Any]

@@ -22,11 +22,12 @@ from compiler.backends.hip.build import (
 )
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.interface import INTERFACE
-from compiler.build import Settings, build, full_target
+from compiler.build import build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
 from compiler.kernels import KernelCache
 from compiler.schedule import MODES
+from compiler.settings import Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.tools import cli
 from tests.backends.hip.projects import artifact_of, generated, model

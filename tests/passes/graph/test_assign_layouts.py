@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
-from compiler.build import Settings, build_module
+from compiler.build import build_module
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
@@ -29,6 +29,7 @@ from compiler.ir.types import dtype_of
 from compiler.module import Module
 from compiler.passes.graph.assign_layouts import apply_layouts
 from compiler.pipeline import Runner, parse
+from compiler.settings import Settings
 from examples import zoo
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs

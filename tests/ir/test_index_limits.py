@@ -5,8 +5,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.frontend import import_model
-from compiler.graph.index_limits import index_limits
 from compiler.ir.dataflow import GraphOp
+from compiler.ir.index_limits import index_limits
 
 
 def graph_of(text: str) -> GraphOp:
