@@ -9,11 +9,12 @@ import pytest
 from compiler.autotune.bindings import MeasuredChoice
 from compiler.autotune.schedule import Decision, Request, decide
 from compiler.autotune.substitution import SimulatedTimes
-from compiler.build import Build, Settings, build_module
+from compiler.build import Build, build_module
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache
 from compiler.schedule import Timing
+from compiler.settings import Settings
 from tests.test_substitution import repvgg
 from tests.tools import needs_nvrtc
 
@@ -54,9 +55,10 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def present(settings: Settings) -> object:
         return Loaded() if settings.budget else None
 
-    monkeypatch.setattr("compiler.build._present", present)
-    monkeypatch.setattr("compiler.build.MeasuredTimes", simulated)
-    monkeypatch.setattr("compiler.build.decide", decided)
+    for room in ("build", "decide"):
+        monkeypatch.setattr(f"compiler.{room}.present_driver", present)
+    monkeypatch.setattr("compiler.decide.MeasuredTimes", simulated)
+    monkeypatch.setattr("compiler.decide.decide", decided)
     return found
 
 
