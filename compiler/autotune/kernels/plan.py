@@ -22,7 +22,7 @@ after five."""
 LEAST_GAIN = 3e-4
 """The part of a run that a candidate must be expected to gain, to be measured."""
 
-SECONDS_EACH, MOST_SECONDS = 0.4, 5.0
+SECONDS_EACH, MOST_SECONDS = 0.8, 5.0
 """Seconds of measuring for each kernel that no database has, and at most for all, by default."""
 
 CPU_SECONDS_EACH, CPU_MOST_SECONDS, CPU_RUNS = 0.4, 8.0, 1000
