@@ -21,12 +21,12 @@ def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
     around = [network.terms[i] for i in sorted(members.difference(found.operators))]
     if any(KINDS.get(term.kind) is not Kind.VIEW for term in around):
         return None
-    from compiler.kernels.gpu.estimate import layout_key
+    from compiler.kernels.kernel import attention_layout
 
     operands = (found.query, found.key, found.value, found.result)
     described = tuple(_operand(network, operand) for operand in operands)
     views = tuple(term.types for term in around)
-    return described, layout_key(found, target), _inner(network, found), views
+    return described, attention_layout(found, target), _inner(network, found), views
 
 
 def _operand(network: TermNetwork, operand: StridedOperand) -> Hashable:
@@ -58,9 +58,7 @@ def _outputs(network: TermNetwork, number: int) -> tuple[int, ...]:
     return network.operators[number].outputs
 
 
-def _read(
-    network: TermNetwork, made: dict[int, tuple[int, int]], value: int | None
-) -> Hashable:
+def _read(network: TermNetwork, made: dict[int, tuple[int, int]], value: int | None) -> Hashable:
     if value is None:
         return None
     constant = network.constants.get(value)
