@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -41,6 +41,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from compiler.ir.accessors import direct_access
 from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
@@ -117,7 +118,7 @@ class GraphOp(IRDLOperation):
     @property
     def groups(self) -> Iterator["GroupOp"]:
         """The groups, in launch order."""
-        return (op for op in self.body.block.ops if isinstance(op, GroupOp))
+        return (op for op in self.body.block.ops if type(op) is GroupOp)
 
     @property
     def results_yielded(self) -> Sequence[SSAValue]:
@@ -146,6 +147,7 @@ class GraphOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class OperatorOp(IRDLOperation):
     """An ONNX operator of the graph's opset; its attributes are ONNX's, its `node` the ONNX name.
@@ -176,7 +178,7 @@ class OperatorOp(IRDLOperation):
         named = {"node": _text(node)} if node else {}
         Operation.__init__(  # irdl's checks, which the verifier repeats, take most of the time
             self,
-            operands=[SSAValue.get(value) for value in inputs],
+            operands=[v if type(v) is OpResult else SSAValue.get(v) for v in inputs],
             result_types=outputs,
             properties={"op_type": _text(op_type), **named},
             attributes=attributes or {},
@@ -273,6 +275,7 @@ class NoneOp(IRDLOperation):
         Operation.__init__(self, result_types=[_NONE])
 
 
+@direct_access
 @irdl_op_definition
 class GroupOp(IRDLOperation):
     """Operators that become one kernel: one scheduling node.
@@ -323,7 +326,7 @@ class GroupOp(IRDLOperation):
     @property
     def operators(self) -> Iterator[OperatorOp]:
         """The operators inside, in order."""
-        return (op for op in self.body.block.ops if isinstance(op, OperatorOp))
+        return (op for op in self.body.block.ops if type(op) is OperatorOp)
 
     @property
     def control(self) -> "ControlOp | None":
