@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
+from typing import Any
 
 from xdsl.dialects.builtin import (
     I64,
@@ -75,6 +76,7 @@ def _yielded(body: Region) -> Sequence[SSAValue]:
     return terminator.arguments
 
 
+@direct_access
 @irdl_op_definition
 class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
@@ -187,7 +189,8 @@ class OperatorOp(IRDLOperation):
     @property
     def type_name(self) -> str:
         """The ONNX operator type, such as `Conv`."""
-        return self.op_type.data
+        op_type: Any = self.properties["op_type"]
+        return op_type.data
 
     @property
     def node_name(self) -> str:
@@ -206,6 +209,7 @@ class OperatorOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the weight store, by its key, converted to the element type of the result."""
@@ -221,6 +225,7 @@ class WeightOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     """A small tensor for whose value kernels are specialised: axes, shapes, pads, scalars."""
@@ -262,6 +267,7 @@ class ConstantOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class NoneOp(IRDLOperation):
     """An omitted optional operand."""
