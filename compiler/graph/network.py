@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 
@@ -120,15 +121,23 @@ def read_network(graph: GraphOp) -> GraphNetwork:
 
 def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:
     numbers[value] = len(values)
-    none = isinstance(value.type, NoneType)
-    values.append(
-        GraphValue("", ()) if none else GraphValue(dtype_of(value.type), shape_of(value.type))
+    values.append(_value(value.type))
+
+
+@kept
+def _value(type: Attribute) -> GraphValue:
+    """The value of a type."""
+    return (
+        GraphValue("", ())
+        if isinstance(type, NoneType)
+        else GraphValue(dtype_of(type), shape_of(type))
     )
 
 
 def _node(op: OperatorOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
-    inputs = tuple(None if isinstance(v.owner, NoneOp) else numbers[v] for v in op.inputs)
-    return GraphNode(op.type_name, attributes_of(op), inputs, tuple(numbers[v] for v in op.outputs))
+    inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
+    outputs = tuple([numbers[v] for v in op.outputs])
+    return GraphNode(op.type_name, attributes_of(op), inputs, outputs)
 
 
 def users_of(network: Network) -> list[list[int]]:

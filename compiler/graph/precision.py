@@ -77,17 +77,22 @@ def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
     They would be narrow between kernels, pointwise kernels compute them, and contractions with a
     narrow tensor, or with what their own kernel computes, read them for whole MMA tiles.
     """
+    yielded = set(graph.results_yielded)
+    groups = [group for group in graph.groups if not yielded.isdisjoint(group.outputs)]
+    pointwise = [g for g in groups if all(KINDS[op.type_name] in _POINTWISE for op in g.operators)]
+    if not pointwise:
+        return []
     reader = _read(graph, dtype)
     narrow = set(reader.without([*reader.kept, *reader.boundary]))
-    outputs = set(graph.results_yielded).intersection(reader.without(reader.kept))
+    outputs = yielded.intersection(reader.without(reader.kept))
     found: list[CopiedOutputs] = []
-    for group in graph.groups:
+    for group in pointwise:
         readers = {
             number: contracting
             for number, value in enumerate(group.outputs)
             if value in outputs and (contracting := _contracting(value, narrow))
         }
-        if readers and all(KINDS[op.type_name] in _POINTWISE for op in group.operators):
+        if readers:
             found.append(CopiedOutputs(group, readers))
     return found
 

@@ -53,8 +53,9 @@ def shared_scales(
         if group.control is None and (on_gpu or quantised):
             suits = _clips if not quantised else _scales_or_clips if on_gpu else _scales
             found = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
-            content = "\n".join(content_lines(group, frozenset[Operation](found)))
-            classes[content].append((group, found))
+            if found:
+                content = "\n".join(content_lines(group, frozenset[Operation](found)))
+                classes[content].append((group, found))
     decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
     for members in classes.values():
         decided |= _differing(members)

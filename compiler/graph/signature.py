@@ -2,6 +2,7 @@
 
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
+from itertools import islice
 
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -23,7 +24,7 @@ def signature(group: GroupOp) -> str:
     it does not cover weights' keys, node names, SSA names or attributes that passes set on groups.
     """
     assert group.control is None, "an If or a Loop has no kernel"
-    stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
+    stem = "_".join(op.type_name for op in islice(group.operators, _STEM_OPERATORS))
     digest = sha256("\n".join(content_lines(group)).encode()).hexdigest()
     return f"{stem or 'Constant'}_{digest[:_HASH_DIGITS]}"
 
@@ -33,10 +34,10 @@ def content_lines(group: GroupOp, left_out: AbstractSet[Operation] = frozenset()
     numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(group.body.block.args)}
     lines = [f"{_type(v.type)} {isinstance(v.owner, WeightOp)}" for v in group.inputs]
     for op in group.body.block.ops:
-        operands = " ".join(str(numbers[value]) for value in op.operands)
+        operands = " ".join([str(numbers[value]) for value in op.operands])
         for result in op.results:
             numbers[result] = len(numbers)
-        types = " ".join(_type(result.type) for result in op.results)
+        types = " ".join([_type(result.type) for result in op.results])
         head = "constant" if op in left_out else _head(op)
         lines.append(f"{head} ({operands}) {types} {_attributes(op.attributes)}")
     lines += [
@@ -63,4 +64,4 @@ def _layout(type: Attribute) -> str:
 
 
 def _attributes(attributes: dict[str, Attribute]) -> str:
-    return " ".join(f"{name}={attribute_text(attributes[name])}" for name in sorted(attributes))
+    return " ".join([f"{name}={attribute_text(attributes[name])}" for name in sorted(attributes)])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
+from typing import Any
 
 from xdsl.dialects.builtin import (
     I64,
@@ -15,7 +16,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -41,6 +42,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from compiler.ir.accessors import direct_access
 from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
@@ -74,6 +76,7 @@ def _yielded(body: Region) -> Sequence[SSAValue]:
     return terminator.arguments
 
 
+@direct_access
 @irdl_op_definition
 class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
@@ -117,7 +120,7 @@ class GraphOp(IRDLOperation):
     @property
     def groups(self) -> Iterator["GroupOp"]:
         """The groups, in launch order."""
-        return (op for op in self.body.block.ops if isinstance(op, GroupOp))
+        return (op for op in self.body.block.ops if type(op) is GroupOp)
 
     @property
     def results_yielded(self) -> Sequence[SSAValue]:
@@ -146,6 +149,7 @@ class GraphOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class OperatorOp(IRDLOperation):
     """An ONNX operator of the graph's opset; its attributes are ONNX's, its `node` the ONNX name.
@@ -176,7 +180,7 @@ class OperatorOp(IRDLOperation):
         named = {"node": _text(node)} if node else {}
         Operation.__init__(  # irdl's checks, which the verifier repeats, take most of the time
             self,
-            operands=[SSAValue.get(value) for value in inputs],
+            operands=[v if type(v) is OpResult else SSAValue.get(v) for v in inputs],
             result_types=outputs,
             properties={"op_type": _text(op_type), **named},
             attributes=attributes or {},
@@ -185,7 +189,8 @@ class OperatorOp(IRDLOperation):
     @property
     def type_name(self) -> str:
         """The ONNX operator type, such as `Conv`."""
-        return self.op_type.data
+        op_type: Any = self.properties["op_type"]
+        return op_type.data
 
     @property
     def node_name(self) -> str:
@@ -204,6 +209,7 @@ class OperatorOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the weight store, by its key, converted to the element type of the result."""
@@ -219,6 +225,7 @@ class WeightOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     """A small tensor for whose value kernels are specialised: axes, shapes, pads, scalars."""
@@ -260,6 +267,7 @@ class ConstantOp(IRDLOperation):
 
 
 @verified_once
+@direct_access
 @irdl_op_definition
 class NoneOp(IRDLOperation):
     """An omitted optional operand."""
@@ -273,6 +281,7 @@ class NoneOp(IRDLOperation):
         Operation.__init__(self, result_types=[_NONE])
 
 
+@direct_access
 @irdl_op_definition
 class GroupOp(IRDLOperation):
     """Operators that become one kernel: one scheduling node.
@@ -323,7 +332,7 @@ class GroupOp(IRDLOperation):
     @property
     def operators(self) -> Iterator[OperatorOp]:
         """The operators inside, in order."""
-        return (op for op in self.body.block.ops if isinstance(op, OperatorOp))
+        return (op for op in self.body.block.ops if type(op) is OperatorOp)
 
     @property
     def control(self) -> "ControlOp | None":

@@ -32,9 +32,11 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
 def _graphs_in(op: Operation) -> Iterator[GraphOp]:
     """The graphs of an operation's regions, in order; groups without bodies have none."""
     for inner in (inner for region in op.regions for block in region.blocks for inner in block.ops):
+        if not inner.regions:
+            continue
         if isinstance(inner, GraphOp):
             yield inner
-        if inner.regions and not (isinstance(inner, GroupOp) and inner.control is None):
+        if not (isinstance(inner, GroupOp) and inner.control is None):
             yield from _graphs_in(inner)
 
 

@@ -1,10 +1,11 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
+from compiler.graph.attention import Attention
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.scheduled import Scheduled
@@ -12,7 +13,7 @@ from compiler.kernels.cpu.templates import apply_template, match_template
 from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
-from compiler.kernels.gpu.estimate import estimated
+from compiler.kernels.gpu.estimate import estimated, layout_key
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
 from compiler.kernels.gpu.kernel import build_cuda_kernel
 from compiler.kernels.group import Group
@@ -55,6 +56,11 @@ LOWERING_MODULES = (
 def estimate_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """The kernel that would be built for a group, without code, in about a millisecond."""
     return estimated(group, target)
+
+
+def attention_layout(attention: Attention, target: GpuTarget) -> Hashable:
+    """What the estimate of an attention's kernel depends on of how its operands lie in memory."""
+    return layout_key(attention, target)
 
 
 def build_kernel(group: Group, target: Target) -> KernelSpec:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from compiler.autotune.substitution.attentions import attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.graph.autograph.cost_model import CostPolicy
 from compiler.graph.autograph.kernels import TermKernel, kernels_of, mixed_cost
@@ -96,12 +97,14 @@ class TermCosts:
 
     def _of_attention(self, alone: Term) -> TaskDemand:
         """The demand of an attention by its last operator, estimated once for those of a kind."""
-        if alone not in self._known:
+        if alone not in self._by_term:
             made = [term for term in reachable((alone,)) if term.kind in MAKERS and not term.node]
-            around = [_contraction(self._terms, value) for value in (*made, alone)]
-            graph = module_of(tuple(around), self.like)
-            self._known[alone] = self.kernels.marked(graph, MARKED_NODE)
-        return self._known[alone]
+            around = tuple(_contraction(self._terms, value) for value in (*made, alone))
+            key = attention_key(around, MARKED_NODE, self.kernels.target) or alone
+            if key not in self._known:
+                self._known[key] = self.kernels.marked(module_of(around, self.like), MARKED_NODE)
+            self._by_term[alone] = self._known[key]
+        return self._by_term[alone]
 
     def _alone(self, members: Sequence[Term]) -> Term:
         """The last one of some operators on other operands: the same for attentions of a kind."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,8 +11,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
 from compiler.graph.rewriting.constants import constant_key
+from compiler.graph.rewriting.network import scalar_of
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
-from compiler.graph.weights import weight_array
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.edit import erase_dead, insert_before, restore_order
 from compiler.ir.operators import STRUCTURAL_INPUTS, KnownTensor
@@ -188,10 +187,10 @@ class _Writer:
         return op.outputs
 
     def _constant(self, term: Term) -> SSAValue:
-        key = constant_key(term)
-        if prod(term.shape) == 1 and all(t.kind != "weight" for t in reachable([term])):
-            return self._insert(ConstantOp(array_to_attribute(weight_array({}, key))))
-        return self._insert(WeightOp(key, tensor_type(term.dtype, term.shape)))
+        scalar = scalar_of(term)
+        if scalar is not None:
+            return self._insert(ConstantOp(array_to_attribute(scalar)))
+        return self._insert(WeightOp(constant_key(term), tensor_type(term.dtype, term.shape)))
 
     def _insert(self, op: NoneOp | ConstantOp | WeightOp) -> SSAValue:
         insert_before(self.end, op)

@@ -117,8 +117,16 @@ def _hash(files: tuple[tuple[Path, int], ...]) -> str:
 
 def _stamped(arch: str) -> tuple[tuple[Path, int], ...]:
     """The files of an architecture and their modification times."""
-    files = [path for f in folders() if (path := f / f"{arch}.jsonl").is_file()]
-    return tuple((path, path.stat().st_mtime_ns) for path in files)
+    files = ((path := folder / f"{arch}.jsonl", _changed(path)) for folder in folders())
+    return tuple((path, time) for path, time in files if time is not None)
+
+
+def _changed(path: Path) -> int | None:
+    """When a file was changed; None if there is none. One question, as file systems may be slow."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def known(arch: str, versions: frozenset[str] = frozenset()) -> dict[str, Entry]:

@@ -1,13 +1,20 @@
 """A group's kernel before it is built: its launches, and the time that its template expects."""
 
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil
 
+from compiler.graph.attention import Attention
+from compiler.kernels.database import Entry
+from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.epilogue import without_text
 from compiler.kernels.gpu.generic import element_threads, items_of
 from compiler.kernels.gpu.ranges.kernels import extra_launches
-from compiler.kernels.gpu.select import best
+from compiler.kernels.gpu.select import best, entries
+from compiler.kernels.gpu.templates.attention.problem import read_chunks, read_strides
 from compiler.kernels.group import Group
+from compiler.kernels.same import Same
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
@@ -42,3 +49,19 @@ def _generic_launch(group: Group) -> Launch:
 
 def _kernel(group: Group, launches: tuple[Launch, ...]) -> KernelSpec:
     return KernelSpec(group.name, "cuda", b"", launches, packings=("",) * group.inputs)
+
+
+def layout_key(attention: Attention, target: GpuTarget) -> Hashable:
+    """What the estimate of an attention depends on of how its operands lie in memory: whether they
+    are copied in chunks, and their strides if the database has some attention with these."""
+    strides = read_strides(attention)
+    measured = strides in _measured_strides(Same(entries(target)))
+    return read_chunks(attention), strides if measured else ()
+
+
+@lru_cache(1)
+def _measured_strides(known: Same[Mapping[str, Entry]]) -> frozenset[tuple[int, ...]]:
+    """The strides of the attentions that were measured."""
+    names = [f"{o}_{axis}_stride" for o in ("query", "key", "value") for axis in ("row", "column")]
+    measured = (problem_fields(key) for key in known.value if '"attention"' in key)
+    return frozenset(tuple(int(str(fields[name])) for name in names) for fields in measured)

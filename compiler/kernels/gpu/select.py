@@ -60,9 +60,14 @@ class Candidate:
         return self._text(self.template.key(self.problem, self.target))
 
     @cached_property
+    def known(self) -> Mapping[str, Entry]:
+        """The entries of the target's architecture."""
+        return entries(self.target)
+
+    @cached_property
     def entry(self) -> Entry | None:
         """The database entry of the problem."""
-        return entries(self.target).get(self.key)
+        return self.known.get(self.key)
 
     @cached_property
     def estimate_us(self) -> float:
@@ -97,7 +102,7 @@ class Candidate:
         """The config to build, and its provenance."""
         if not self.key:
             return self._estimated, Provenance.ESTIMATED
-        known, configs = entries(self.target), set(self.configs)
+        known, configs = self.known, set(self.configs)
         config = self._measured(self.entry or known.get(self._related), configs)
         if config is not None:
             entry = self.entry

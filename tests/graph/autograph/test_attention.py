@@ -22,7 +22,12 @@ TARGET = parse_gpu("cuda:sm_90:fp16")
 
 def graph_of(text: str, shape: str = "1,8,12") -> Graph:
     """The terms of an ONNX graph of one input."""
-    return read_terms(imported(text, shape), Terms()).graph
+    return read(imported(text, shape))
+
+
+def read(graph: GraphOp) -> Graph:
+    """The terms of a graph."""
+    return read_terms(graph, Terms()).graph
 
 
 def imported(text: str, shape: str = "1,8,12") -> GraphOp:

@@ -102,6 +102,18 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     return None
 
 
+def read_chunks(attention: Attention) -> bool:
+    """Whether Q, K and V can be copied 16 bytes at a time if they have two-byte elements: all that
+    estimates depend on of how operands lie in memory, but for their `read_strides`."""
+    return _in_chunks(_sliced(attention, width_slices(attention.value.window.shape[-1])))
+
+
+def read_strides(attention: Attention) -> tuple[int, ...]:
+    """The strides of rows and columns of Q, K and V, by which the database knows an attention."""
+    operands = (attention.query, attention.key, attention.value)
+    return tuple(stride for operand in operands for stride in matrix_strides(operand))
+
+
 def _sliced(attention: Attention, slices: int) -> Operands:
     """The operands with an axis of slices after the batch, which Q and K have in common."""
     query, key = (_repeated(x, slices) for x in (attention.query, attention.key))

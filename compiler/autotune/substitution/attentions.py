@@ -1,0 +1,66 @@
+"""What the time of an attention's kernel depends on: how its terms are laid out is left out."""
+
+from collections.abc import Hashable
+
+from compiler.graph.attention import Attention, find_attentions
+from compiler.graph.rewriting.network import TermNetwork, network_of
+from compiler.graph.rewriting.terms import Graph
+from compiler.graph.windows import StridedOperand
+from compiler.ir.operators import KINDS, Kind
+from compiler.target.target import GpuTarget
+
+
+def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
+    """A key that attentions of one time have in common; None where the operators of an ONNX node
+    are not one attention of a graph with views around it, so that they become several kernels."""
+    network = network_of(graph)
+    members = {i for i, term in enumerate(network.terms) if term.node == node}
+    found = next((a for a in find_attentions(network) if members.issuperset(a.operators)), None)
+    if found is None:
+        return None
+    around = [network.terms[i] for i in sorted(members.difference(found.operators))]
+    if any(KINDS.get(term.kind) is not Kind.VIEW for term in around):
+        return None
+    from compiler.kernels.kernel import attention_layout
+
+    operands = (found.query, found.key, found.value, found.result)
+    described = tuple(_operand(network, operand) for operand in operands)
+    views = tuple(term.types for term in around)
+    return described, attention_layout(found, target), _inner(network, found), views
+
+
+def _operand(network: TermNetwork, operand: StridedOperand) -> Hashable:
+    """An operand but for how it lies in memory."""
+    kept = None if operand.keep is None else network.values[operand.keep]
+    dtype = network.values[operand.source].dtype
+    return operand.window.shape, dtype, operand.factor, operand.norm_floor, kept
+
+
+def _inner(network: TermNetwork, attention: Attention) -> Hashable:
+    """The operators that compute, and what each reads: results of one before it, constants or
+    other values."""
+    scores = (attention.first, *attention.scores, attention.softmax)
+    weights = (*attention.weights, *attention.views, attention.second)
+    inner = sorted({*scores, *weights, *attention.results})
+    made = {v: (i, k) for i, n in enumerate(inner) for k, v in enumerate(_outputs(network, n))}
+    return tuple(
+        (
+            network.operators[n].type,
+            frozenset(network.terms[n].attributes.items()),
+            tuple(_read(network, made, v) for v in network.operators[n].inputs),
+            network.terms[n].types,
+        )
+        for n in inner
+    )
+
+
+def _outputs(network: TermNetwork, number: int) -> tuple[int, ...]:
+    return network.operators[number].outputs
+
+
+def _read(network: TermNetwork, made: dict[int, tuple[int, int]], value: int | None) -> Hashable:
+    if value is None:
+        return None
+    constant = network.constants.get(value)
+    known = None if constant is None else constant.tobytes()
+    return made.get(value), network.values[value], known

@@ -1,0 +1,84 @@
+"""Terms as plain operators and values, the form in which analyses read graphs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.graph.network import GraphNode, GraphValue
+from compiler.graph.rewriting.attributes import as_operator
+from compiler.graph.rewriting.constants import constant_key
+from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
+from compiler.graph.weights import weight_array
+from compiler.ir.operators import KnownTensor
+
+
+@dataclass
+class TermNetwork:
+    """The operators of terms, with the term of each."""
+
+    operators: list[GraphNode] = field(default_factory=list[GraphNode])
+    values: list[GraphValue] = field(default_factory=list[GraphValue])
+    constants: dict[int, NDArray[Any]] = field(default_factory=dict[int, NDArray[Any]])
+    outputs: list[int] = field(default_factory=list[int])
+    terms: list[Term] = field(default_factory=list[Term])
+
+
+def network_of(graph: Graph) -> TermNetwork:
+    """The network that `module_of` the graph would be read as."""
+    reader = _Reader()
+    for term in reachable(graph):
+        reader.read(term)
+    reader.network.outputs += [reader.numbers[term] for term in graph]
+    return reader.network
+
+
+class _Reader:
+    def __init__(self):
+        self.network = TermNetwork()
+        self.numbers: dict[Term, int] = {}
+        self.several: dict[Term, Sequence[int]] = {}
+
+    def read(self, term: Term) -> None:
+        """Add a term, whose inputs are known."""
+        if term.constant or not term.inputs:
+            self.numbers[term] = self.value(term.types[0], scalar_of(term))
+        elif term.kind == RESULT:
+            (operator,) = term.operands
+            self.numbers[term] = self.several[operator][int(str(term.attributes["index"]))]
+        else:
+            self.operator(term)
+
+    def operator(self, term: Term) -> None:
+        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        operands, attributes = as_operator(term.kind, tensors, term.attributes)
+        given = iter(term.inputs)
+        inputs: list[int | None] = []
+        for operand in operands:
+            if operand is not None and operand.array is not None:
+                inputs.append(self.value(GraphValue(operand.dtype, operand.shape), operand.array))
+            else:
+                read = next(given, None)
+                inputs.append(None if read is None else self.numbers[read])
+        outputs = tuple(self.value(type) for type in term.types)
+        self.numbers[term], self.several[term] = outputs[0], outputs
+        self.network.operators.append(GraphNode(term.kind, attributes, tuple(inputs), outputs))
+        self.network.terms.append(term)
+
+    def value(self, type: GraphValue, array: NDArray[Any] | None = None) -> int:
+        number = len(self.network.values)
+        self.network.values.append(type)
+        if array is not None:
+            self.network.constants[number] = array
+        return number
+
+
+def scalar_of(term: Term) -> NDArray[Any] | None:
+    """The array of a constant of one element that depends on no weight; None for other terms."""
+    if not term.constant or prod(term.shape) != 1:
+        return None
+    if any(part.kind == "weight" for part in reachable([term])):
+        return None
+    return weight_array({}, constant_key(term))

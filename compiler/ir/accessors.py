@@ -1,0 +1,46 @@
+"""Access to an operation's operands, results and regions without irdl's search for them."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from xdsl.irdl import IRDLOperation, VarIRConstruct
+from xdsl.irdl.operations import (
+    BaseAccessor,
+    BeforeVariadicSingleAccessor,
+    UniqueVariadicAccessor,
+)
+
+OperationT = TypeVar("OperationT", bound=IRDLOperation)
+
+KEPT = {
+    VarIRConstruct.OPERAND: "_operands",
+    VarIRConstruct.RESULT: "results",
+    VarIRConstruct.REGION: "regions",
+}
+"""The attribute of an operation with all of each."""
+
+
+def direct_access(definition: type[OperationT]) -> type[OperationT]:
+    """Read the fields of an operation directly, as passes read little else.
+
+    irdl makes a view, and a slice of it, each time.
+    """
+    for name, field in list(vars(definition).items()):
+        read = _reader(field) if isinstance(field, BaseAccessor) else None
+        if read is not None:
+            setattr(definition, name, property(read))
+    return definition
+
+
+def _reader(field: BaseAccessor) -> Callable[[Any], Any] | None:
+    """What reads a field; None for one whose place depends on the sizes of others."""
+    kept = KEPT.get(field.construct)
+    if kept is None:
+        return None
+    if isinstance(field, UniqueVariadicAccessor) and field.num_defs == 1:
+        return attrgetter(kept)
+    if isinstance(field, BeforeVariadicSingleAccessor):
+        every, place = attrgetter(kept), field.idx
+        return lambda operation: every(operation)[place]
+    return None
