@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import KernelError
 from compiler.ir.context import parse_module
-from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.build import WORKERS_PAY, distinct_groups, exact_target
+from compiler.kernels import KernelCache, build, build_kernels
+from compiler.kernels.build import distinct_groups, exact_target
 from compiler.kernels.cpu.machine import host_target, vector_bytes
 from compiler.target.target import parse_cpu
 
@@ -49,16 +49,23 @@ def test_groups_of_one_name_are_built_once(tmp_path: Path):
     assert build_kernels(module, "cpu", None, 1).keys() == specs.keys()
 
 
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch):
+    """Workers build two kernels and more."""
+    monkeypatch.setattr(build, "WORKERS_PAY", 2)
+
+
+@pytest.mark.usefixtures("workers")
 def test_workers_give_the_same_code_as_the_process_itself():
-    module = module_of([(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)])
+    module = module_of([(f"Exp_{i}", "Exp") for i in range(4)])
     assert build_kernels(module, "cpu", None, 2) == build_kernels(module, "cpu", None, 1)
 
 
+@pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_names_kernel_operator_and_node(jobs: int):
-    kernels = [(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)]
-    module = module_of([*kernels, ("Odd_1", "NoSuchOperator")])
-    with pytest.raises(KernelError, match=r'Odd_1.*NoSuchOperator "node12"'):
+    module = module_of([("Exp_0", "Exp"), ("Exp_1", "Exp"), ("Odd_1", "NoSuchOperator")])
+    with pytest.raises(KernelError, match=r'Odd_1.*NoSuchOperator "node2"'):
         build_kernels(module, "cpu", None, jobs)
 
 
