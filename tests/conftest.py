@@ -15,6 +15,7 @@ import pytest
 from compiler.autotune.kernels import plan
 from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
+from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
 from compiler.kernels import build as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
@@ -32,6 +33,7 @@ def pytest_configure() -> None:
     plan.CPU_MOST_SECONDS = 0.0
     # The tests' own workers fill the cores; each of a build's would import TVM once more.
     kernels_build.WORKERS_PAY = sys.maxsize
+    emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
     # Workers already fill the cores; numpy's threads would only spin against theirs.

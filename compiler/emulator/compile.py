@@ -20,8 +20,11 @@ HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"
 """The folder of the headers that kernels include; those in `include` replace some of them."""
 
+KERNELS_OPTIMISED = "-O2"
+"""How far kernels are optimised; results have the same bits in any case."""
+
 FLAGS = (
-    *("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
+    *("-std=c++17", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
     *("-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing"),
     "-fstack-clash-protection",
 )
@@ -75,7 +78,10 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
         path.write_text(f'#include "{HEADER}"\n{source}\n{names}', encoding="utf-8")
-        command = [*_includes(*_header_folders()), "-o", str(built), str(path)]
+        command = [
+            *(KERNELS_OPTIMISED, *_includes(*_header_folders())),
+            *("-o", str(built), str(path)),
+        ]
         prepared = prepared_header()
         try:
             _compile([f"-I{prepared}", *command] if prepared else command)
@@ -99,7 +105,7 @@ def prepared_header() -> Path | None:
     directory = cache_directory("emulator")
     if directory is None or not writable(directory):
         return None
-    how = f"{_identity(host_compiler())} {FLAGS}"
+    how = f"{_identity(host_compiler())} {KERNELS_OPTIMISED} {FLAGS}"
     folder = directory / f"header-{version()}-{hashlib.sha256(how.encode()).hexdigest()[:8]}"
     path = folder / f"{HEADER}.gch"
     if not path.exists():
@@ -119,7 +125,7 @@ def _build_header() -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         built = Path(folder) / f"{HEADER}.gch"
         header = str(HERE / "include" / HEADER)
-        _compile([*_includes(), "-x", "c++-header", header, "-o", str(built)])
+        _compile([KERNELS_OPTIMISED, *_includes(), "-x", "c++-header", header, "-o", str(built)])
         return built.read_bytes()
 
 
@@ -167,7 +173,7 @@ def _build_engine() -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         built = Path(folder) / ENGINE
         sources = [str(path) for path in sorted(HERE.glob("*.cpp"))]
-        _compile(["-fvisibility=default", "-o", str(built), *sources, "-ldl"])
+        _compile(["-O2", "-fvisibility=default", "-o", str(built), *sources, "-ldl"])
         return built.read_bytes()
 
 

@@ -27,7 +27,8 @@ def headers_read(folder: Path, source: Path) -> list[str]:
     """What g++ reads for a text, with a mark at what is prepared."""
     source.write_text('#include "emulated.h"\n')
     includes = [f"-I{each}" for each in (folder, emulator.HERE / "include", emulator.HERE)]
-    command = ["g++", *emulator.FLAGS, *includes, "-H", "-fsyntax-only", source]
+    flags = (emulator.KERNELS_OPTIMISED, *emulator.FLAGS)
+    command = ["g++", *flags, *includes, "-H", "-fsyntax-only", source]
     return subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
 
 
