@@ -24,7 +24,7 @@ from compiler.ir import taskflow
 from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
-from compiler.ir.verify_cache import is_same, verified_state
+from compiler.ir.verify_cache import same_objects, verified_state
 from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
 from compiler.progress import PassBegan, PassEnded, notify
@@ -287,7 +287,7 @@ class Runner:
 
     def _verify(self, module: ModuleOp, spec: str) -> None:
         state = verified_state(module)
-        if is_same(state, self._valid):
+        if same_objects(state, self._valid):
             return
         try:
             verify(module)

@@ -37,7 +37,7 @@ SANITIZED = "FLOWLOOM_EMULATOR_SANITIZE"
 Its runtime must come first in the process (LD_PRELOAD).
 """
 
-HEADER = "emulated.h"
+EMULATED_HEADER = "emulated.h"
 """What the text of every kernel includes first."""
 
 KERNEL, ENGINE = "kernel.so", "engine.so"
@@ -77,7 +77,7 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
-        path.write_text(f'#include "{HEADER}"\n{source}\n{names}', encoding="utf-8")
+        path.write_text(f'#include "{EMULATED_HEADER}"\n{source}\n{names}', encoding="utf-8")
         command = [
             *(KERNELS_OPTIMISED, *_includes(*_header_folders())),
             *("-o", str(built), str(path)),
@@ -107,7 +107,7 @@ def prepared_header() -> Path | None:
         return None
     how = f"{_identity(host_compiler())} {KERNELS_OPTIMISED} {FLAGS}"
     folder = directory / f"header-{version()}-{hashlib.sha256(how.encode()).hexdigest()[:8]}"
-    path = folder / f"{HEADER}.gch"
+    path = folder / f"{EMULATED_HEADER}.gch"
     if not path.exists():
         content = _build_header()
         with suppress(OSError):
@@ -123,8 +123,8 @@ def _identity(program: str) -> str:
 
 def _build_header() -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
-        built = Path(folder) / f"{HEADER}.gch"
-        header = str(HERE / "include" / HEADER)
+        built = Path(folder) / f"{EMULATED_HEADER}.gch"
+        header = str(HERE / "include" / EMULATED_HEADER)
         _compile([KERNELS_OPTIMISED, *_includes(), "-x", "c++-header", header, "-o", str(built)])
         return built.read_bytes()
 

@@ -23,7 +23,7 @@ def verified_once(definition: type[OperationT]) -> type[OperationT]:
     def verify_(self: OperationT) -> None:
         facts = tuple(_facts(self))
         verified: tuple[object, ...] = getattr(self, "_verified", ())
-        if not is_same(verified, facts):
+        if not same_objects(verified, facts):
             verify(self)
             vars(self)["_verified"] = facts
 
@@ -67,6 +67,6 @@ def verified_state(top: Operation) -> list[object]:
     return state
 
 
-def is_same(state: Sequence[object], other: Sequence[object]) -> bool:
+def same_objects(state: Sequence[object], other: Sequence[object]) -> bool:
     """Whether two states hold the same objects."""
     return len(state) == len(other) and all(map(is_, state, other))

@@ -13,7 +13,7 @@ from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute
-from compiler.ir.verify_cache import is_same, verified_once, verified_state
+from compiler.ir.verify_cache import same_objects, verified_once, verified_state
 
 TENSOR = tensor_type("float32", (2, 3))
 
@@ -96,15 +96,15 @@ def test_what_stays_is_verified_once():
     assert len(checks) == len(steps)  # of the same types
 
 
-def same_after(change: Callable[[GraphOp, list[Any]], None]) -> bool:
+def same_after(change: Callable[[GraphOp, list[Any]], object]) -> bool:
     """Whether a graph's state is as before after a change of its operators."""
     module = parse_module(GRAPH)
     (graph,) = module.ops
     assert isinstance(graph, GraphOp)
     before = verified_state(module)
-    assert is_same(before, verified_state(module))
+    assert same_objects(before, verified_state(module))
     change(graph, list(graph.body.block.ops))
-    return is_same(before, verified_state(module))
+    return same_objects(before, verified_state(module))
 
 
 GRAPH = """
@@ -116,7 +116,7 @@ dataflow.graph @main opset 22 inputs ["x", "z"] outputs ["y"] {
 }
 """
 
-STATE_CHANGES: list[Callable[[GraphOp, list[Any]], None]] = [
+STATE_CHANGES: list[Callable[[GraphOp, list[Any]], object]] = [
     lambda graph, ops: setattr(graph, "sym_name", StringAttr("other")),
     lambda graph, ops: graph.attributes.__setitem__("extra", StringAttr("x")),
     lambda graph, ops: setattr(graph.body.block.args[1], "_type", TENSOR),
@@ -131,7 +131,7 @@ STATE_CHANGES: list[Callable[[GraphOp, list[Any]], None]] = [
 
 
 @pytest.mark.parametrize("change", STATE_CHANGES)
-def test_a_change_is_another_state(change: Callable[[GraphOp, list[Any]], None]):
+def test_a_change_is_another_state(change: Callable[[GraphOp, list[Any]], object]):
     assert not same_after(change)
 
 
