@@ -14,7 +14,8 @@ KERNEL = 'extern "C" __global__ void one(int* to) { to[0] = 1; }'
 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a header in a new cache."""
+    """The folder of a header in a new cache; the engine stays in the usual one."""
+    emulator.engine()
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path))
     emulator.prepared_header.cache_clear()
     folder = emulator.prepared_header()
