@@ -24,6 +24,7 @@ from compiler.ir import taskflow
 from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
+from compiler.ir.verify_cache import same_objects, verified_state
 from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
 from compiler.progress import PassBegan, PassEnded, notify
@@ -235,6 +236,8 @@ class Runner:
     """The weight store of a compilation that is watched; None for trials."""
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
+    _valid: list[object] = field(default_factory=list[object])
+    """The state in which the module was last found valid."""
 
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
         """Apply each pass, then verify; raises PipelineError, which names the failing pass."""
@@ -283,8 +286,12 @@ class Runner:
         self._dumped += 1
 
     def _verify(self, module: ModuleOp, spec: str) -> None:
+        state = verified_state(module)
+        if same_objects(state, self._valid):
+            return
         try:
             verify(module)
+            self._valid = state
         except FlowloomError as error:
             raise type(error)(f"the schedule is invalid after pass '{spec}': {error}") from error
         except VerifyException as error:

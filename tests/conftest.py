@@ -6,6 +6,7 @@ The device of tests marked `gpu` is a fixture here.
 import importlib
 import os
 import secrets
+import sys
 import tempfile
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from compiler.autotune.kernels import plan
 from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
+from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
+from compiler.kernels import build as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
 from tests.tools import missing, required
 
@@ -24,9 +27,13 @@ FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
 def pytest_configure() -> None:
     """Choose a fresh seed for the search and one thread for numpy, which worker processes inherit.
 
-    Kernels are measured only where a test asks for it, and no test learns from the user's database.
+    Kernels are measured or built by other processes only where a test asks for it, and no test
+    learns from the user's database.
     """
     plan.CPU_MOST_SECONDS = 0.0
+    # The tests' own workers fill the cores; each of a build's would import TVM once more.
+    kernels_build.WORKERS_PAY = sys.maxsize
+    emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
     # Workers already fill the cores; numpy's threads would only spin against theirs.

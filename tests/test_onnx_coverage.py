@@ -2,27 +2,21 @@
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from compiler.tools.onnx_coverage import TargetCounts, page
+import pytest
+
+from compiler.tools.onnx_coverage import TargetCounts, page, run_coverage
 from compiler.tools.onnx_nodes import CaseResult, node_cases, operator_of, read_results, run_cases
 
 ROOT = Path(__file__).parent.parent
 
 
-def covered(tmp_path: Path, *only: str, **environment: str) -> list[CaseResult]:
+def covered(tmp_path: Path, *only: str) -> list[CaseResult]:
     """The results of the cases of some operators, from the command line."""
     file = tmp_path / "coverage.json"
-    command = [sys.executable, "-m", "compiler.tools.onnx_coverage", "--jobs", "1"]
-    subprocess.run(
-        [*command, "--json", str(file), "--only", *only],
-        check=True,
-        cwd=ROOT,
-        env=os.environ | environment,
-    )
+    run_coverage(["--jobs", "1", "--json", str(file), "--only", *only])
     return read_results(file)
 
 
@@ -36,7 +30,9 @@ def test_cases_are_run_in_their_order(tmp_path: Path):
     assert not by_operator["Relu"].on_host
 
 
-def test_a_case_that_ends_its_process_costs_only_itself(tmp_path: Path):
+def test_a_case_that_ends_its_process_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "sitecustomize.py").write_text(
         "import os\n"
         "import compiler.backend as backend\n"
@@ -47,8 +43,8 @@ def test_a_case_that_ends_its_process_costs_only_itself(tmp_path: Path):
         "    return prepare(model, **options)\n"
         "backend.FlowloomBackend.prepare = end\n"
     )
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    found = covered(tmp_path, "Sign", "Relu", PYTHONPATH=path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    found = covered(tmp_path, "Sign", "Relu")
     outcomes = {result.name: result.outcome for result in found}
     assert outcomes["test_sign"] == "crashed"
     assert outcomes["test_relu"] == "right"

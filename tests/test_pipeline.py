@@ -196,3 +196,15 @@ def test_a_range_in_a_quoted_text_stays():
 def test_a_pass_is_left_out():
     names = [step.name for step in parse(without_pass(DEFAULT_PIPELINE, "substitute"))]
     assert names == [name for name in DEFAULT_PASSES if name != "substitute"]
+
+
+def test_a_module_is_verified_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch):
+    verified: list[ModuleOp] = []
+    monkeypatch.setattr("compiler.pipeline.verify", verified.append)
+    module, runner = parse_module(CHAIN), Runner()
+    for passes, count in (("canonicalize", 1), ("canonicalize", 1), ("fuse-operators", 2)):
+        runner.run(module, parse(passes))
+        assert len(verified) == count
+    other = module.clone()
+    runner.run(other, parse("canonicalize"))
+    assert verified[-1] is other

@@ -49,8 +49,15 @@ def wide_model(count: int) -> bytes:
     return parser.parse_model(text).SerializeToString()
 
 
-@pytest.mark.parametrize(("count", "target"), [(2, "cpu"), (13, "cpu"), (2, "cuda:sm_90")])
-def test_a_callback_hears_of_every_pass_step_and_kernel(count: int, target: str):
+@pytest.mark.parametrize(
+    ("count", "target"), [(2, "cpu"), (4, "cpu in workers"), (2, "cuda:sm_90")]
+)
+def test_a_callback_hears_of_every_pass_step_and_kernel(
+    count: int, target: str, monkeypatch: pytest.MonkeyPatch
+):
+    target, _, workers = target.partition(" ")
+    if workers:
+        monkeypatch.setattr("compiler.kernels.build.WORKERS_PAY", count)
     heard: list[ProgressEvent] = []
     options: Any = {} if target == "cpu" else {"budget": 0}
     module = compiler.compile(

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +20,11 @@ HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"
 """The folder of the headers that kernels include; those in `include` replace some of them."""
 
+KERNELS_OPTIMISED = "-O2"
+"""How far kernels are optimised; results have the same bits in any case."""
+
 FLAGS = (
-    *("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
+    *("-std=c++17", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
     *("-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing"),
     "-fstack-clash-protection",
 )
@@ -32,6 +36,9 @@ SANITIZED = "FLOWLOOM_EMULATOR_SANITIZE"
 
 Its runtime must come first in the process (LD_PRELOAD).
 """
+
+EMULATED_HEADER = "emulated.h"
+"""What the text of every kernel includes first."""
 
 KERNEL, ENGINE = "kernel.so", "engine.so"
 """The members of a compiled kernel's archive: it runs where no compiler is installed."""
@@ -70,11 +77,56 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
-        path.write_text(f'#include "emulated.h"\n{source}\n{names}', encoding="utf-8")
-        includes = [HERE / "include", HERE, *_header_folders()]
-        flags = [f"-I{folder}" for folder in includes]
-        _compile([*flags, "-o", str(built), str(path)])
+        path.write_text(f'#include "{EMULATED_HEADER}"\n{source}\n{names}', encoding="utf-8")
+        command = [
+            *(KERNELS_OPTIMISED, *_includes(*_header_folders())),
+            *("-o", str(built), str(path)),
+        ]
+        prepared = prepared_header()
+        try:
+            _compile([f"-I{prepared}", *command] if prepared else command)
+        except DeviceError:
+            if prepared is None:
+                raise
+            _compile(command)  # some versions of g++ stop where they cannot map a prepared header
         return _archive(built.read_bytes(), engine())
+
+
+def _includes(*more: Path) -> list[str]:
+    return [f"-I{folder}" for folder in (HERE / "include", HERE, *more)]
+
+
+@cache
+def prepared_header() -> Path | None:
+    """The folder of the header as g++ reads it in a third of the time; None without a cache.
+
+    A compiler that cannot use it reads the header itself, which comes later on the path.
+    """
+    directory = cache_directory("emulator")
+    if directory is None or not writable(directory):
+        return None
+    how = f"{_identity(host_compiler())} {KERNELS_OPTIMISED} {FLAGS}"
+    folder = directory / f"header-{version()}-{hashlib.sha256(how.encode()).hexdigest()[:8]}"
+    path = folder / f"{EMULATED_HEADER}.gch"
+    if not path.exists():
+        content = _build_header()
+        with suppress(OSError):
+            folder.mkdir(exist_ok=True)
+        _keep(path, content)
+    return folder if path.exists() else None
+
+
+def _identity(program: str) -> str:
+    """A program's path and when it was written."""
+    return f"{os.path.realpath(program)} {os.stat(program).st_mtime_ns}"
+
+
+def _build_header() -> bytes:
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+        built = Path(folder) / f"{EMULATED_HEADER}.gch"
+        header = str(HERE / "include" / EMULATED_HEADER)
+        _compile([KERNELS_OPTIMISED, *_includes(), "-x", "c++-header", header, "-o", str(built)])
+        return built.read_bytes()
 
 
 def _header_folders() -> list[Path]:
@@ -121,7 +173,7 @@ def _build_engine() -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         built = Path(folder) / ENGINE
         sources = [str(path) for path in sorted(HERE.glob("*.cpp"))]
-        _compile(["-fvisibility=default", "-o", str(built), *sources, "-ldl"])
+        _compile(["-O2", "-fvisibility=default", "-o", str(built), *sources, "-ldl"])
         return built.read_bytes()
 
 

@@ -1,10 +1,11 @@
-"""Skip re-verifying operations whose types and attributes are unchanged."""
+"""Skip verifying again what is unchanged: operations, and whole modules."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import is_
 from typing import TypeVar
 
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
@@ -22,7 +23,7 @@ def verified_once(definition: type[OperationT]) -> type[OperationT]:
     def verify_(self: OperationT) -> None:
         facts = tuple(_facts(self))
         verified: tuple[object, ...] = getattr(self, "_verified", ())
-        if len(verified) != len(facts) or not all(map(is_, verified, facts)):
+        if not same_objects(verified, facts):
             verify(self)
             vars(self)["_verified"] = facts
 
@@ -41,3 +42,31 @@ def _facts(op: IRDLOperation) -> Iterator[object]:
     more: Callable[[], Iterable[object]] | None = getattr(op, "facts", None)
     if more is not None:
         yield from more()
+
+
+def verified_state(top: Operation) -> list[object]:
+    """All that the verification of an operation depends on, with the operations inside it.
+
+    Types and attributes are immutable: while these are the same objects, the result is the same.
+    """
+    state: list[object] = []
+    for op in top.walk():
+        properties, attributes = op.properties, op.attributes
+        state += op, op.parent, len(properties), len(attributes), len(op.operands)
+        state += op.operands
+        state += [result.type for result in op.results]
+        for named in (properties, attributes):
+            state += named
+            state += named.values()
+        state += op.successors
+        for region in op.regions:
+            state += region, region.parent
+            for block in region.blocks:
+                state += block, block.parent, len(block.args)
+                state += [argument.type for argument in block.args]
+    return state
+
+
+def same_objects(state: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether two states hold the same objects."""
+    return len(state) == len(other) and all(map(is_, state, other))

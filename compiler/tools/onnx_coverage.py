@@ -145,7 +145,7 @@ def recorded_counts() -> list[TargetCounts]:
     return [TargetCounts(**entry) for entry in entries]
 
 
-def run_coverage() -> None:
+def run_coverage(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--jobs", type=int, default=2)
@@ -153,7 +153,7 @@ def run_coverage() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--machine", help="record the counts of a GPU's target for the page")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     with TemporaryDirectory() as folder:
         file = given.json or Path(folder, "results.jsonl")
         run_cases([*node_cases(given.only)], given.jobs, given.target, file)

@@ -1,13 +1,15 @@
 """ONNX's node cases, run in processes that a case may end.
 
-python -m compiler.tools.onnx_nodes TARGET    # reads names of cases, writes results
+python -m compiler.tools.onnx_nodes TARGET    # reads cases with their operators, writes results
 """
 
 import json
+import pickle
 import signal
 import subprocess
 import sys
 import warnings
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,11 +131,11 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def serve_cases(target: str) -> None:
-    """Run the cases whose names come by line, one JSON line each; an alarm ends the process."""
-    cases = node_cases()
-    for name in map(str.strip, sys.stdin):
+    """Run the cases that come by line, one JSON line each; an alarm ends the process."""
+    for line in sys.stdin:
+        case, operator = pickle.loads(b64decode(line))
         signal.alarm(SECONDS)
-        found = run_case(cases[name], operator_of(name, cases), target)
+        found = run_case(case, operator, target)
         signal.alarm(0)
         print(json.dumps(asdict(found)), flush=True)
 
@@ -141,23 +143,25 @@ def serve_cases(target: str) -> None:
 class CaseServer:
     """A process that runs cases, and is started again after a case that ends it."""
 
-    def __init__(self, target: str, operators: Mapping[str, str]):
-        self._target, self._operators = target, operators
+    def __init__(self, target: str, cases: Mapping[str, NodeCase]):
+        self._target, self._cases = target, cases
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, name: str) -> CaseResult:
         """The result of a case."""
+        operator = operator_of(name, self._cases)
         process = self._process = self._process or self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(OSError):
-            process.stdin.write(f"{name}\n")
+            sent = pickle.dumps((self._cases[name], operator))
+            process.stdin.write(f"{b64encode(sent).decode()}\n")
             process.stdin.flush()
         if line := process.stdout.readline():
             return CaseResult(**json.loads(line))
         self.close()
         why = f"took over {SECONDS} s" if process.returncode == -signal.SIGALRM else "ended"
-        return CaseResult(name, self._operators[name], "crashed", f"it {why}")
+        return CaseResult(name, operator, "crashed", f"it {why}")
 
     def _started(self) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", __spec__.name, self._target]
@@ -174,11 +178,10 @@ class CaseServer:
 def results(names: Sequence[str], jobs: int, target: str = "cpu") -> Iterator[CaseResult]:
     """The results of cases as they come, by several processes."""
     cases = node_cases()
-    operators = {name: operator_of(name, cases) for name in names}
     waiting, found = deque(names), SimpleQueue[CaseResult]()
     with ThreadPoolExecutor(jobs) as pool:
         for _ in range(jobs):
-            pool.submit(_work, CaseServer(target, operators), waiting, found)
+            pool.submit(_work, CaseServer(target, cases), waiting, found)
         for _ in names:
             yield found.get()
 

@@ -15,7 +15,8 @@ from examples.zoo.export import MODELS, OTHERS, lighten, main
 from tests.frontend.checks import assert_close, counts, operators, run
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
-NAMES = [name for name in zoo.names() if name != "gpt2large"]
+NAMES = [name for name in zoo.names() if name not in ("bert512", "gpt2large", "nasnetalarge")]
+"""All but one of 3 GB, one of the same nodes as another, and one with more of the same cells."""
 OTHER_SHAPES = {
     "crossvit_tiny": ((1, 3, 240, 240), (1, 1000)),
     "cspresnet50": ((1, 3, 256, 256), (1, 1000)),

@@ -1,6 +1,6 @@
-"""Two minutes of the search with a fresh seed, in two tests that can run at once.
+"""The search with a fresh seed, in two tests that can run at once.
 
-FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 60) is how long each test takes.
+FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 40) is how long each test takes.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 from tests.fuzz.__main__ import summarised
 from tests.fuzz.search import Plan, Search, pool
 
-SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
+SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "40"))
 
 
 @pytest.mark.parametrize(

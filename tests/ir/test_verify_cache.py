@@ -1,4 +1,4 @@
-"""Operations are verified again if anything has changed on which their verifier depends."""
+"""Operations and modules are verified again if anything has changed on which that depends."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import IntegerAttr, NoneType, StringAttr, i64
 from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.context import parse_module
+from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute
-from compiler.ir.verify_cache import verified_once
+from compiler.ir.verify_cache import same_objects, verified_once, verified_state
 
 TENSOR = tensor_type("float32", (2, 3))
 
@@ -93,3 +94,46 @@ def test_what_stays_is_verified_once():
     op.operands = [other.output, one.output]
     op.verify()
     assert len(checks) == len(steps)  # of the same types
+
+
+def same_after(change: Callable[[GraphOp, list[Any]], object]) -> bool:
+    """Whether a graph's state is as before after a change of its operators."""
+    module = parse_module(GRAPH)
+    (graph,) = module.ops
+    assert isinstance(graph, GraphOp)
+    before = verified_state(module)
+    assert same_objects(before, verified_state(module))
+    change(graph, list(graph.body.block.ops))
+    return same_objects(before, verified_state(module))
+
+
+GRAPH = """
+dataflow.graph @main opset 22 inputs ["x", "z"] outputs ["y"] {
+^bb0(%x: tensor<16xf32>, %z: tensor<16xf32>):
+  %a = dataflow.op "Relu" (%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %b = dataflow.op "Tanh" (%a) : (tensor<16xf32>) -> tensor<16xf32>
+  dataflow.yield %b : tensor<16xf32>
+}
+"""
+
+STATE_CHANGES: list[Callable[[GraphOp, list[Any]], object]] = [
+    lambda graph, ops: setattr(graph, "sym_name", StringAttr("other")),
+    lambda graph, ops: graph.attributes.__setitem__("extra", StringAttr("x")),
+    lambda graph, ops: setattr(graph.body.block.args[1], "_type", TENSOR),
+    lambda graph, ops: graph.body.block.erase_arg(graph.body.block.args[1]),
+    lambda graph, ops: setattr(ops[0].results[0], "_type", TENSOR),
+    lambda graph, ops: ops[0].properties.__setitem__("op_type", StringAttr("Relu")),
+    lambda graph, ops: ops[1].operands.__setitem__(0, graph.body.block.args[0]),
+    lambda graph, ops: graph.body.block.insert_op_before(OperatorOp.clone(ops[0]), ops[0]),
+    lambda graph, ops: (ops[1].detach(), graph.body.block.insert_op_before(ops[1], ops[0])),
+    lambda graph, ops: ops[2].detach(),
+]
+
+
+@pytest.mark.parametrize("change", STATE_CHANGES)
+def test_a_change_is_another_state(change: Callable[[GraphOp, list[Any]], object]):
+    assert not same_after(change)
+
+
+def test_without_a_change_the_state_is_the_same():
+    assert same_after(lambda graph, ops: None)

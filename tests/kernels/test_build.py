@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import KernelError
 from compiler.ir.context import parse_module
-from compiler.kernels import KernelCache, build_kernels, build_missing
-from compiler.kernels.build import WORKERS_PAY, build_groups, distinct_groups, exact_target
+from compiler.kernels import KernelCache, build, build_kernels, build_missing
+from compiler.kernels.build import build_groups, distinct_groups, exact_target
 from compiler.kernels.cpu.machine import host_target, vector_bytes
 from compiler.kernels.group import Group
 from compiler.target.target import Target, parse_cpu
@@ -52,6 +52,12 @@ def test_groups_of_one_name_are_built_once(tmp_path: Path):
     assert build_kernels(module, "cpu", None, 1).keys() == specs.keys()
 
 
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch):
+    """Workers build two kernels and more."""
+    monkeypatch.setattr(build, "WORKERS_PAY", 2)
+
+
 def test_kernels_of_several_modules_are_built_once_into_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -73,16 +79,17 @@ def test_kernels_of_several_modules_are_built_once_into_the_cache(
     assert built[4:] == ["Odd_d"]
 
 
+@pytest.mark.usefixtures("workers")
 def test_workers_give_the_same_code_as_the_process_itself():
-    module = module_of([(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)])
+    module = module_of([(f"Exp_{i}", "Exp") for i in range(4)])
     assert build_kernels(module, "cpu", None, 2) == build_kernels(module, "cpu", None, 1)
 
 
+@pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_names_kernel_operator_and_node(jobs: int):
-    kernels = [(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)]
-    module = module_of([*kernels, ("Odd_1", "NoSuchOperator")])
-    with pytest.raises(KernelError, match=r'Odd_1.*NoSuchOperator "node12"'):
+    module = module_of([("Exp_0", "Exp"), ("Exp_1", "Exp"), ("Odd_1", "NoSuchOperator")])
+    with pytest.raises(KernelError, match=r'Odd_1.*NoSuchOperator "node2"'):
         build_kernels(module, "cpu", None, jobs)
 
 

@@ -22,6 +22,12 @@ pytest.importorskip("ray", reason="pip install '.[ray]'")
 
 ROOT = Path(__file__).parents[3]
 NODE: dict[str, Any] = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 80 << 20}
+HEAD: dict[str, Any] = {
+    **NODE,
+    "include_dashboard": False,
+    "_system_config": {"health_check_period_ms": 500},
+}
+"""Ray takes a node for dead after five checks; by default those are 3 s apart."""
 
 
 def compiled(texts: Sequence[str], **_: Any) -> Iterator[tuple[int, bytes | str]]:
@@ -46,7 +52,7 @@ def ray_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two nodes, each with a core and what it calls a GPU, whose workers find the tests."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     start: Any = import_module("ray.cluster_utils").Cluster
-    nodes = start(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    nodes = start(initialize_head=True, head_node_args=HEAD)
     try:
         nodes.second = nodes.add_node(**NODE)
         yield nodes

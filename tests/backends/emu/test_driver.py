@@ -25,7 +25,7 @@ from tests.backends.gpu.cases import Case, case
 QUICK = {
     "check_replays": (4,),
     "check_two_threads": (2,),
-    "check_asynchronous": (),
+    "check_asynchronous": (12,),
     "check_poison": (),
 }
 SLOW = {
@@ -57,7 +57,12 @@ def compiled(found: Case, waits: bool = True) -> bytes:
     functions = found.functions
     text = "#define WAIT\n" + "".join(mix.cuda() for mix in functions.values())
     text = text if waits else text.replace("emulator_begin();", "")
-    symbols = [name for symbol in functions for name in (symbol, f"{symbol}_indirect")]
+    return program(text, tuple(n for each in functions for n in (each, f"{each}_indirect")))
+
+
+@cache
+def program(text: str, symbols: tuple[str, ...]) -> bytes:
+    """Compiled kernels, which several checks load and each of them several times."""
     return compile_kernels(text, symbols)
 
 

@@ -299,14 +299,14 @@ def check_shared_executor() -> str:
     return "400 runs equal"
 
 
-def check_asynchronous() -> str:
+def check_asynchronous(runs: int = 60) -> str:
     """Runs queued on changing streams, waited for by event and awaited."""
     found = case(12, tasks=30, streams=4, words=200)
     driver = device()
     streams = [driver.handle_address(driver.create_stream()) for _ in range(3)]
     for options in OPTIONS:
         executor = load(found, "random", **options).executor()
-        for run in range(60):
+        for run in range(runs):
             inputs = found.inputs(run)
             queued = executor.submit(inputs, stream=streams[run % 3])
             if run % 2:
@@ -315,7 +315,7 @@ def check_asynchronous() -> str:
                 equal(asyncio.run(awaited(queued)), found.expected(inputs), f"{options} {run}")
             assert queued.done()
         executor.close()
-    return "240 runs equal"
+    return f"{len(OPTIONS) * runs} runs equal"
 
 
 async def awaited(queued: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.graph.substitutions.divisions import Definitions, Formula, Index
 EFFORT = 50_000_000
 """The most steps of z3 for one question: not a time, which would depend on the machine.
 
-Each question is asked in a new context, so that those before it change nothing.
+Each proof has its own context, so that those before it change nothing.
 """
 MODELS = 4
 """How many examples of what is possible are kept: each may answer the next question."""
@@ -30,6 +30,7 @@ class Reasoner:
     """Known formulas, and answers that they imply."""
 
     def __init__(self) -> None:
+        self._context = z3.Context()
         self.known: list[Formula] = []
         self._identities: list[int] = []
         self.questions = 0
@@ -90,10 +91,9 @@ class Reasoner:
         if any(z3.is_true(model.eval(everything, model_completion=True)) for model in self._models):
             return True
         self.questions += 1
-        context = z3.Context()
-        solver = z3.Solver(ctx=context)
+        solver = z3.Solver(ctx=self._context)
         solver.set("rlimit", EFFORT)
-        solver.add(everything.translate(context))
+        solver.add(everything.translate(self._context))
         answer = solver.check()
         if answer == z3.unknown:
             raise Unknown(f"z3 does not know whether {formulas[-1]} is possible")

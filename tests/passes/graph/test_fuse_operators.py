@@ -53,7 +53,7 @@ FUSE = (
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(dataflow_graphs(max_operators=24), st.sampled_from(FUSE))
 def test_any_graph(model: Model, pipeline: str):
     graph = run(model, pipeline)
