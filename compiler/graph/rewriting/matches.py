@@ -276,16 +276,21 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
     if term.kind != pattern.kind:
         return None
     wanted = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
+    if not wanted.keys() <= term.attributes.keys():
+        return None
+    unknowns: dict[str, Any] = {}
     for name, value in term.attributes.items():
         asked = pattern.attributes.get(name)
-        if isinstance(asked, Unknown):
-            found = match.with_unknown(asked.name, value)
-            if found is None:
+        if not isinstance(asked, Unknown):
+            if wanted.get(name) != value:
                 return None
-            match = found
-        elif wanted.get(name) != value:
+        elif match.unknowns.get(asked.name, value) != value:
             return None
-    return match if wanted.keys() <= term.attributes.keys() else None
+        elif unknowns.setdefault(asked.name, value) != value:
+            return None
+    if unknowns.keys() <= match.unknowns.keys():
+        return match
+    return Match(match.tensors, {**match.unknowns, **unknowns})
 
 
 @cache
