@@ -56,7 +56,10 @@ def test_threads_that_ask_at_once_compile_once(tmp_path: Path, monkeypatch: pyte
     code.write_text("define i64 @one() {\n  ret i64 1\n}\ndefine i64 @two() {\n  ret i64 2\n}\n")
     compiled = Mock(wraps=native_code.object_code)
     monkeypatch.setattr(native_code, "object_code", compiled)
+
+    def answer(name: str) -> int:
+        return native_function(code, name, ctypes.c_int64)()
+
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda name: native_function(code, name, ctypes.c_int64)(), ["one", "two"])
-    assert list(found) == [1, 2]
+        assert list(pool.map(answer, ["one", "two"])) == [1, 2]
     assert compiled.call_count == 1
