@@ -72,7 +72,7 @@ def _function(name: str) -> Any:
     return native_function(CODE, name, *_SIGNATURES[name])
 
 
-def prepare() -> None:
+def compile_loops() -> None:
     """Compile the functions, which takes about half a second, once in a process."""
     _function("simulate")
 

@@ -75,9 +75,9 @@ class SimulatedTimes:
 
         The simulator, which judges what is found, is compiled meanwhile.
         """
-        from compiler.scheduling.inner_loops import prepare
+        from compiler.scheduling.inner_loops import compile_loops
 
-        Thread(target=prepare).start()
+        Thread(target=compile_loops).start()
         return TermCosts(like, self.kernels).cost(policy, alpha)
 
     def recall(self, question: str) -> str | None:

@@ -59,7 +59,7 @@ def test_attentions_that_compute_otherwise_have_other_keys(
 
 
 def test_operators_around_an_attention_have_no_key():
-    """They are kernels of their own, and their time is part of the sum."""
+    """They are separate kernels, whose time is part of the sum."""
     for text in (
         FIRST,
         ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Exp(i)"),
