@@ -25,6 +25,7 @@ class PlainOp(IRDLOperation):
 
     name = "test.plain"
     first = operand_def()
+    second = operand_def()
     others = var_operand_def()
     last = operand_def()
     one = result_def()
@@ -39,6 +40,7 @@ class DirectOp(IRDLOperation):
 
     name = "test.direct"
     first = operand_def()
+    second = operand_def()
     others = var_operand_def()
     last = operand_def()
     one = result_def()
@@ -56,10 +58,10 @@ class VariadicOp(IRDLOperation):
     outputs = var_result_def()
 
 
-VALUES = [create_ssa_value(f32) for _ in range(4)]
+VALUES = [create_ssa_value(f32) for _ in range(5)]
 
 
-@pytest.mark.parametrize("name", ["first", "others", "last", "one", "more", "body"])
+@pytest.mark.parametrize("name", ["first", "second", "others", "last", "one", "more", "body"])
 def test_a_field_is_what_irdl_finds(name: str):
     plain, direct = (
         kind.create(operands=VALUES, result_types=[f32] * 3, regions=[Region(Block())])
