@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import llvmlite.binding
@@ -32,6 +33,9 @@ HOST_SPECIFIC = (
     r", !llvm\.loop !\d+",
     r"(?<=define )dso_local ",
 )
+
+_LINKING = Lock()
+"""Held while IR is compiled, so that a thread waits for what another one compiles."""
 
 LIBRARIES = ("libm.so.6", "libc.so.6")
 """Where undefined symbols may be; whatever the process has loaded already is searched."""
@@ -110,7 +114,9 @@ def native_function(code: Path, symbol: str, result: Any, *arguments: Any) -> An
 
     The IR is compiled once in a process; calls release the interpreter's lock.
     """
-    return ctypes.CFUNCTYPE(result, *arguments)(_linked(code).addresses[symbol])
+    with _LINKING:
+        linked = _linked(code)
+    return ctypes.CFUNCTYPE(result, *arguments)(linked.addresses[symbol])
 
 
 @cache

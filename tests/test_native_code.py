@@ -1,10 +1,13 @@
 """Checked-in IR belongs to its source, names no host, and does what the source says."""
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from compiler import native_code
 from compiler.native_code import native_function, portable, source_digest
 
 ROOT = Path(__file__).parents[1] / "compiler"
@@ -46,3 +49,17 @@ def test_functions_of_ir_are_called_in_the_process(tmp_path: Path):
     total = native_function(code, "sum", *[ctypes.c_int64] * 3)
     assert total(40, 2) == 42
     assert native_function(code, "sum", *[ctypes.c_int64] * 3) is total
+
+
+def test_threads_that_ask_at_once_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    code = tmp_path / "one.ll"
+    code.write_text("define i64 @one() {\n  ret i64 1\n}\ndefine i64 @two() {\n  ret i64 2\n}\n")
+    compiled = Mock(wraps=native_code.object_code)
+    monkeypatch.setattr(native_code, "object_code", compiled)
+
+    def answer(name: str) -> int:
+        return native_function(code, name, ctypes.c_int64)()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(answer, ["one", "two"])) == [1, 2]
+    assert compiled.call_count == 1

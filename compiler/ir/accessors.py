@@ -11,9 +11,9 @@ from xdsl.irdl.operations import (
     UniqueVariadicAccessor,
 )
 
-OperationT = TypeVar("OperationT", bound=IRDLOperation)
+DefinitionT = TypeVar("DefinitionT", bound=IRDLOperation)
 
-KEPT = {
+ALL_OF_A_KIND = {
     VarIRConstruct.OPERAND: "_operands",
     VarIRConstruct.RESULT: "results",
     VarIRConstruct.REGION: "regions",
@@ -21,7 +21,7 @@ KEPT = {
 """The attribute of an operation with all of each."""
 
 
-def direct_access(definition: type[OperationT]) -> type[OperationT]:
+def direct_access(definition: type[DefinitionT]) -> type[DefinitionT]:
     """Read the fields of an operation directly, as passes read little else.
 
     irdl makes a view, and a slice of it, each time.
@@ -34,8 +34,8 @@ def direct_access(definition: type[OperationT]) -> type[OperationT]:
 
 
 def _reader(field: BaseAccessor) -> Callable[[Any], Any] | None:
-    """What reads a field; None for one whose place depends on the sizes of others."""
-    kept = KEPT.get(field.construct)
+    """The function that reads a field; None where the sizes of others decide its place."""
+    kept = ALL_OF_A_KIND.get(field.construct)
     if kept is None:
         return None
     if isinstance(field, UniqueVariadicAccessor) and field.num_defs == 1:

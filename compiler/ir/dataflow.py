@@ -76,7 +76,6 @@ def _yielded(body: Region) -> Sequence[SSAValue]:
     return terminator.arguments
 
 
-@direct_access
 @irdl_op_definition
 class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
@@ -209,7 +208,6 @@ class OperatorOp(IRDLOperation):
 
 
 @verified_once
-@direct_access
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the weight store, by its key, converted to the element type of the result."""
@@ -267,7 +265,6 @@ class ConstantOp(IRDLOperation):
 
 
 @verified_once
-@direct_access
 @irdl_op_definition
 class NoneOp(IRDLOperation):
     """An omitted optional operand."""

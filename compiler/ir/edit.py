@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
 from compiler.ir.context import parse_module
@@ -60,7 +60,9 @@ def last_of(op: Operation) -> Operation:
 
 def insert_before(anchor: Operation, *operations: Operation) -> None:
     """Insert new or detached operations before one that is in a block."""
-    Rewriter.insert_op(operations, InsertPoint.before(anchor))
+    block = anchor.parent_block()
+    assert block is not None
+    block.insert_ops_before(operations, anchor)
 
 
 def like_before(

@@ -59,7 +59,7 @@ def estimate_kernel(group: Group, target: GpuTarget) -> KernelSpec:
 
 
 def attention_layout(attention: Attention, target: GpuTarget) -> Hashable:
-    """What the estimate of an attention's kernel depends on of how its operands lie in memory."""
+    """The part of an attention's layout that the estimate of its kernel depends on."""
     return layout_key(attention, target)
 
 

@@ -72,6 +72,11 @@ def _function(name: str) -> Any:
     return native_function(CODE, name, *_SIGNATURES[name])
 
 
+def compile_loops() -> None:
+    """Compile the functions, which takes about half a second, once in a process."""
+    _function("simulate")
+
+
 def simulate(
     tasks: _Tasks,
     state: tuple[Integers, Integers],

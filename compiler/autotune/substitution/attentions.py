@@ -1,4 +1,4 @@
-"""What the time of an attention's kernel depends on: how its terms are laid out is left out."""
+"""Keys of attentions whose kernels take the same time, however their terms are laid out."""
 
 from collections.abc import Hashable
 
@@ -30,7 +30,7 @@ def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
 
 
 def _operand(network: TermNetwork, operand: StridedOperand) -> Hashable:
-    """An operand but for how it lies in memory."""
+    """An operand without its strides."""
     kept = None if operand.keep is None else network.values[operand.keep]
     dtype = network.values[operand.source].dtype
     return operand.window.shape, dtype, operand.factor, operand.norm_floor, kept

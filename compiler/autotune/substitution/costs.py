@@ -34,6 +34,7 @@ class TermCosts:
 
     def __init__(self, like: GraphOp, kernels: KernelCosts):
         self.like, self.kernels = like, kernels
+        self._bandwidth = kernels.target.device.bandwidth
         self._known: dict[Hashable, TaskDemand] = {}
         self._by_term: dict[Term, TaskDemand] = {}
         self._by_members: dict[tuple[Term, ...], TaskDemand] = {}
@@ -69,17 +70,17 @@ class TermCosts:
         time = self._without_epilogue(kernel).time
         if not kernel.fused:
             return time
-        bandwidth = self.kernels.target.device.bandwidth
-        return time + (FUSED_NANOSECONDS * kernel.fused + kernel.nbytes / bandwidth)
+        return time + (FUSED_NANOSECONDS * kernel.fused + kernel.nbytes / self._bandwidth)
 
     def _without_epilogue(self, kernel: TermKernel) -> TaskDemand:
         return self.attention(kernel) if kernel.members else self.demand(kernel.term)
 
     def demand(self, term: Term) -> TaskDemand:
         """The demand of the kernel of a term alone."""
-        if term not in self._by_term:
-            self._by_term[term] = self._like(term)
-        return self._by_term[term]
+        found = self._by_term.get(term)
+        if found is None:
+            found = self._by_term[term] = self._like(term)
+        return found
 
     def _like(self, term: Term) -> TaskDemand:
         """The demand of a term's kernel, estimated once for those of one shape."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
+from threading import Thread
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -70,7 +71,13 @@ class SimulatedTimes:
         self.resident = packings_by_key(self.packed).keys()
 
     def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
-        """The cost of graphs by a policy, in nanoseconds, as parts of a graph like one."""
+        """The cost of graphs by a policy, in nanoseconds, as parts of a graph like one.
+
+        The simulator, which judges what is found, is compiled meanwhile.
+        """
+        from compiler.scheduling.inner_loops import compile_loops
+
+        Thread(target=compile_loops).start()
         return TermCosts(like, self.kernels).cost(policy, alpha)
 
     def recall(self, question: str) -> str | None:

@@ -49,14 +49,14 @@ def kernels_of(graph: Graph) -> list[TermKernel]:
             made_by[term] = _NONE
             continue
         before = _all_of([made_by[operand] for operand in term.operands])
-        if term in attentions:
+        if inside and term in attentions:
             made_by[term] = frozenset({len(kernels)})
             kernels.append(_Growing(term, before, members=attentions[term]))
-        elif term in inside or is_view(term):
+        elif (inside and term in inside) or is_view(term):
             made_by[term] = before
         elif (fused := _fused_with(term, made_by, before)) is not None:
-            made_by[term] = frozenset({fused})
-            kernels[fused].fuse(term, made_by)
+            made_by[term] = fused
+            kernels[max(fused)].fuse(term, made_by)
         else:
             made_by[term] = frozenset({len(kernels)})
             kernels.append(_Growing(term, before))
@@ -80,10 +80,12 @@ class _Growing:
 
     def fuse(self, term: Term, made_by: Mapping[Term, frozenset[int]]) -> None:
         """Add an operator to the epilogue."""
-        others = [t for t in term.operands if not t.constant and not made_by[t] & made_by[term]]
+        own = made_by[term]
         self.fused += 1
-        self.nbytes += sum(prod(t.shape) * ELEMENT_BYTES[t.dtype] for t in others)
-        self.after = self.after.union(*(made_by[t] for t in others))
+        for operand in term.operands:
+            if not operand.constant and made_by[operand].isdisjoint(own):
+                self.nbytes += prod(operand.shape) * ELEMENT_BYTES[operand.dtype]
+                self.after |= made_by[operand]
 
     @property
     def finished(self) -> TermKernel:
@@ -96,24 +98,24 @@ def is_view(term: Term) -> bool:
     """Whether an operator moves no bytes."""
     if term.kind == RESULT or KINDS.get(term.kind) is Kind.VIEW:
         return True
-    axis = term.attributes.get("axis")
-    if term.kind not in MAY_BE_VIEWS or not isinstance(axis, int):
+    if term.kind not in MAY_BE_VIEWS:
         return False
-    return prod(term.shape[:axis]) == 1
+    axis = term.attributes.get("axis")
+    return isinstance(axis, int) and prod(term.shape[:axis]) == 1
 
 
 def _fused_with(
     term: Term, made_by: Mapping[Term, frozenset[int]], before: frozenset[int]
-) -> int | None:
+) -> frozenset[int] | None:
     """The kernel that an elementwise operator is fused with: the last one that it waits for.
 
     None where that made no operand of the result's shape: the operator has a separate kernel.
     """
     if KINDS.get(term.kind) is not Kind.ELEMENTWISE or not before:
         return None
-    last = max(before)
+    last = before if len(before) == 1 else frozenset({max(before)})
     for operand in term.operands:
-        if made_by.get(operand) == frozenset({last}) and operand.shape == term.shape:
+        if operand.shape == term.shape and made_by[operand] == last:
             return last
     return None
 

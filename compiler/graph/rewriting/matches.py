@@ -275,17 +275,24 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
         return match.with_unknown(pattern.kind.name, content)
     if term.kind != pattern.kind:
         return None
+    found = _unknowns(pattern, term, match.unknowns)
+    if found is None or len(found) == len(match.unknowns):
+        return None if found is None else match
+    return Match(match.tensors, found)
+
+
+def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Known values and those of a term's attributes; None if an attribute differs."""
     wanted = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
+    if not wanted.keys() <= term.attributes.keys():
+        return None
+    found = dict(known)
     for name, value in term.attributes.items():
         asked = pattern.attributes.get(name)
-        if isinstance(asked, Unknown):
-            found = match.with_unknown(asked.name, value)
-            if found is None:
-                return None
-            match = found
-        elif wanted.get(name) != value:
+        named = isinstance(asked, Unknown)
+        if value != (found.setdefault(asked.name, value) if named else wanted.get(name)):
             return None
-    return match if wanted.keys() <= term.attributes.keys() else None
+    return found
 
 
 @cache

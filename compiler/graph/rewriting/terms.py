@@ -6,6 +6,7 @@ nothing reads is not there, so the candidates of a search cost little.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 
 from compiler.graph.network import GraphValue
@@ -20,6 +21,8 @@ inputs are. A `fill` has one number in every element; `identity` is the identity
 
 RESULT = "result"
 """The kind of a term that is one result of an operator with several."""
+
+_NUMBER = attrgetter("number")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,6 +76,7 @@ class Terms:
 
     _known: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
     _heads: dict[_Key, int] = field(default_factory=dict[_Key, int])
+    _types: dict[_Key, GraphValue] = field(default_factory=dict[_Key, GraphValue])
 
     def leaf(self, kind: str, type: GraphValue, **attributes: Hashable) -> Term:
         """A term without inputs."""
@@ -101,10 +105,19 @@ class Terms:
         found = simplified(self, kind, inputs, full)
         if found is not None:
             return found
-        tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
-        operands, plain = as_operator(kind, tensors, full)
-        (type,) = infer(kind, operands, plain)
-        return self._term(kind, tuple(inputs), full, (GraphValue(type.dtype, type.shape),), node)
+        return self._term(kind, tuple(inputs), full, (self._type(kind, inputs, full),), node)
+
+    def _type(
+        self, kind: str, inputs: Sequence[Term | None], attributes: Mapping[str, Hashable]
+    ) -> GraphValue:
+        """The type of the result of an operator, which is inferred once for operands of a type."""
+        key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
+        if key not in self._types:
+            tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
+            operands, plain = as_operator(kind, tensors, attributes)
+            (found,) = infer(kind, operands, plain)
+            self._types[key] = GraphValue(found.dtype, found.shape)
+        return self._types[key]
 
     def opaque(
         self,
@@ -200,13 +213,13 @@ def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
     Terms below the number `least` are left out, and what only they depend on.
     """
     found: set[Term] = set()
-    pending = [term for term in roots if term.number >= least]
+    pending = list(roots)
     while pending:
         term = pending.pop()
-        if term not in found:
+        if term not in found and term.number >= least:
             found.add(term)
-            pending += [t for t in term.operands if t.number >= least and t not in found]
-    return sorted(found, key=lambda term: term.number)
+            pending += term.operands
+    return sorted(found, key=_NUMBER)
 
 
 def readers_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:
@@ -214,7 +227,7 @@ def readers_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:
     users: dict[Term, list[Term]] = {}
     for term in terms:
         users[term] = []
-        for operand in set(term.operands):
+        for operand in term.operands if len(term.operands) < 2 else set(term.operands):
             users[operand].append(term)
     return users
 
@@ -226,7 +239,7 @@ def replaced(terms: Terms, graph: Graph, new: Mapping[Term, Term]) -> Graph | No
         return None
     now = dict(new)
     for term in reachable(graph, least):
-        if term not in now:
+        if term not in now and not now.keys().isdisjoint(term.operands):
             inputs = [t and now.get(t, t) for t in term.inputs]
             now[term] = terms.copy(term, inputs)
     return tuple(now.get(term, term) for term in graph)

@@ -52,8 +52,8 @@ def _kernel(group: Group, launches: tuple[Launch, ...]) -> KernelSpec:
 
 
 def layout_key(attention: Attention, target: GpuTarget) -> Hashable:
-    """What the estimate of an attention depends on of how its operands lie in memory: whether they
-    are copied in chunks, and their strides if the database has some attention with these."""
+    """The part of an attention's layout that its estimate depends on: whether the operands are
+    copied in chunks, and their strides if the database has some attention with these."""
     strides = read_strides(attention)
     measured = strides in _measured_strides(Same(entries(target)))
     return read_chunks(attention), strides if measured else ()

@@ -103,8 +103,10 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
 
 
 def read_chunks(attention: Attention) -> bool:
-    """Whether Q, K and V can be copied 16 bytes at a time if they have two-byte elements: all that
-    estimates depend on of how operands lie in memory, but for their `read_strides`."""
+    """Whether Q, K and V can be copied 16 bytes at a time if they have two-byte elements.
+
+    Estimates depend on nothing else of their layout, but for the `read_strides`.
+    """
     return _in_chunks(_sliced(attention, width_slices(attention.value.window.shape[-1])))
 
 
