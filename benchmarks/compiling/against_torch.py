@@ -71,15 +71,17 @@ def by_us(name: str, precision: str, **options: Any) -> Found:
     return {"seconds": seconds, "kernels": kernels, "steps": steps, "tuning": str(module.tuning)}
 
 
-def alone(contender: str, name: str, precision: str) -> None:
-    """Compile in this process, and print what was found as its last line."""
+def alone(contender: str, name: str, precision: str, cores: str) -> None:
+    """Compile in this process on some cores, and print what was found as its last line."""
+    os.sched_setaffinity(0, map(int, cores.split(",")))
     way = {"torch": by_torch, "default": by_us, "untuned": partial(by_us, budget=0)}[contender]
     print(json.dumps(way(name, precision)))
 
 
 def in_new_process(contender: str, name: str, precision: str, cores: Sequence[int]) -> Found:
     """The seconds of a contender in a new process with empty caches, on some cores."""
-    command = [sys.executable, __file__, "--alone", contender, name, precision]
+    own = ",".join(map(str, cores))
+    command = [sys.executable, __file__, "--alone", contender, name, precision, own]
     with tempfile.TemporaryDirectory() as folder:
         places = {variable: f"{folder}/{variable}" for variable in CACHES}
         done = subprocess.run(
@@ -88,7 +90,6 @@ def in_new_process(contender: str, name: str, precision: str, cores: Sequence[in
             capture_output=True,
             text=True,
             check=False,
-            preexec_fn=partial(os.sched_setaffinity, 0, cores),
         )
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [str(done.returncode)])[-1][:300]}
