@@ -231,7 +231,8 @@ def test_names_that_are_no_text_can_be_printed(tmp_path: Path):
     path = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     ran = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
-    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.returncode == 0, ran.stderr
+    assert b"Traceback" not in ran.stderr  # a build that takes long says so there
     assert ran.stdout.startswith(b"o\\udcff: ")
 
 
