@@ -23,7 +23,8 @@ CARRIED = frozenset(
 def index_limits(graph: GraphOp) -> dict[str, int]:
     """For each input by name that operators take as indices, the least number beyond them.
 
-    Only indices that reach their operator as they were given are seen.
+    Only indices that reach their operator as they were given are seen. There is none below 1, as
+    where an operator takes rows of an empty tensor, which no run may.
     """
     names = dict(zip(graph.body.block.args, (name.data for name in graph.input_names), strict=True))
     found: dict[str, int] = {}
@@ -43,7 +44,7 @@ def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
         return None
     inputs = [None if isinstance(v.owner, NoneOp) else _tensor(v.type) for v in op.inputs]
     bounds = index_bounds(op.type_name, inputs, attributes_of(op))
-    return None if bounds is None else (op.inputs[bounds.input], 1 + min(bounds.high))
+    return None if bounds is None else (op.inputs[bounds.input], max(1, 1 + min(bounds.high)))
 
 
 def _tensor(type: Attribute) -> KnownTensor:

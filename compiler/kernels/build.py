@@ -84,9 +84,9 @@ def build_missing(
     exact = exact_target(target)
     groups = {name: g for module in modules for name, g in _groups(module, exact, ()).items()}
     kept = KeptKernels(cache, exact)
-    known = kept.load([*groups.values()])
-    missing = [group for name, group in groups.items() if name not in known]
     with suppress(KernelError):
+        known = kept.load([*groups.values()])
+        missing = [group for name, group in groups.items() if name not in known]
         for group, spec in build_groups(
             missing if cache else (), exact, jobs or os.cpu_count() or 1
         ):

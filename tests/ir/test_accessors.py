@@ -19,33 +19,21 @@ from xdsl.utils.test_value import create_ssa_value
 from compiler.ir.accessors import direct_access
 
 
-@irdl_op_definition
-class PlainOp(IRDLOperation):
-    """An operation with fields of several kinds."""
+def definition() -> type[IRDLOperation]:
+    """A new operation with fields of several kinds."""
 
-    name = "test.plain"
-    first = operand_def()
-    second = operand_def()
-    others = var_operand_def()
-    last = operand_def()
-    one = result_def()
-    more = var_result_def()
-    body = region_def()
+    @irdl_op_definition
+    class MixedOp(IRDLOperation):
+        name = "test.mixed"
+        first = operand_def()
+        second = operand_def()
+        others = var_operand_def()
+        last = operand_def()
+        one = result_def()
+        more = var_result_def()
+        body = region_def()
 
-
-@direct_access
-@irdl_op_definition
-class DirectOp(IRDLOperation):
-    """The same operation, read directly."""
-
-    name = "test.direct"
-    first = operand_def()
-    second = operand_def()
-    others = var_operand_def()
-    last = operand_def()
-    one = result_def()
-    more = var_result_def()
-    body = region_def()
+    return MixedOp
 
 
 @direct_access
@@ -65,7 +53,7 @@ VALUES = [create_ssa_value(f32) for _ in range(5)]
 def test_a_field_is_what_irdl_finds(name: str):
     plain, direct = (
         kind.create(operands=VALUES, result_types=[f32] * 3, regions=[Region(Block())])
-        for kind in (PlainOp, DirectOp)
+        for kind in (definition(), direct_access(definition()))
     )
     places = {id(v): i for op in (plain, direct) for i, v in enumerate([*op.results, *op.regions])}
 

@@ -27,6 +27,7 @@ def model(body: str, inputs: str, outputs: str) -> str:
         ("y = GatherND (x, i)", "int64[5,2] i", "float[5] y", {"i": 3}),
         ("y = GatherElements (x, i)", "int64[5,3] i", "float[5,3] y", {"i": 7}),
         ("y = ScatterND (x, i, x)", "int64[7,1] i", "float[7,3] y", {"i": 7}),
+        ("y = Gather (e, i)", "float[0,3] e, int64[5] i", "float[5,3] y", {"i": 1}),
         ("y = Add (x, i)", "float[7,3] i", "float[7,3] y", {}),
         ("j = Neg (i) y = Gather (x, j)", "int64[5] i", "float[5,3] y", {}),
     ],

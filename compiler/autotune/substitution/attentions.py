@@ -42,7 +42,9 @@ def _inner(network: TermNetwork, attention: Attention) -> Hashable:
     scores = (attention.first, *attention.scores, attention.softmax)
     weights = (*attention.weights, *attention.views, attention.second)
     inner = sorted({*scores, *weights, *attention.results})
-    made = {v: (i, k) for i, n in enumerate(inner) for k, v in enumerate(_outputs(network, n))}
+    made = {
+        v: (i, k) for i, n in enumerate(inner) for k, v in enumerate(network.operators[n].outputs)
+    }
     return tuple(
         (
             network.operators[n].type,
@@ -52,10 +54,6 @@ def _inner(network: TermNetwork, attention: Attention) -> Hashable:
         )
         for n in inner
     )
-
-
-def _outputs(network: TermNetwork, number: int) -> tuple[int, ...]:
-    return network.operators[number].outputs
 
 
 def _read(network: TermNetwork, made: dict[int, tuple[int, int]], value: int | None) -> Hashable:

@@ -22,7 +22,7 @@ def fill_inputs(executor: GpuExecutor) -> None:
     limits = executor.settings.index_limits
     for number, (name, array) in enumerate(executor.in_place("input").items()):
         numbers = random_numbers(array.shape, array.dtype, number, limits.get(name, 2))
-        upload(executor.driver, [(array.address, as_bytes(np.ascontiguousarray(numbers)))])
+        upload(executor.driver, [(array.address, as_bytes(numbers))])
 
 
 def random_numbers(shape: Sequence[int], dtype: str, number: int = 0, limit: int = 2) -> Array:
@@ -31,9 +31,8 @@ def random_numbers(shape: Sequence[int], dtype: str, number: int = 0, limit: int
     Below 2 all are valid indices; of booleans, half are true. `number` makes the tensors of a run
     differ.
     """
-    if "float" in dtype:
-        return np.resize(np.roll(_floats(dtype), 1009 * number), shape)
-    return np.resize(np.roll(_integers(dtype, limit), 1009 * number), shape)
+    drawn = _floats(dtype) if "float" in dtype else _integers(dtype, limit)
+    return np.resize(np.roll(drawn, 1009 * number), shape)
 
 
 @cache
