@@ -45,6 +45,7 @@ from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
+from compiler.frontend.rules.counted import COUNTED
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
@@ -163,6 +164,7 @@ class Specialiser:
         """Add a graph's initializers to its scope."""
         for tensor in graph.initializer:
             array = array_of(tensor, self.folder)
+            self.expansion.stored_bytes += array.nbytes
             scope.values[tensor.name] = constant(tensor.name, array)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
@@ -225,7 +227,9 @@ class Specialiser:
         kind = onnx.AttributeProto
         match attribute.type:
             case kind.TENSOR:
-                return array_of(attribute.t, self.folder)
+                array = array_of(attribute.t, self.folder)
+                self.expansion.stored_bytes += array.nbytes
+                return array
             case kind.SPARSE_TENSOR:
                 return dense_array_of(attribute.sparse_tensor, self.folder)
             case kind.STRING:
@@ -363,7 +367,9 @@ class Specialiser:
 
     def _evaluated(self, node: BodyNode) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        if op_type not in ("Constant", "ConstantOfShape"):
+        if op_type in COUNTED:
+            return COUNTED[op_type](self._standard_call(node))
+        if op_type != "Constant":
             check_types(op_type, node.inputs, node.attributes, names, node.opset)
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]

@@ -4,13 +4,12 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.builder import is_known, supported
-from compiler.frontend.evaluate import dtype_name, element_type
+from compiler.frontend.builder import is_known
+from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.ir.operators import check_size
 from compiler.ir.values import numpy_dtype
 
 
@@ -245,17 +244,6 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     if known != x.dtype:
         result = call.one("Cast", result, to=element_type(x.dtype))
     return [result if flat is x else call.reshaped(result, x.shape)]
-
-
-@rule("EyeLike")
-def rewrite_eye_like(call: Call) -> list[Value]:
-    """Known from the input's shape."""
-    dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
-    supported(Value("", dtype))
-    rows, columns = call.data.shape
-    check_size(dtype, call.data.shape)
-    ones = np.eye(rows, columns, call.attributes.get("k", 0), dtype=np.int8)
-    return [call.builder.constant(ones, dtype)]
 
 
 @rule("Shape")
