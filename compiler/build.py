@@ -162,7 +162,7 @@ def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
     On a device the last one is kept unless another is surely faster, else that of faster kernels.
     """
     driver = present_driver(settings)
-    if driver is None:
+    if driver is None or any(built.executable is None for built in builds.values()):
         times = {way: built.kernels_ns for way, built in builds.items()}
         kept = min(times, key=times.__getitem__)
     else:
@@ -200,6 +200,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     )
     try:
         plain = _finished(_prepared(original, packer, without), packer, budget / 2)
+        if found.executable is None or plain.executable is None:
+            _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
+            return found
         return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)

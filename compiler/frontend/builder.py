@@ -47,7 +47,7 @@ def byte_count(dtype: str, shape: Sequence[int]) -> int:
     return prod(shape) * (8 if dtype == "str_" else numpy_dtype(dtype).itemsize)
 
 
-def operand_bytes(inputs: Inputs) -> int:
+def input_bytes(inputs: Inputs) -> int:
     """Bytes of an operator's inputs."""
     return sum(byte_count(value.dtype, value.shape) for value in inputs if value is not None)
 
@@ -120,7 +120,7 @@ class Builder:
             return True
         results = infer(op_type, inputs, attributes, len(used))
         size = sum(byte_count(result.dtype, result.shape) for result in results)
-        return self.expansion.folds(size, operand_bytes(inputs))
+        return self.expansion.folds(size, input_bytes(inputs))
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""

@@ -45,7 +45,7 @@ from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
-from compiler.frontend.rules.counted import COUNTED
+from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
@@ -367,8 +367,8 @@ class Specialiser:
 
     def _evaluated(self, node: BodyNode) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        if op_type in COUNTED:
-            return COUNTED[op_type](self._standard_call(node))
+        if op_type in CREATED:
+            return CREATED[op_type](self._standard_call(node))
         if op_type != "Constant":
             check_types(op_type, node.inputs, node.attributes, names, node.opset)
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])

@@ -55,7 +55,7 @@ def rewrite_constant_of_shape(call: Call) -> list[Value]:
     return [number] if not shape else [call.one("Expand", number, call.vector(shape))]
 
 
-COUNTED: Mapping[str, Callable[[Call], Sequence[Value]]] = {
+CREATED: Mapping[str, Callable[[Call], Sequence[Value]]] = {
     "ConstantOfShape": rewrite_constant_of_shape,
     "Range": rewrite_range,
 }
