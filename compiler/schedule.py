@@ -386,6 +386,10 @@ class Footprint:
     undecided: tuple[str, ...] = ()
 
 
+DECLARED = Footprint()
+"""The footprint of code that was not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
     """The compiled form of one fused group, for one target.
@@ -414,7 +418,7 @@ class KernelSpec:
     source: str = ""
     reads: tuple[Operand, ...] = ()
     writes: tuple[Operand, ...] = ()
-    footprint: Footprint = Footprint()
+    footprint: Footprint = DECLARED
 
     @property
     def containment(self) -> Containment:

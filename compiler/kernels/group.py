@@ -257,9 +257,3 @@ def operands_of(
     reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
     writes = (Operand(info.element, info.shape) for info in group.writes)
     return tuple(reads), tuple(writes)
-
-
-def view_bytes(group: Group, packings: Sequence[str], workspaces: Sequence[int]) -> list[int]:
-    """The bytes of each buffer that a task passes to a group's kernel, in order."""
-    reads, writes = operands_of(group, packings)
-    return [*(operand.nbytes for operand in (*reads, *writes)), *workspaces]

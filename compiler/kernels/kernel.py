@@ -16,7 +16,7 @@ from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
 from compiler.kernels.gpu.estimate import estimated, layout_key
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
 from compiler.kernels.gpu.kernel import build_cuda_kernel
-from compiler.kernels.group import Group, view_bytes
+from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
     contraction,
@@ -32,7 +32,7 @@ from compiler.kernels.ops import (
     shapes,
 )
 from compiler.kernels.requantise import requantised
-from compiler.kernels.tir.footprint import cpu_footprint
+from compiler.kernels.tir.footprint import buffers_of, cpu_footprint
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
@@ -142,8 +142,8 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
     )
     packings = scheduled.packings or ("",) * group.inputs
     workspaces = scheduled.workspaces + scratch
-    views = view_bytes(group, packings, workspaces)
-    footprint = cpu_footprint([f.function for f in functions], launches, views)
+    buffers = buffers_of(group, packings, workspaces)
+    footprint = cpu_footprint([f.function for f in functions], launches, buffers)
     code = compile_llvm(group.name, functions, scheduled, target)
     return KernelSpec(
         name=group.name,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from compiler.schedule import Footprint, Launch
+from compiler.schedule import DECLARED, Footprint, Launch
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,4 @@ class CudaKernel:
     flops: int = 0
     serial_ns: int = 0
     estimated_ns: int = 0
-    footprint: Footprint = Footprint()
+    footprint: Footprint = DECLARED

@@ -15,9 +15,9 @@ from compiler.kernels.gpu.ranges.groups import without_ranges
 from compiler.kernels.gpu.ranges.kernels import with_ranges
 from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
-from compiler.kernels.group import Group, view_bytes
+from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
-from compiler.kernels.tir.footprint import gpu_footprint
+from compiler.kernels.tir.footprint import buffers_of, gpu_footprint
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
@@ -111,10 +111,10 @@ def generic_kernel(group: Group, target: GpuTarget) -> CudaKernel:
     than its tensors."""
     device = split_device(schedule_gpu(requantised(group)), group.name, target)
     functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
-    views = view_bytes(group, ("",) * group.inputs, device.scratch)
+    buffers = buffers_of(group, ("",) * group.inputs, device.scratch)
     return CudaKernel(
         cuda_text(device.module, target),
         device.launches,
         device.scratch,
-        footprint=gpu_footprint(functions, device.launches, views),
+        footprint=gpu_footprint(functions, device.launches, buffers),
     )

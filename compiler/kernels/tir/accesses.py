@@ -1,6 +1,6 @@
 """The accesses of a lowered function: buffer, index and conditions, as terms over its axes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
@@ -12,6 +12,7 @@ from tvm.ir import Call, PointerType, PrimType, StringImm, TensorLoad, Var
 from tvm.tirx import PrimFunc, stmt
 from tvm.tirx.buffer import is_buffer_var
 
+from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.tir.integers import Interval, Term, Terms
 from compiler.schedule import ELEMENT_BYTES
 
@@ -44,10 +45,12 @@ _BINARY = {
 class Access:
     """A read or a write of one element of a buffer of `extent` elements, under conditions.
 
-    An access of several lanes has an axis for them in its index.
+    An access of several lanes has an axis for them in its index. `parameter` is the position of the
+    buffer among the function's, None for a buffer of its own.
     """
 
     buffer: str
+    parameter: int | None
     extent: int
     index: Term
     conditions: tuple[Term, ...]
@@ -59,13 +62,15 @@ class Accesses:
     """What a function does to memory.
 
     `opaque` describes what is no load or store: its addresses are not known. `axes` are the extents
-    of thread axes by tag, `views` the bytes declared of each parameter that is a buffer.
+    of thread axes by tag, `blocks` the axes of what runs in any order, and `views` the bytes
+    declared of each parameter that is a buffer.
     """
 
     terms: Terms
     listed: list[Access] = field(default_factory=list[Access])
     opaque: list[str] = field(default_factory=list[str])
     axes: dict[str, int] = field(default_factory=dict[str, int])
+    blocks: set[Term] = field(default_factory=set[Term])
     views: list[int] = field(default_factory=list[int])
 
 
@@ -78,9 +83,8 @@ def accesses_of(function: PrimFunc, blocks: int | None = None) -> Accesses:
     if blocks is not None:
         begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
+        reader.begin = begin
     reader.statement(function.body)
-    pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
-    reader.found.views = [reader.declared.get(pointer, 0) for pointer in pointers]
     return reader.found
 
 
@@ -91,28 +95,64 @@ class _Reader:
         self.terms = Terms()
         self.found = Accesses(self.terms)
         self.values = dict[Any, Term]()
-        self.declared = dict[Any, int]()
+        self.begin: Any = None
+        pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
+        self.found.views = [0] * len(pointers)
+        self._parameters: dict[Any, int | None] = {p: i for i, p in enumerate(pointers)}
         self._extents = dict[Any, int]()
         self._conditions = tuple[Term, ...]()
         self._loops = 0
         self._loads = dict[tvm_ffi.StructuralKey, Term]()
         self._written = _written(function)
+        self._statements: Mapping[type, Callable[[Any], None]] = {
+            stmt.SeqStmt: self._sequence,
+            stmt.AttrStmt: self._attribute,
+            stmt.For: self._loop,
+            stmt.While: self._while,
+            stmt.IfThenElse: self._branch,
+            stmt.BufferStore: self._store,
+            stmt.Bind: self._bind,
+            stmt.AllocBuffer: self._allocation,
+            stmt.DeclBuffer: self._declaration,
+            stmt.Evaluate: self._evaluation,
+        }
+        self._expressions: Mapping[type, Callable[[Any], Term | None]] = {
+            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
+            **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
+            tirx.BitwiseAnd: self._masked,
+            tirx.NE: self._different,
+            tirx.Not: self._not,
+            tirx.Select: self._select,
+            tirx.Cast: self._cast,
+            tirx.Let: self._let,
+            tirx.Ramp: self._ramp,
+            tirx.Broadcast: self._broadcast,
+            tirx.IntImm: self._number,
+            tirx.FloatImm: self._nothing,
+            StringImm: self._nothing,
+            Var: self._variable,
+            TensorLoad: self._load,
+            Call: self._call,
+        }
 
     def statement(self, node: Any) -> None:
         """Visit a statement."""
-        visit = _STATEMENTS.get(type(node))
+        kind: Any = type(node)
+        visit = self._statements.get(kind)
         if visit is None:
             self.found.opaque.append(f"a statement {type(node).__name__}")
         else:
-            visit(self, node)
+            visit(node)
 
     def value(self, node: Any) -> Term | None:
         """Visit an expression; its term if it is an integer or a truth value."""
-        visit = _EXPRESSIONS.get(type(node))
-        return self._other(node) if visit is None else visit(self, node)
+        kind: Any = type(node)
+        visit = self._expressions.get(kind)
+        return self._other(node) if visit is None else visit(node)
 
     @contextmanager
-    def _under(self, condition: Term | None, holds: bool = True) -> Iterator[bool]:
+    def _under(self, condition: Term | None, holds: bool = True) -> Generator[bool]:
         """Add a condition, or its contrary, for a while; says whether that can be true."""
         outer = self._conditions
         if condition is not None:
@@ -145,19 +185,26 @@ class _Reader:
         if node.attr_key == "thread_extent":
             tag, extent = str(node.node.thread_tag), self.value(node.value)
             assert extent is not None
-            self.found.axes[tag] = extent.high
-            self.values[node.node.var] = self.terms.axis(tag, 0, extent.high - 1)
+            if self.found.axes.setdefault(tag, extent.high) != extent.high:
+                self.found.opaque.append(f"{tag} has several extents")
+            axis = self.terms.axis(tag, 0, extent.high - 1)
+            self.values[node.node.var] = axis
+            if tag.startswith("blockIdx") and axis.kind == "axis":
+                self.found.blocks.add(axis)
         self.statement(node.body)
 
     def _loop(self, node: Any) -> None:
         first, extent = self.value(node.min), self.value(node.extent)
-        assert first is not None and extent is not None, "loops count integers"
+        assert first is not None
+        assert extent is not None, "loops count integers"
         if extent.high <= 0:
             return
         self._loops += 1
         name = f"{node.loop_var.name}.{self._loops}"
         axis = self.terms.axis(name, first.low, first.high + extent.high - 1)
         self.values[node.loop_var] = axis
+        if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
+            self.found.blocks.add(axis)
         apply = self.terms.apply
         end = apply("<", axis, apply("+", first, extent))
         with self._under(apply("<=", first, axis)), self._under(end):
@@ -196,9 +243,13 @@ class _Reader:
         if isinstance(source, Call) and len(source.args) == 1 and is_buffer_var(source.args[0]):
             owner = source.args[0]
             fits = _nbytes(buffer) <= _nbytes(owner)
+            self._parameters[buffer] = self._parameters.get(owner)
         else:
-            fits = isinstance(source, Var)
-            self.declared[source] = max(self.declared.get(source, 0), _nbytes(buffer))
+            number = self._parameters.get(source)
+            fits = number is not None
+            self._parameters[buffer] = number
+            if number is not None:
+                self.found.views[number] = max(self.found.views[number], _nbytes(buffer))
         if not fits or (self.value(buffer.ty.elem_offset) or self.terms.number(0)).high:
             self.found.opaque.append(f"the buffer {buffer.name} at an address that is computed")
 
@@ -323,11 +374,25 @@ class _Reader:
             for index in node.args[0].args[0].indices:
                 self.value(index)
             return None
+        if name == "call_pure_extern" and str(node.args[0].value) in TABLES:
+            return self._table(node, str(node.args[0].value))
         if name == "address_of":
             self.found.opaque.append(f"an address in {node.args[0].source.name} is passed on")
         for argument in node.args:
             self.value(argument)
         return self._any(node)
+
+    def _table(self, node: Any, symbol: str) -> Term | None:
+        """An element of a constant table, which is read as memory is."""
+        table, position = TABLES[symbol], self.value(node.args[1])
+        if position is None:
+            self.found.opaque.append(f"a table is read at {node.args[1]}")
+        else:
+            access = Access(symbol, None, len(table), position, self._conditions, False)
+            self.found.listed.append(access)
+        if table.dtype.kind not in "iub":
+            return None
+        return self.terms.unknown(int(table.min()), int(table.max()), symbol)
 
     def _other(self, node: Any) -> Term | None:
         """An operator of no known meaning, of which each operand is visited."""
@@ -356,42 +421,9 @@ class _Reader:
         if len(terms) != 1 or terms[0] is None or extent is None:
             self.found.opaque.append(f"an access of {buffer.name} by {len(terms)} indices")
         else:
-            access = Access(buffer.name, extent, terms[0], self._conditions, writes)
+            number = self._parameters.get(buffer)
+            access = Access(buffer.name, number, extent, terms[0], self._conditions, writes)
             self.found.listed.append(access)
-
-
-_STATEMENTS: Mapping[type, Callable[[_Reader, Any], None]] = {
-    stmt.SeqStmt: _Reader._sequence,
-    stmt.AttrStmt: _Reader._attribute,
-    stmt.For: _Reader._loop,
-    stmt.While: _Reader._while,
-    stmt.IfThenElse: _Reader._branch,
-    stmt.BufferStore: _Reader._store,
-    stmt.Bind: _Reader._bind,
-    stmt.AllocBuffer: _Reader._allocation,
-    stmt.DeclBuffer: _Reader._declaration,
-    stmt.Evaluate: _Reader._evaluation,
-}
-
-_EXPRESSIONS: Mapping[type, Callable[[_Reader, Any], Term | None]] = {
-    **dict.fromkeys(_BINARY, _Reader._binary),
-    **dict.fromkeys((tirx.GT, tirx.GE), _Reader._greater),
-    **dict.fromkeys((tirx.LShift, tirx.RShift), _Reader._shift),
-    tirx.BitwiseAnd: _Reader._masked,
-    tirx.NE: _Reader._different,
-    tirx.Not: _Reader._not,
-    tirx.Select: _Reader._select,
-    tirx.Cast: _Reader._cast,
-    tirx.Let: _Reader._let,
-    tirx.Ramp: _Reader._ramp,
-    tirx.Broadcast: _Reader._broadcast,
-    tirx.IntImm: _Reader._number,
-    tirx.FloatImm: _Reader._nothing,
-    StringImm: _Reader._nothing,
-    Var: _Reader._variable,
-    TensorLoad: _Reader._load,
-    Call: _Reader._call,
-}
 
 
 def _written(function: PrimFunc) -> set[Any]:

@@ -4,7 +4,7 @@ Intervals decide most; then TVM's analyzer, which knows conditions and asks Z3 w
 counts its steps; then all values of the axes, as far as they are few.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -115,8 +115,12 @@ def _inside(least: Access, greatest: Access, terms: Terms) -> Term:
 
 
 def proves(goal: Term, conditions: Sequence[Term]) -> bool:
-    """Whether TVM's analyzer proves that a goal follows from conditions."""
-    return all(map(_is_small, parts((goal, *conditions)))) and _Solver().proves(goal, conditions)
+    """Whether TVM's analyzer proves that a goal follows from conditions.
+
+    Z3's integers have no end, but TVM's constants do.
+    """
+    constants = [term for term in parts((goal, *conditions)) if term.kind == "number"]
+    return all(map(_is_small, constants)) and _Solver().proves(goal, conditions)
 
 
 class _Solver:
@@ -157,8 +161,9 @@ class _Solver:
             return _constant(term.low)
         if term.kind in ("axis", "unknown"):
             variable = Var(term.name or "value", PrimType("int64"))
-            extent = _constant(term.high - term.low + 1)
-            self._analyzer.bind(variable, Range.from_min_extent(_constant(term.low), extent))
+            if _is_small(term):
+                extent = _constant(term.high - term.low + 1)
+                self._analyzer.bind(variable, Range.from_min_extent(_constant(term.low), extent))
             return variable
         if term.kind in (*COMPARISONS, *LOGIC):
             return tirx.Select(self._truth(term), _constant(1), _constant(0))
@@ -259,23 +264,24 @@ def _samples(variables: Sequence[Term]) -> dict[Term, Values]:
     return values
 
 
-def _evaluated(term: Term, results: dict[Term, Any]) -> Any:
-    """The values of a term, remembered in `results`."""
+def _evaluated(term: Term, results: dict[Term, Any]) -> NDArray[Any]:
+    """The values of a term, remembered in `results`; truth values are numbers here, too."""
     for part in parts((term,)):
         if part not in results:
-            operands = [results[operand] for operand in part.operands]
-            results[part] = (
-                numpy.int64(part.low) if part.kind == "number" else _FUNCTIONS[part.kind](*operands)
-            )
-    return results[term]
+            if part.kind == "number":
+                results[part] = numpy.int64(part.low)
+            else:
+                operands = [results[operand] for operand in part.operands]
+                results[part] = numpy.asarray(_FUNCTIONS[part.kind](*operands)).astype("int64")
+    values: NDArray[Any] = results[term]
+    return values
 
 
-def _number_of(function: Any) -> Any:
-    """A function whose truth values are numbers."""
-    return lambda *operands: numpy.asarray(function(*operands)).astype(numpy.int64)
+def _chosen(condition: Values, first: Values, second: Values) -> Values:
+    return numpy.where(condition != 0, first, second)
 
 
-_FUNCTIONS: Mapping[str, Any] = {
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "+": numpy.add,
     "-": numpy.subtract,
     "*": numpy.multiply,
@@ -283,11 +289,11 @@ _FUNCTIONS: Mapping[str, Any] = {
     "%": numpy.remainder,
     "min": numpy.minimum,
     "max": numpy.maximum,
-    "<": _number_of(numpy.less),
-    "<=": _number_of(numpy.less_equal),
-    "==": _number_of(numpy.equal),
-    "and": _number_of(numpy.logical_and),
-    "or": _number_of(numpy.logical_or),
-    "not": _number_of(numpy.logical_not),
-    "select": lambda c, a, b: numpy.where(c != 0, a, b),
+    "<": numpy.less,
+    "<=": numpy.less_equal,
+    "==": numpy.equal,
+    "and": numpy.logical_and,
+    "or": numpy.logical_or,
+    "not": numpy.logical_not,
+    "select": _chosen,
 }

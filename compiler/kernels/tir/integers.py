@@ -4,7 +4,7 @@ A term is mathematical: what could wrap around, or what only memory knows, is an
 whole type. Equal terms are one object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 Interval = tuple[int, int]
@@ -68,27 +68,50 @@ def _remainder(a: Term, b: Term) -> Interval:
     return 0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1
 
 
-def _truth(always: bool, never: bool) -> Interval:
-    return int(always), int(not never)
+def _lesser(a: Term, b: Term) -> Interval:
+    return min(a.low, b.low), min(a.high, b.high)
 
 
-OPERATORS = {
+def _greater(a: Term, b: Term) -> Interval:
+    return max(a.low, b.low), max(a.high, b.high)
+
+
+def _less(a: Term, b: Term) -> Interval:
+    return int(a.high < b.low), int(a.low < b.high)
+
+
+def _not_more(a: Term, b: Term) -> Interval:
+    return int(a.high <= b.low), int(a.low <= b.high)
+
+
+def _equal(a: Term, b: Term) -> Interval:
+    always = a.low == a.high == b.low == b.high
+    return int(always), int(a.low <= b.high and b.low <= a.high)
+
+
+def _contrary(a: Term) -> Interval:
+    return 1 - a.high, 1 - a.low
+
+
+def _either(condition: Term, a: Term, b: Term) -> Interval:
+    return min(a.low, b.low), max(a.high, b.high)
+
+
+OPERATORS: Mapping[str, Callable[..., Interval]] = {
     "+": _added,
     "-": _subtracted,
     "*": _multiplied,
     "//": _divided,
     "%": _remainder,
-    "min": lambda a, b: (min(a.low, b.low), min(a.high, b.high)),
-    "max": lambda a, b: (max(a.low, b.low), max(a.high, b.high)),
-    "<": lambda a, b: _truth(a.high < b.low, a.low >= b.high),
-    "<=": lambda a, b: _truth(a.high <= b.low, a.low > b.high),
-    "==": lambda a, b: _truth(
-        a.low == a.high == b.low == b.high, a.high < b.low or b.high < a.low
-    ),
-    "and": lambda a, b: (min(a.low, b.low), min(a.high, b.high)),
-    "or": lambda a, b: (max(a.low, b.low), max(a.high, b.high)),
-    "not": lambda a: (1 - a.high, 1 - a.low),
-    "select": lambda c, a, b: (min(a.low, b.low), max(a.high, b.high)),
+    "min": _lesser,
+    "max": _greater,
+    "<": _less,
+    "<=": _not_more,
+    "==": _equal,
+    "and": _lesser,
+    "or": _greater,
+    "not": _contrary,
+    "select": _either,
 }
 """The interval of each operator's result. Quotients are rounded down, and divisors positive."""
 

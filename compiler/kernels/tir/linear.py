@@ -1,17 +1,21 @@
 """Proofs of inequalities by adding up others: what a simplex method would find, in simple cases.
 
 A goal g <= 0 follows from conditions c <= 0 if g - m * c <= 0 holds within the intervals of all
-variables, for multipliers m >= 0. Each step takes the conditions, and multipliers that remove a
-variable, by which the bound falls most. A proof is exact; not to find one means nothing.
+variables, for multipliers m >= 0. Conditions narrow these intervals first. Each step then takes the
+conditions, and multipliers that remove a variable, by which the bound falls most. A proof is exact;
+not to find one means nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.kernels.tir.integers import Term, Terms
+from compiler.kernels.tir.integers import Interval, Term, Terms
 
 MOST_STEPS = 12
 """The conditions that a proof may add."""
+
+ROUNDS = 3
+"""How often all conditions narrow the intervals of their terms."""
 
 WIDTH = 4
 """The sums that are tried at each step, those with the least bounds."""
@@ -37,44 +41,60 @@ class Linear:
         factors = {term: factor * own for term, own in self.factors.items()} if factor else {}
         return Linear(factors, factor * self.constant)
 
-    @property
-    def greatest(self) -> int:
-        """Its greatest value within the intervals of its terms."""
-        return self.constant + sum(
-            factor * (term.high if factor > 0 else term.low)
-            for term, factor in self.factors.items()
-        )
+    def greatest(self, within: Mapping[Term, Interval]) -> int:
+        """Its greatest value where each term is in an interval."""
+        ends = (factor * within[term][factor > 0] for term, factor in self.factors.items())
+        return self.constant + sum(ends)
 
 
 def follows(goals: Sequence[Linear], conditions: Sequence[Term], sums: "Sums") -> bool:
     """Whether all goals, sums that are at most 0, follow from conditions as far as can be seen."""
-    known = [sums.at_most_zero(condition) for condition in conditions]
-    bounds = [bound for each in known for bound in each]
-    return all(_follows(goal, sums.with_definitions([goal, *bounds])) for goal in goals)
+    known = [bound for condition in conditions for bound in sums.at_most_zero(condition)]
+    bounds, terms = sums.with_definitions(known, goals)
+    within = _narrowed({term: (term.low, term.high) for term in terms}, bounds)
+    return within is None or all(_follows(goal, bounds, within) for goal in goals)
 
 
-def _follows(goal: Linear, bounds: Sequence[Linear]) -> bool:
-    """The greatest values never rise, but may stay: a quotient for its operand gains nothing yet."""
+def _narrowed(
+    within: dict[Term, Interval], bounds: Sequence[Linear]
+) -> Mapping[Term, Interval] | None:
+    """The intervals of terms for which all bounds, at most 0, can hold; None if there are none."""
+    for _ in range(ROUNDS):
+        for bound in bounds:
+            least = bound.plus(bound, -2).greatest(within)  # the negative of its least value
+            for term, factor in bound.factors.items():
+                low, high = within[term]
+                if factor > 0:
+                    high = min(high, low + least // factor)
+                else:
+                    low = max(low, high - least // -factor)
+                if low > high:
+                    return None
+                within[term] = (low, high)
+    return within
+
+
+def _follows(goal: Linear, bounds: Sequence[Linear], within: Mapping[Term, Interval]) -> bool:
+    """The greatest value never rises, but may stay: a quotient for its operand gains nothing."""
     tried = [(goal, 1)]
     for _ in range(MOST_STEPS):
         options = dict[tuple[object, ...], tuple[float, Linear, int]]()
         for own, scale in tried:
-            limit = own.greatest / scale
-            if limit <= 0:
-                return own.greatest <= 0
-            for bound in bounds:
-                for other, factor in _sums(own, bound):
-                    height = other.greatest / (scale * factor)
-                    if height <= limit:
-                        key = (height, *sorted(map(id, other.factors)))
-                        options.setdefault(key, (height, other, scale * factor))
+            greatest = own.greatest(within)
+            if greatest <= 0:
+                return True
+            for other, factor in (found for bound in bounds for found in _sums(own, bound)):
+                height = other.greatest(within) / (scale * factor)
+                if height <= greatest / scale:
+                    key = (height, *sorted(map(id, other.factors)))
+                    options.setdefault(key, (height, other, scale * factor))
         best = sorted(options.values(), key=lambda option: option[0])[:WIDTH]
         tried = [(other, scale) for _, other, scale in best]
     return False
 
 
 def _sums(goal: Linear, bound: Linear) -> Iterator[tuple[Linear, int]]:
-    """Sums of a goal and a bound that lack one of the goal's terms, and how much larger they are."""
+    """Sums of a goal and a bound that lack a term of the goal, and how much larger they are."""
     for term, factor in bound.factors.items():
         own = goal.factors.get(term, 0)
         if own * factor > 0:
@@ -130,17 +150,20 @@ class Sums:
         strict = (inner.kind == "<") != negated
         return [(more if negated else less).plus(Linear({}, int(strict)))]
 
-    def with_definitions(self, sums: Sequence[Linear]) -> list[Linear]:
-        """Sums that are at most 0, but the first, with those that define what is in them."""
-        bounds, seen, queue = list(sums[1:]), set[Term](), [t for s in sums for t in s.factors]
+    def with_definitions(
+        self, bounds: Sequence[Linear], goals: Sequence[Linear]
+    ) -> tuple[list[Linear], set[Term]]:
+        """Sums that are at most 0 with those that define what is in them, and all their terms."""
+        every, seen = list(bounds), set[Term]()
+        queue = [term for each in (*bounds, *goals) for term in each.factors]
         while queue:
             term = queue.pop()
             if term not in seen:
                 seen.add(term)
                 definitions = self._definitions(term)
-                bounds += definitions
+                every += definitions
                 queue += [t for each in definitions for t in each.factors]
-        return bounds
+        return every, seen
 
     def _definitions(self, term: Term) -> list[Linear]:
         """What is at most 0 of a quotient, a minimum or a maximum and its operands."""
