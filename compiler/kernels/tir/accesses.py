@@ -138,7 +138,7 @@ class _Reader:
 
     def statement(self, node: Any) -> None:
         """Visit a statement."""
-        kind: Any = type(node)
+        kind = node.__class__
         visit = self._statements.get(kind)
         if visit is None:
             self.found.opaque.append(f"a statement {type(node).__name__}")
@@ -147,7 +147,7 @@ class _Reader:
 
     def value(self, node: Any) -> Term | None:
         """Visit an expression; its term if it is an integer or a truth value."""
-        kind: Any = type(node)
+        kind = node.__class__
         visit = self._expressions.get(kind)
         return self._other(node) if visit is None else visit(node)
 
@@ -445,7 +445,7 @@ def _written(function: PrimFunc) -> set[Any]:
 
 def _range(node: Any) -> Interval | None:
     """The least and the greatest number of an expression's type; None unless of integers."""
-    return _RANGES.get(str(node.ty.dtype).partition("x")[0])
+    return _RANGES.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])
 
 
 def _elements(buffer: Any) -> int:
