@@ -12,17 +12,16 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import KernelError
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
-from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
-from compiler.kernels.group import Group, extract_group
+from compiler.kernels.group import Group, extract_group, operands_of
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
-from compiler.schedule import ControlKind, KernelSpec, Operand
+from compiler.schedule import ControlKind, KernelSpec
 from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
 
 WORKERS_PAY = 12
@@ -203,10 +202,8 @@ def exact_target(text: str) -> Target:
 
 def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
     """The kernel of a group with the types of the tensors that it reads and writes."""
-    packed = zip(group.reads, spec.packings, strict=True)
-    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
-    writes = (Operand(info.element, info.shape) for info in group.writes)
-    return replace(spec, reads=tuple(reads), writes=tuple(writes))
+    reads, writes = operands_of(group, spec.packings)
+    return replace(spec, reads=reads, writes=writes)
 
 
 def counted_work(module: ModuleOp) -> dict[str, Work]:

@@ -32,6 +32,7 @@ from compiler.kernels.ops import (
     shapes,
 )
 from compiler.kernels.requantise import requantised
+from compiler.kernels.tir.footprint import buffers_of, cpu_footprint
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
@@ -133,21 +134,25 @@ def empty_kernel(group: Group, target: CpuTarget) -> KernelSpec:
 
 
 def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:
-    """Compile a scheduled PrimFunc."""
+    """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
     lowered = lower_function(scheduled.function, group.name)
     functions, scratch = split_launches(lowered, group.name)
-    code = compile_llvm(group.name, functions, scheduled, target)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
     packings = scheduled.packings or ("",) * group.inputs
+    workspaces = scheduled.workspaces + scratch
+    buffers = buffers_of(group, packings, workspaces)
+    footprint = cpu_footprint([f.function for f in functions], launches, buffers)
+    code = compile_llvm(group.name, functions, scheduled, target)
     return KernelSpec(
         name=group.name,
         language="object",
         code=code,
         launches=launches,
         packings=packings,
-        workspaces=scheduled.workspaces + scratch,
+        workspaces=workspaces,
         flops=scheduled.flops or group.operations,
         traffic_bytes=group.traffic_bytes,
+        footprint=footprint,
     )

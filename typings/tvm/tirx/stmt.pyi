@@ -69,5 +69,9 @@ class IfThenElse(Stmt):
     else_case: Stmt | None
     def __init__(self, condition: Expr, then_case: Stmt, else_case: Stmt | None = ...) -> None: ...
 
+class While(Stmt):
+    condition: Expr
+    body: Stmt
+
 class Evaluate(Stmt):
     def __init__(self, value: ExprLike) -> None: ...

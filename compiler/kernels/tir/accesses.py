@@ -1,0 +1,458 @@
+"""The accesses of a lowered function: buffer, index and conditions, as terms over its axes."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, PointerType, PrimType, StringImm, TensorLoad, Var
+from tvm.tirx import PrimFunc, stmt
+from tvm.tirx.buffer import is_buffer_var
+
+from compiler.kernels.ops.tables import TABLES
+from compiler.kernels.tir.integers import Interval, Term, Terms
+from compiler.schedule import ELEMENT_BYTES
+
+_RANGES: dict[str, Interval] = {
+    "bool": (0, 1),
+    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
+}
+
+_BINARY = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.Div: "//",
+    tirx.FloorMod: "%",
+    tirx.Mod: "%",
+    tirx.Min: "min",
+    tirx.Max: "max",
+    tirx.LT: "<",
+    tirx.LE: "<=",
+    tirx.EQ: "==",
+    tirx.And: "and",
+    tirx.Or: "or",
+}
+"""TVM's operators that are one of a term's, where no number is negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A read or a write of one element of a buffer of `extent` elements, under conditions.
+
+    An access of several lanes has an axis for them in its index. `parameter` is the position of the
+    buffer among the function's, None for a buffer of its own.
+    """
+
+    buffer: str
+    parameter: int | None
+    extent: int
+    index: Term
+    conditions: tuple[Term, ...]
+    writes: bool
+
+
+@dataclass
+class Accesses:
+    """What a function does to memory.
+
+    `opaque` describes what is no load or store: its addresses are not known. `axes` are the extents
+    of thread axes by tag, `blocks` the axes of what runs in any order, and `views` the bytes
+    declared of each parameter that is a buffer.
+    """
+
+    terms: Terms
+    listed: list[Access] = field(default_factory=list[Access])
+    opaque: list[str] = field(default_factory=list[str])
+    axes: dict[str, int] = field(default_factory=dict[str, int])
+    blocks: set[Term] = field(default_factory=set[Term])
+    views: list[int] = field(default_factory=list[int])
+
+
+def accesses_of(function: PrimFunc, blocks: int | None = None) -> Accesses:
+    """The accesses of a function to all its buffers, those of its own included.
+
+    A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends.
+    """
+    reader = _Reader(function)
+    if blocks is not None:
+        begin, end = list(function.params)[-2:]
+        reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
+        reader.begin = begin
+    reader.statement(function.body)
+    return reader.found
+
+
+class _Reader:
+    """Walks a function in the order in which it runs."""
+
+    def __init__(self, function: PrimFunc):
+        self.terms = Terms()
+        self.found = Accesses(self.terms)
+        self.values = dict[Any, Term]()
+        self.begin: Any = None
+        pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
+        self.found.views = [0] * len(pointers)
+        self._parameters: dict[Any, int | None] = {p: i for i, p in enumerate(pointers)}
+        self._extents = dict[Any, int]()
+        self._conditions = tuple[Term, ...]()
+        self._loops = 0
+        self._loads = dict[tvm_ffi.StructuralKey, Term]()
+        self._written = _written(function)
+        self._statements: Mapping[type, Callable[[Any], None]] = {
+            stmt.SeqStmt: self._sequence,
+            stmt.AttrStmt: self._attribute,
+            stmt.For: self._loop,
+            stmt.While: self._while,
+            stmt.IfThenElse: self._branch,
+            stmt.BufferStore: self._store,
+            stmt.Bind: self._bind,
+            stmt.AllocBuffer: self._allocation,
+            stmt.DeclBuffer: self._declaration,
+            stmt.Evaluate: self._evaluation,
+        }
+        self._expressions: Mapping[type, Callable[[Any], Term | None]] = {
+            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
+            **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
+            tirx.BitwiseAnd: self._masked,
+            tirx.NE: self._different,
+            tirx.Not: self._not,
+            tirx.Select: self._select,
+            tirx.Cast: self._cast,
+            tirx.Let: self._let,
+            tirx.Ramp: self._ramp,
+            tirx.Broadcast: self._broadcast,
+            tirx.IntImm: self._number,
+            tirx.FloatImm: self._nothing,
+            StringImm: self._nothing,
+            Var: self._variable,
+            TensorLoad: self._load,
+            Call: self._call,
+        }
+
+    def statement(self, node: Any) -> None:
+        """Visit a statement."""
+        kind = node.__class__
+        visit = self._statements.get(kind)
+        if visit is None:
+            self.found.opaque.append(f"a statement {type(node).__name__}")
+        else:
+            visit(node)
+
+    def value(self, node: Any) -> Term | None:
+        """Visit an expression; its term if it is an integer or a truth value."""
+        kind = node.__class__
+        visit = self._expressions.get(kind)
+        return self._other(node) if visit is None else visit(node)
+
+    @contextmanager
+    def _under(self, condition: Term | None, holds: bool = True) -> Generator[bool]:
+        """Add a condition, or its contrary, for a while; says whether that can be true."""
+        outer = self._conditions
+        if condition is not None:
+            term = condition if holds else self.terms.apply("not", condition)
+            if term.low == 0:
+                self._conditions = (*outer, *self._conjuncts(term))
+            yield term.high == 1
+        else:
+            yield True
+        self._conditions = outer
+
+    def _conjuncts(self, term: Term) -> Iterator[Term]:
+        negated = term.operands[0] if term.kind == "not" else None
+        if term.kind == "and":
+            for operand in term.operands:
+                yield from self._conjuncts(operand)
+        elif negated is not None and negated.kind == "or":
+            for operand in negated.operands:
+                yield from self._conjuncts(self.terms.apply("not", operand))
+        else:
+            yield term
+
+    # Statements.
+
+    def _sequence(self, node: Any) -> None:
+        for each in node.seq:
+            self.statement(each)
+
+    def _attribute(self, node: Any) -> None:
+        if node.attr_key == "thread_extent":
+            tag, extent = str(node.node.thread_tag), self.value(node.value)
+            assert extent is not None
+            if self.found.axes.setdefault(tag, extent.high) != extent.high:
+                self.found.opaque.append(f"{tag} has several extents")
+            axis = self.terms.axis(tag, 0, extent.high - 1)
+            self.values[node.node.var] = axis
+            if tag.startswith("blockIdx") and axis.kind == "axis":
+                self.found.blocks.add(axis)
+        self.statement(node.body)
+
+    def _loop(self, node: Any) -> None:
+        first, extent = self.value(node.min), self.value(node.extent)
+        assert first is not None
+        assert extent is not None, "loops count integers"
+        if extent.high <= 0:
+            return
+        self._loops += 1
+        name = f"{node.loop_var.name}.{self._loops}"
+        axis = self.terms.axis(name, first.low, first.high + extent.high - 1)
+        self.values[node.loop_var] = axis
+        if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
+            self.found.blocks.add(axis)
+        apply = self.terms.apply
+        end = apply("<", axis, apply("+", first, extent))
+        with self._under(apply("<=", first, axis)), self._under(end):
+            self.statement(node.body)
+
+    def _branch(self, node: Any) -> None:
+        condition = self.value(node.condition)
+        with self._under(condition) as possible:
+            if possible:
+                self.statement(node.then_case)
+        if node.else_case is not None:
+            with self._under(condition, False) as possible:
+                if possible:
+                    self.statement(node.else_case)
+
+    def _while(self, node: Any) -> None:
+        with self._under(self.value(node.condition)):
+            self.statement(node.body)
+
+    def _store(self, node: Any) -> None:
+        self.value(node.value)
+        self._touch(node.buffer, node.indices, True)
+
+    def _bind(self, node: Any) -> None:
+        term = self.value(node.value)
+        if term is not None:
+            self.values[node.var] = term
+
+    def _allocation(self, node: Any) -> None:
+        self._extents[node.buffer] = _elements(node.buffer)
+
+    def _declaration(self, node: Any) -> None:
+        """A name for a parameter, for another buffer, or for part of one."""
+        buffer, source = node.buffer, node.data
+        self._extents[buffer] = _elements(buffer)
+        if isinstance(source, Call) and len(source.args) == 1 and is_buffer_var(source.args[0]):
+            owner = source.args[0]
+            fits = _nbytes(buffer) <= _nbytes(owner)
+            self._parameters[buffer] = self._parameters.get(owner)
+        else:
+            number = self._parameters.get(source)
+            fits = number is not None
+            self._parameters[buffer] = number
+            if number is not None:
+                self.found.views[number] = max(self.found.views[number], _nbytes(buffer))
+        if not fits or (self.value(buffer.ty.elem_offset) or self.terms.number(0)).high:
+            self.found.opaque.append(f"the buffer {buffer.name} at an address that is computed")
+
+    def _evaluation(self, node: Any) -> None:
+        self.value(node.value)
+
+    # Expressions.
+
+    def _nothing(self, node: Any) -> None:
+        return None
+
+    def _number(self, node: Any) -> Term | None:
+        return self.terms.number(int(node.value))
+
+    def _variable(self, node: Any) -> Term | None:
+        if node in self.values:
+            return self.values[node]
+        if isinstance(node.ty, PrimType):
+            return self._any(node, node.name)
+        self.found.opaque.append(f"the address of {node.name} is passed on")
+        return None
+
+    def _binary(self, node: Any) -> Term | None:
+        kind, a, b = _BINARY[type(node)], self.value(node.a), self.value(node.b)
+        if a is None or b is None:
+            return self._any(node)
+        if kind in ("//", "%"):
+            truncates = isinstance(node, tirx.Div | tirx.Mod)
+            if b.low <= 0 or (truncates and a.low < 0):
+                return self._any(node)
+        return self._exactly(node, self.terms.apply(kind, a, b))
+
+    def _different(self, node: Any) -> Term | None:
+        a, b = self.value(node.a), self.value(node.b)
+        if a is None or b is None:
+            return self._any(node)
+        return self.terms.apply("not", self.terms.apply("==", a, b))
+
+    def _greater(self, node: Any) -> Term | None:
+        a, b = self.value(node.a), self.value(node.b)
+        if a is None or b is None:
+            return self._any(node)
+        return self.terms.apply("<" if isinstance(node, tirx.GT) else "<=", b, a)
+
+    def _shift(self, node: Any) -> Term | None:
+        a, b = self.value(node.a), self.value(node.b)
+        if a is None or b is None or b.low != b.high or not 0 <= b.low < 64:
+            return self._any(node)
+        kind = "*" if isinstance(node, tirx.LShift) else "//"
+        return self._exactly(node, self.terms.apply(kind, a, self.terms.number(1 << b.low)))
+
+    def _masked(self, node: Any) -> Term | None:
+        a, b = self.value(node.a), self.value(node.b)
+        if a is None or b is None:
+            return self._any(node)
+        if b.low == b.high and b.low >= 0 and b.low & b.low + 1 == 0:
+            return self.terms.apply("%", a, self.terms.number(b.low + 1))
+        limits = [term.high for term in (a, b) if term.low >= 0]
+        return self.terms.unknown(0, min(limits)) if limits else self._any(node)
+
+    def _not(self, node: Any) -> Term | None:
+        a = self.value(node.a)
+        return self._any(node) if a is None else self.terms.apply("not", a)
+
+    def _select(self, node: Any) -> Term | None:
+        """Both values are computed, whatever the condition."""
+        parts = (node.condition, node.true_value, node.false_value)
+        return self._chosen(node, *map(self.value, parts))
+
+    def _chosen(self, node: Any, c: Term | None, a: Term | None, b: Term | None) -> Term | None:
+        if c is None or a is None or b is None:
+            return self._any(node)
+        return self.terms.apply("select", c, a, b)
+
+    def _cast(self, node: Any) -> Term | None:
+        value = self.value(node.value)
+        return self._any(node) if value is None else self._exactly(node, value)
+
+    def _let(self, node: Any) -> Term | None:
+        self._bind(node)
+        return self.value(node.body)
+
+    def _ramp(self, node: Any) -> Term | None:
+        base, stride = self.value(node.base), self.value(node.stride)
+        if base is None or stride is None:
+            return None
+        lanes = int(node.lanes)
+        lane = self.terms.axis(f"lane of {lanes}", 0, lanes - 1)
+        apply = self.terms.apply
+        return self._exactly(node, apply("+", base, apply("*", stride, lane)))
+
+    def _broadcast(self, node: Any) -> Term | None:
+        return self.value(node.value)
+
+    def _load(self, node: Any) -> Term | None:
+        """What is not written by the function is the same at every read."""
+        self._touch(node.source, node.indices, False)
+        if node.source in self._written or _range(node) is None:
+            return self._any(node, node.source.name)
+        key = tvm_ffi.StructuralKey(node)
+        if key not in self._loads:
+            term = self._any(node, node.source.name)
+            assert term is not None
+            self._loads[key] = term
+        return self._loads[key]
+
+    def _call(self, node: Any) -> Term | None:
+        name = str(getattr(node.op, "name", "")).rpartition(".")[2]
+        if name == "if_then_else":
+            condition = self.value(node.args[0])
+            values = list[Term | None]()
+            for holds in (True, False):
+                with self._under(condition, holds) as possible:
+                    values.append(self.value(node.args[2 - holds]) if possible else None)
+            if condition is not None and condition.low == condition.high:
+                return values[1 - condition.low]
+            return self._chosen(node, condition, *values)
+        if name in ("likely", "flowloom_once"):
+            value = self.value(node.args[0])
+            return self._any(node) if value is None else self._exactly(node, value)
+        if name == "prefetch":  # touches no element: an address outside its buffer is harmless
+            for index in node.args[0].args[0].indices:
+                self.value(index)
+            return None
+        if name == "call_pure_extern" and str(node.args[0].value) in TABLES:
+            return self._table(node, str(node.args[0].value))
+        if name == "address_of":
+            self.found.opaque.append(f"an address in {node.args[0].source.name} is passed on")
+        for argument in node.args:
+            self.value(argument)
+        return self._any(node)
+
+    def _table(self, node: Any, symbol: str) -> Term | None:
+        """An element of a constant table, which is read as memory is."""
+        table, position = TABLES[symbol], self.value(node.args[1])
+        if position is None:
+            self.found.opaque.append(f"a table is read at {node.args[1]}")
+        else:
+            access = Access(symbol, None, len(table), position, self._conditions, False)
+            self.found.listed.append(access)
+        if table.dtype.kind not in "iub":
+            return None
+        return self.terms.unknown(int(table.min()), int(table.max()), symbol)
+
+    def _other(self, node: Any) -> Term | None:
+        """An operator of no known meaning, of which each operand is visited."""
+        for name in ("a", "b", "value", "base"):
+            if hasattr(node, name):
+                self.value(getattr(node, name))
+        for each in [*getattr(node, "vectors", ()), *getattr(node, "indices", ())]:
+            self.value(each)
+        return self._any(node)
+
+    def _any(self, node: Any, name: str = "") -> Term | None:
+        """An unknown of an expression's type; None unless that is of integers."""
+        limits = _range(node)
+        return None if limits is None else self.terms.unknown(*limits, name)
+
+    def _exactly(self, node: Any, term: Term) -> Term | None:
+        """A term, unless an expression of that type could wrap around."""
+        limits = _range(node)
+        if limits is None:
+            return None
+        return term if limits[0] <= term.low and term.high <= limits[1] else self._any(node)
+
+    def _touch(self, buffer: Any, indices: Sequence[Any], writes: bool) -> None:
+        terms = [self.value(index) for index in indices]
+        extent = self._extents.get(buffer)
+        if len(terms) != 1 or terms[0] is None or extent is None:
+            self.found.opaque.append(f"an access of {buffer.name} by {len(terms)} indices")
+        else:
+            number = self._parameters.get(buffer)
+            access = Access(buffer.name, number, extent, terms[0], self._conditions, writes)
+            self.found.listed.append(access)
+
+
+def _written(function: PrimFunc) -> set[Any]:
+    """The buffers that a function stores to, by all their names."""
+    written, sources = set[Any](), dict[Any, Any]()
+
+    def store(statement: Any) -> None:
+        written.add(statement.buffer)
+
+    def declare(statement: Any) -> None:
+        source = statement.data
+        sources[statement.buffer] = source.args[0] if isinstance(source, Call) else source
+
+    visitors = ((stmt.BufferStore, store), (stmt.DeclBuffer, declare))
+    tvm_ffi.structural_walk(function.body, visitors, order="pre")
+    owners = written | {sources[buffer] for buffer in written if buffer in sources}
+    return owners | {buffer for buffer, source in sources.items() if source in owners}
+
+
+def _range(node: Any) -> Interval | None:
+    """The least and the greatest number of an expression's type; None unless of integers."""
+    return _RANGES.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])
+
+
+def _elements(buffer: Any) -> int:
+    return prod(int(extent) for extent in buffer.shape)
+
+
+def _nbytes(buffer: Any) -> int:
+    """The bytes of a buffer, whose elements may be vectors."""
+    dtype, _, lanes = str(buffer.dtype).partition("x")
+    return _elements(buffer) * ELEMENT_BYTES[dtype] * int(lanes or 1)

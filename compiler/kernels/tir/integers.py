@@ -1,0 +1,206 @@
+"""Integers of a kernel as terms over its axes, each with an interval that holds for all of them.
+
+A term is mathematical: what could wrap around, or what only memory knows, is an unknown of its
+whole type. Equal terms are one object.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """An integer between `low` and `high`, both included; truth values are 0 and 1.
+
+    `kind` is "number", "axis", "unknown" or an operator of `OPERATORS`.
+    """
+
+    kind: str
+    low: int
+    high: int
+    operands: tuple["Term", ...] = ()
+    name: str = ""
+
+    def __str__(self) -> str:
+        texts = [str(term) for term in self.operands]
+        match self.kind:
+            case "number":
+                return str(self.low)
+            case "axis":
+                return self.name
+            case "unknown":
+                return f"{self.name or 'a value'} in [{self.low}, {self.high}]"
+            case "min" | "max" | "not" | "select":
+                return f"{self.kind}({', '.join(texts)})"
+            case _:
+                return f"({f' {self.kind} '.join(texts)})"
+
+
+TRUTH: Interval = (0, 1)
+"""The interval of a truth value."""
+
+
+def _added(a: Term, b: Term) -> Interval:
+    return a.low + b.low, a.high + b.high
+
+
+def _subtracted(a: Term, b: Term) -> Interval:
+    return a.low - b.high, a.high - b.low
+
+
+def _multiplied(a: Term, b: Term) -> Interval:
+    products = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
+    return min(products), max(products)
+
+
+def _divided(a: Term, b: Term) -> Interval:
+    assert b.low > 0, "only quotients by positive numbers are terms"
+    quotients = (a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high)
+    return min(quotients), max(quotients)
+
+
+def _remainder(a: Term, b: Term) -> Interval:
+    assert b.low > 0, "only remainders by positive numbers are terms"
+    if a.low >= 0 and a.high < b.low:
+        return a.low, a.high
+    return 0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1
+
+
+def _lesser(a: Term, b: Term) -> Interval:
+    return min(a.low, b.low), min(a.high, b.high)
+
+
+def _greater(a: Term, b: Term) -> Interval:
+    return max(a.low, b.low), max(a.high, b.high)
+
+
+def _less(a: Term, b: Term) -> Interval:
+    return int(a.high < b.low), int(a.low < b.high)
+
+
+def _not_more(a: Term, b: Term) -> Interval:
+    return int(a.high <= b.low), int(a.low <= b.high)
+
+
+def _equal(a: Term, b: Term) -> Interval:
+    always = a.low == a.high == b.low == b.high
+    return int(always), int(a.low <= b.high and b.low <= a.high)
+
+
+def _contrary(a: Term) -> Interval:
+    return 1 - a.high, 1 - a.low
+
+
+def _either(condition: Term, a: Term, b: Term) -> Interval:
+    return min(a.low, b.low), max(a.high, b.high)
+
+
+OPERATORS: Mapping[str, Callable[..., Interval]] = {
+    "+": _added,
+    "-": _subtracted,
+    "*": _multiplied,
+    "//": _divided,
+    "%": _remainder,
+    "min": _lesser,
+    "max": _greater,
+    "<": _less,
+    "<=": _not_more,
+    "==": _equal,
+    "and": _lesser,
+    "or": _greater,
+    "not": _contrary,
+    "select": _either,
+}
+"""The interval of each operator's result. Quotients are rounded down, and divisors positive."""
+
+COMPARISONS = ("<", "<=", "==")
+LOGIC = ("and", "or", "not")
+
+
+class Terms:
+    """The terms of one kernel."""
+
+    def __init__(self) -> None:
+        self._numbers = dict[int, Term]()
+        self._axes = dict[tuple[str, int, int], Term]()
+        self._applied = dict[tuple[str | Term, ...], Term]()
+
+    def number(self, value: int) -> Term:
+        """A constant."""
+        if value not in self._numbers:
+            self._numbers[value] = Term("number", value, value)
+        return self._numbers[value]
+
+    def axis(self, name: str, low: int, high: int) -> Term:
+        """A variable that takes each value from `low` to `high`; the same one for equal names."""
+        if low == high:
+            return self.number(low)
+        key = (name, low, high)
+        if key not in self._axes:
+            self._axes[key] = Term("axis", low, high, (), name)
+        return self._axes[key]
+
+    def unknown(self, low: int, high: int, name: str = "") -> Term:
+        """A value that may be any in an interval, different from all others."""
+        return Term("unknown", low, high, (), name)
+
+    def apply(self, kind: str, *operands: Term) -> Term:
+        """An operator's result."""
+        key = (kind, *operands)
+        if key not in self._applied:
+            self._applied[key] = self._applied_to(kind, operands)
+        return self._applied[key]
+
+    def _applied_to(self, kind: str, operands: tuple[Term, ...]) -> Term:
+        if kind == "select" and operands[0].low == operands[0].high:
+            return operands[1] if operands[0].low else operands[2]
+        if kind == "+" and operands[0].low == operands[0].high == 0:
+            return operands[1]
+        if kind == "+" and operands[1].low == operands[1].high == 0:
+            return operands[0]
+        if kind == "%" and 0 <= operands[0].low and operands[0].high < operands[1].low:
+            return operands[0]
+        low, high = OPERATORS[kind](*operands)
+        return self.number(low) if low == high else Term(kind, low, high, operands)
+
+
+def leaves(terms: tuple[Term, ...]) -> list[Term]:
+    """The axes and unknowns in terms, in order of their first use."""
+    return [term for term in parts(terms) if term.kind in ("axis", "unknown")]
+
+
+def parts(terms: tuple[Term, ...]) -> Iterator[Term]:
+    """All terms in terms, each once, operands first."""
+    seen = set[int]()
+
+    def visit(term: Term) -> Iterator[Term]:
+        if id(term) not in seen:
+            seen.add(id(term))
+            for operand in term.operands:
+                yield from visit(operand)
+            yield term
+
+    for term in terms:
+        yield from visit(term)
+
+
+def addends(term: Term) -> tuple[tuple[Term, ...], int]:
+    """The terms that a sum is made of, and the constants among them together."""
+    if term.kind == "number":
+        return (), term.low
+    if term.kind != "+":
+        return (term,), 0
+    (first, one), (second, other) = map(addends, term.operands)
+    return first + second, one + other
+
+
+def related(goal: Term, conditions: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The conditions that share an axis or an unknown with a goal, or with another such one."""
+    reached, rest, chosen = set(leaves((goal,))), list(conditions), set[Term]()
+    while joined := [c for c in rest if not reached.isdisjoint(leaves((c,)))]:
+        reached.update(leaves(tuple(joined)))
+        chosen.update(joined)
+        rest = [c for c in rest if c not in chosen]
+    return tuple(c for c in conditions if c in chosen)
