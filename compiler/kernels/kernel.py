@@ -30,6 +30,7 @@ from compiler.kernels.ops import (
     resize,
     segments,
     shapes,
+    top_k,
 )
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
@@ -49,6 +50,7 @@ LOWERING_MODULES = (
     resize,
     segments,
     shapes,
+    top_k,
 )
 """The modules that register lowerings when they are imported."""
 

@@ -1,6 +1,7 @@
 """Lowerings of operators that are loops over memory: scans, scatters, selection of the largest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -12,8 +13,6 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     cast,
-    is_float,
-    is_nan,
     maximum,
     minimum,
     normal_axis,
@@ -22,7 +21,6 @@ from compiler.kernels.ops.common import (
 )
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.reducers import highest, lowest
 
 COPY_CHUNK = 1 << 15
 """Elements that one block copies."""
@@ -60,6 +58,32 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
         out_buffers=results,
     )
     return [made] if isinstance(made, te.Tensor) else list(made)
+
+
+def workspace(elements: int, dtype: str) -> Any:
+    """A flat buffer that all launches of the statements share."""
+    return T.buffer_proxy(T.alloc_buffer((elements,), dtype))
+
+
+def variable(dtype: str = "int32") -> Any:
+    """A buffer of one element in a register, which statements change."""
+    annotations = {"disable_lower_builtin": True}
+    return T.buffer_proxy(T.alloc_local((1,), dtype, annotations=annotations))
+
+
+@contextmanager
+def launch(blocks: int) -> Generator[Any]:
+    """A launch of statements for each number below `blocks`.
+
+    The attribute keeps one of a single block together when its loop is simplified away.
+    """
+    grid = T.parallel(0, blocks)
+    if blocks > 1:
+        with grid as block:
+            yield block
+    else:
+        with T.attr(tirx.const(0, "int32"), "launch", tirx.const(1, "int32")), grid as block:
+            yield block
 
 
 def _around(info: TensorInfo, axis: int) -> tuple[int, int, int]:
@@ -143,55 +167,3 @@ def lower_scatter_nd(context: Context) -> list[te.Tensor]:
             out[target] = _combine(context, out[target], updates[i * inner + j])
 
     return loops(context, [context.tensor(i) for i in range(3)], emit)
-
-
-def sorts_before(a: Any, b: Any) -> Any:
-    """Whether a comes after b in order, where NaN comes last."""
-    if not is_float(dtype_of(a)):
-        return wrapping.greater(a, b)
-    a, b = cast(a, wide(dtype_of(a))), cast(b, wide(dtype_of(b)))
-    return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
-
-
-@lowering("TopK")
-def lower_top_k(context: Context) -> list[te.Tensor]:
-    """The k largest or smallest elements along an axis in order, by insertion; first of equals.
-
-    NaN counts as the largest, as when numpy sorts: it comes first of the largest.
-    """
-    info, output = context.info(0), context.output
-    axis = normal_axis(context.attribute("axis", -1), len(info.shape))
-    outer, length, inner = _around(info, axis)
-    k, largest = output.shape[axis], context.attribute("largest", 1)
-    worst = lowest(info.dtype) if largest else highest(info.dtype)
-
-    def better(x: Any, values: Any, positions: Any, at: Any) -> Any:
-        beats = sorts_before(x, values[at]) if largest else sorts_before(values[at], x)
-        return tirx.any(positions[at] < tirx.const(0, "int64"), beats)
-
-    def insert(x: Any, step: Any, base: Any, values: Any, positions: Any) -> None:
-        with T.serial(0, k) as back:
-            place = k - 1 - back
-            at = base + place * inner
-            above = base + tirx.max(place - 1, 0) * inner
-            with T.If(tirx.all(place > 0, better(x, values, positions, above))):
-                with T.Then():
-                    values[at] = values[above]
-                    positions[at] = positions[above]
-                with T.Else(), T.If(better(x, values, positions, at)), T.Then():
-                    values[at] = x
-                    positions[at] = step.astype("int64")
-
-    def emit(data: Any, values: Any, positions: Any) -> None:
-        with T.parallel(0, outer * inner) as row:
-            base = row // inner * (k * inner) + row % inner
-            with T.serial(0, k) as place:
-                values[base + place * inner] = worst
-                positions[base + place * inner] = tirx.const(-1, "int64")
-            with T.serial(0, length) as step:
-                x = data[row // inner * (length * inner) + step * inner + row % inner]
-                last = base + (k - 1) * inner
-                with T.If(better(x, values, positions, last)), T.Then():
-                    insert(x, step, base, values, positions)
-
-    return loops(context, [context.tensor(0)], emit)

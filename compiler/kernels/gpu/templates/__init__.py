@@ -25,6 +25,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
+from compiler.kernels.gpu.templates.top_k.template import SortRows
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
@@ -49,5 +50,6 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     Scatter(),
     SortUpdates(),
     SumSegments(),
+    SortRows(),
 )
 """All templates; of equally fast ones the first takes a group."""
