@@ -20,6 +20,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,
@@ -40,6 +41,7 @@ from compiler.target.target import CpuTarget, GpuTarget, Target
 LOWERING_MODULES = (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,

@@ -1,4 +1,4 @@
-"""Lowerings of operators that are loops over memory: scans, scatters, selection of the largest."""
+"""Lowerings of operators that are loops over memory: what they are written in, and scatters."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -9,15 +9,12 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
-    cast,
     maximum,
     minimum,
     normal_axis,
     safe_index,
-    wide,
 )
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.ops.mathematics import dtype_of
@@ -65,10 +62,10 @@ def workspace(elements: int, dtype: str) -> Any:
     return T.buffer_proxy(T.alloc_buffer((elements,), dtype))
 
 
-def variable(dtype: str = "int32") -> Any:
-    """A buffer of one element in a register, which statements change."""
+def variable(dtype: str = "int32", elements: int = 1) -> Any:
+    """A few elements in registers or on the stack, which statements change."""
     annotations = {"disable_lower_builtin": True}
-    return T.buffer_proxy(T.alloc_local((1,), dtype, annotations=annotations))
+    return T.buffer_proxy(T.alloc_local((elements,), dtype, annotations=annotations))
 
 
 @contextmanager
@@ -84,33 +81,6 @@ def launch(blocks: int) -> Generator[Any]:
     else:
         with T.attr(tirx.const(0, "int32"), "launch", tirx.const(1, "int32")), grid as block:
             yield block
-
-
-def _around(info: TensorInfo, axis: int) -> tuple[int, int, int]:
-    """Elements before, along and after an axis."""
-    return prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
-
-
-@lowering("CumSum")
-def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
-    """Running sums along an axis, from either end, with or without the element itself."""
-    axis = normal_axis(context.integers(1)[0], len(context.output.shape))
-    outer, length, inner = _around(context.output, axis)
-    exclusive, reverse = context.attribute("exclusive", 0), context.attribute("reverse", 0)
-    zero = tirx.const(0, context.output.dtype)
-
-    def emit(data: Any, out: Any) -> None:
-        with T.parallel(0, outer) as o, T.serial(0, length) as k, T.serial(0, inner) as i:
-            step = length - 1 - k if reverse else k
-            at = (o * length + step) * inner + i
-            before = at + inner if reverse else at - inner
-            with T.If(tirx.EQ(k, 0)):
-                with T.Then():
-                    out[at] = zero if exclusive else data[at]
-                with T.Else():
-                    out[at] = wrapping.add(out[before], data[before] if exclusive else data[at])
-
-    return loops(context, [context.tensor(0)], emit)
 
 
 def combine(kind: str, old: Any, new: Any) -> Any:

@@ -4,19 +4,32 @@ Rows are sorted by keys: signed integers that are smaller for what comes first. 
 earlier position comes first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, prod
 from typing import Any
 
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.ops.common import cast, is_float, is_nan, normal_axis, wide
+from compiler.kernels.ops.common import cast, is_float, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.opaque import launch, loops, variable, workspace
+from compiler.kernels.tir.loops import ROLLED
 from compiler.schedule import ELEMENT_BYTES
+
+Entry = tuple[Any, Any]
+"""A key and a position."""
+
+Key = Callable[[Any, Any], Any]
+"""The key of the element of a row at a position."""
+
+Store = Callable[[Any, Any, Any], None]
+"""What takes a row, a place and the position of the element that comes there; or, of the entries
+of one row, a place, a key and a position."""
 
 DIGIT, DIGITS = 8, 1 << 8
 """Bits of a digit of a radix sort, and the numbers that it can be."""
@@ -25,7 +38,10 @@ LEVEL, MOVE = 6.0, 2.5
 """Steps of one level of a heap, whose branches are not foreseen, and of moving an entry in a radix
 sort, in units of comparing an element with the last of the heap: fitted on a Zen 5."""
 
-PART, MOST_PARTS = 1 << 15, 64
+RUN = 64
+"""Elements of which the least is compared with a heap at once, by vector instructions."""
+
+PART, MOST_PARTS = 1 << 16, 16
 """Fewest elements of a part of a row, of which several cores have one each, and most parts."""
 
 
@@ -37,7 +53,7 @@ class Rows:
     length: int
     inner: int
     count: int
-    key: str
+    dtype: str
 
     @property
     def rows(self) -> int:
@@ -45,25 +61,32 @@ class Rows:
         return self.outer * self.inner
 
     @property
+    def key(self) -> str:
+        """The dtype of the keys of elements."""
+        return "int64" if ELEMENT_BYTES[self.dtype] == 8 else "int32"
+
+    @property
     def passes(self) -> int:
-        """The digits of a key."""
-        return ELEMENT_BYTES[self.key] * 8 // DIGIT
+        """The digits of a key: the keys of halves are those of float32."""
+        return ELEMENT_BYTES[wide(self.dtype)] * 8 // DIGIT
+
+    @property
+    def entering(self) -> float:
+        """Steps of what enters a heap of a row in random order: `count * (1 + log(length / count))`
+        elements, and again the first ones as they leave it."""
+        entered = self.count * (2 + log(self.length / self.count))
+        return LEVEL * entered * log(self.count + 1, 2)
 
     @property
     def by_heap(self) -> bool:
-        """Whether a heap is faster than a radix sort on elements in random order.
-
-        In random order `count * (1 + log(length / count))` elements enter the heap.
-        """
-        levels = log(self.count + 1, 2)
-        entered = self.count * (2 + log(self.length / self.count))
-        heap = self.length + LEVEL * entered * levels
-        return heap <= self.passes * (MOVE * self.length + 2 * DIGITS)
+        """Whether a heap is faster than a radix sort on elements in random order."""
+        radix = self.passes * (MOVE * self.length + 2 * DIGITS)
+        return self.length + self.entering <= radix
 
     @property
     def parts(self) -> int:
         """The parts of a row that several cores take the first elements of."""
-        most = min(MOST_PARTS, self.length // PART, self.length // (8 * self.count))
+        most = min(MOST_PARTS, self.length // PART, int(self.length / self.entering))
         return max(1, most) if self.by_heap else 1
 
 
@@ -73,6 +96,7 @@ class Entries:
 
     keys: Any
     positions: Any
+    dtype: str
     pitch: int
 
     def of(self, row: Any) -> "Row":
@@ -95,6 +119,10 @@ class Row:
         """The position at a place."""
         return self.entries.positions[self.start + at]
 
+    def entry(self, at: Any) -> Entry:
+        """The key and the position at a place."""
+        return self.key(at), self.position(at)
+
     def store(self, at: Any, key: Any, position: Any) -> None:
         """Store an entry."""
         self.entries.keys[self.start + at] = key
@@ -116,7 +144,7 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     axis = normal_axis(context.attribute("axis", -1), len(info.shape))
     largest = bool(context.attribute("largest", 1))
     outer, inner = prod(info.shape[:axis]), prod(info.shape[axis + 1 :])
-    own = Rows(outer, info.shape[axis], inner, output.shape[axis], key_dtype(info.dtype))
+    own = Rows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
 
     def emit(data: Any, *results: Any) -> None:
         given = iter(results)
@@ -133,35 +161,31 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
                 positions[to] = position.astype("int64")
 
         def key(row: Any, at: Any) -> Any:
-            return key_of(element(row, at), largest)
+            return key_of(element(row, at), own.key, largest)
 
         (_by_heap if own.by_heap else _by_radix)(own, key, store)
 
     return loops(context, [context.tensor(0)], emit)
 
 
-def key_dtype(dtype: str) -> str:
-    """The dtype of the keys of elements."""
-    return "int64" if ELEMENT_BYTES[dtype] == 8 or dtype == "uint32" else "int32"
-
-
-def key_of(x: Any, largest: bool) -> Any:
+def key_of(x: Any, kind: str, largest: bool) -> Any:
     """The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
 
-    The bits of a float without its sign grow with its size. An unsigned integer of 64 bits with
-    its highest bit turned over is a signed one in the same order.
+    The bits of a float without its sign grow with its size. Half of its range is taken from an
+    unsigned integer. Masks of all bits or none stand for conditions, so that LLVM vectorises loops.
     """
     dtype = dtype_of(x)
-    kind = key_dtype(dtype)
     if is_float(dtype):
         bits = tirx.reinterpret(kind, cast(x, wide(dtype)))
-        most = tirx.max_value(kind)
-        size = bits & most
-        infinite = 0x7F800000 if kind == "int32" else 0x7FF0000000000000
-        signed = tirx.Select(bits < tirx.const(0, kind), -size, size)
-        key = tirx.Select(size > tirx.const(infinite, kind), most, signed)
-    elif dtype == "uint64":
+        most, last = tirx.max_value(kind), tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
+        infinite = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
+        size, negative = bits & most, bits >> last
+        no_number = (infinite - size) >> last
+        key = (((size ^ negative) - negative) & ~no_number) | (most & no_number)
+    elif dtype in ("uint32", "uint64"):
         key = tirx.reinterpret(kind, x) ^ tirx.min_value(kind)
+    elif dtype.startswith("uint"):
+        key = x.astype(kind) - tirx.const(1 << (8 * ELEMENT_BYTES[dtype] - 1), kind)
     else:
         key = x.astype(kind)
     return ~key if largest else key
@@ -170,10 +194,10 @@ def key_of(x: Any, largest: bool) -> Any:
 def _entries(own: Rows, rows: int, pitch: int) -> Entries:
     """Entries of rows in workspaces."""
     size = rows * pitch
-    return Entries(workspace(size, own.key), workspace(size, "int32"), pitch)
+    return Entries(workspace(size, own.key), workspace(size, "int32"), own.key, pitch)
 
 
-def _by_heap(own: Rows, key: Any, store: Any) -> None:
+def _by_heap(own: Rows, key: Key, store: Store) -> None:
     """The first elements of each part of a row, and of those the first of the row."""
     heaps = _entries(own, own.rows * own.parts, own.count)
     last_heaps = heaps if own.parts == 1 else _entries(own, own.rows, own.count)
@@ -182,21 +206,29 @@ def _by_heap(own: Rows, key: Any, store: Any) -> None:
         row, first = part // own.parts, part % own.parts * length
         last = tirx.min(first + length, own.length)
         heap = heaps.of(part)
-        _select(heap, own.count, first, last, lambda at: (key(row, at), at))
-        if own.parts == 1:
-            _unload(heap, own.count, lambda place, _, position: store(row, place, position))
-        else:
-            _unload(heap, own.count, heap.store)
+
+        def element(at: Any) -> Entry:
+            return key(row, at), at
+
+        def result(place: Any, _: Any, position: Any) -> None:
+            store(row, place, position)
+
+        _select(heap, own.count, first, last, element)
+        _unload(heap, own.count, result if own.parts == 1 else heap.store)
     if own.parts == 1:
         return
     lists = own.parts * own.count
     with launch(own.rows) as row:
-        found, heap = Row(heaps, row * lists), last_heaps.of(row)
-        _select(heap, own.count, 0, lists, lambda at: (found.key(at), found.position(at)))
-        _unload(heap, own.count, lambda place, _, position: store(row, place, position))
+        firsts, heap = Row(heaps, row * lists), last_heaps.of(row)
+
+        def last_result(place: Any, _: Any, position: Any) -> None:
+            store(row, place, position)
+
+        _select(heap, own.count, 0, lists, firsts.entry)
+        _unload(heap, own.count, last_result)
 
 
-def _select(heap: Row, count: int, first: Any, last: Any, entry: Any) -> None:
+def _select(heap: Row, count: int, first: Any, last: Any, entry: Callable[[Any], Entry]) -> None:
     """A heap of the first `count` entries, the last of them at its root.
 
     Entries are given in the order of the positions of those with equal keys, so that one that is
@@ -208,13 +240,27 @@ def _select(heap: Row, count: int, first: Any, last: Any, entry: Any) -> None:
         place = count // 2 - 1 - i
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
         _sift(heap, place, count, key, position)
-    with T.serial(0, last - first - count) as i:
-        key, position = (T.bind(value) for value in entry(first + count + i))
+    begin = T.bind(first + count)
+    runs = T.bind((last - begin) // RUN)
+
+    def take(at: Any) -> None:
+        key, position = (T.bind(value) for value in entry(at))
         with T.If(key < heap.key(0)), T.Then():
             _sift(heap, 0, count, key, position)
 
+    with T.serial(0, runs) as run:
+        least = variable(heap.entries.dtype)
+        least[0] = entry(begin + run * RUN)[0]
+        with T.serial(0, RUN) as i:
+            IRBuilder.name(ROLLED, i)
+            least[0] = tirx.min(least[0], entry(begin + run * RUN + i)[0])
+        with T.If(least[0] < heap.key(0)), T.Then(), T.serial(0, RUN) as i:
+            take(begin + run * RUN + i)
+    with T.serial(0, last - begin - runs * RUN) as i:
+        take(begin + runs * RUN + i)
 
-def _unload(heap: Row, count: int, store: Any) -> None:
+
+def _unload(heap: Row, count: int, store: Store) -> None:
     """Take the entries from a heap, the last one first: `store(place, key, position)`."""
     with T.serial(0, count) as i:
         place = count - 1 - i
@@ -244,7 +290,7 @@ def _sift(heap: Row, start: Any, size: Any, key: Any, position: Any) -> None:
     heap.store(hole[0], key, position)
 
 
-def _by_radix(own: Rows, key: Any, store: Any) -> None:
+def _by_radix(own: Rows, key: Key, store: Store) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
     sides = [_entries(own, own.rows, own.length) for _ in range(2)]
     starts = workspace(own.rows * own.passes * DIGITS, "int32")

@@ -6,6 +6,7 @@ from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
+from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
@@ -51,5 +52,6 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     SortUpdates(),
     SumSegments(),
     SortRows(),
+    ScanRows(),
 )
 """All templates; of equally fast ones the first takes a group."""

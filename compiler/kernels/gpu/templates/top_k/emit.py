@@ -24,17 +24,17 @@ def top_k_kernel(group: Group, problem: Problem, config: Config) -> CudaKernel:
         first, last = i == 0, i == len(launches) - 1
         parameters: list[tuple[str, str, int]] = []
         if first or last:
-            parameters.append(("const P::Bits*", "data", data))
+            parameters.append(("const Problem::Bits*", "data", data))
         if not first:
             scratch = group.inputs + len(group.outputs) + (i - 1) % 2
-            parameters.append(("const EntryOf<P>*", "entries", scratch))
+            parameters.append(("const EntryOf<Problem>*", "entries", scratch))
         if last:
-            results = (("P::Bits*", "values"), ("int64_t*", "positions"))
+            results = (("Problem::Bits*", "values"), ("int64_t*", "positions"))
             for place, which in enumerate(written):
                 parameters.append((*results[which], group.inputs + place))
         else:
             scratch = group.inputs + len(group.outputs) + i % 2
-            parameters.append(("EntryOf<P>*", "lists", scratch))
+            parameters.append(("EntryOf<Problem>*", "lists", scratch))
         name = f"{group.name}_{i}"
         text = ", ".join(f"{kind} __restrict__ {own}" for kind, own, _ in parameters)
         lines += [
@@ -51,20 +51,20 @@ def _call(launch: Sorting | Merging, first: bool, target: str) -> str:
     """The function that a launch calls."""
     if isinstance(launch, Merging):
         sizes = f"{launch.length}, {launch.width}, {launch.kept}"
-        return f"merge_lists<P, {sizes}>(entries, {target})"
-    source = "Elements<P>{data}" if first else f"Entries<P, {launch.length}>{{entries}}"
-    return f"sort_tiles<P, {launch.length}, {launch.segment}>({source}, {target})"
+        return f"merge_lists<Problem, {sizes}>(entries, {target})"
+    source = "Elements<Problem>{data}" if first else f"Entries<Problem, {launch.length}>{{entries}}"
+    return f"sort_tiles<Problem, {launch.length}, {launch.segment}>({source}, {target})"
 
 
 def _target(launches: Sequence[Sorting | Merging], i: int, written: Sequence[int]) -> str:
     """What takes the entries of a launch: the results, or the lists that the next launch reads."""
     if i == len(launches) - 1:
         given = [own if which in written else "nullptr" for which, own in enumerate(_RESULTS)]
-        return f"Results<P>{{data, {', '.join(given)}}}"
+        return f"Results<Problem>{{data, {', '.join(given)}}}"
     launch = launches[i]
     if isinstance(launch, Merging):
-        return f"Lists<P, {launch.length}, {2 * launch.width}, {launch.kept}>{{lists}}"
-    return f"Lists<P, {launch.stored}, {launch.kept}, {launch.kept}>{{lists}}"
+        return f"Lists<Problem, {launch.length}, {2 * launch.width}, {launch.kept}>{{lists}}"
+    return f"Lists<Problem, {launch.stored}, {launch.kept}, {launch.kept}>{{lists}}"
 
 
 _RESULTS = ("values", "positions")
@@ -91,7 +91,7 @@ def _constants(problem: Problem, config: Config) -> str:
         f"  static constexpr uint64_t INFINITE = {_infinite(problem.dtype) if floating else 0}ull;",
         *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
     ]
-    return "\n".join(["struct P {", *lines, "};"])
+    return "\n".join(["struct Problem {", *lines, "};"])
 
 
 def _infinite(dtype: str) -> int:

@@ -50,7 +50,7 @@ class Sorting:
         return self.lists * self.kept
 
     def steps(self, tile: int) -> int:
-        """Entries moved by all blocks: `ITEMS` times by each of their threads, then once a merge."""
+        """Entries that all blocks move: `ITEMS` times in registers, then once a merge."""
         return self.blocks * tile * (ITEMS + (self.segment // ITEMS).bit_length() - 1)
 
 
@@ -149,7 +149,7 @@ def read_top_k(group: Group) -> Problem | None:
     if anchor.type != "TopK" or others or anchor.operand(0) >= group.inputs:
         return None
     info = group.values[anchor.operand(0)]
-    if any(tensor.block for tensor in (info, *group.writes)) or not info.elements:
+    if any(tensor.block for tensor in (info, *group.writes)) or not group.writes[0].elements:
         return None
     axis = normal_axis(anchor.attributes.get("axis", -1), len(info.shape))
     outer, length, inner = prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
