@@ -1,7 +1,7 @@
 """Reading running sums from groups, and how blocks share their rows."""
 
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
@@ -9,8 +9,8 @@ from compiler.kernels.ops.common import normal_axis
 from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
 
-MOST_LANES = 32
-"""Most rows of a block, whose elements at a step a warp reads."""
+WARP = 32
+"""Rows that lie side by side of a block: their elements at a step make a load of a warp."""
 
 WAVES = 2
 """Blocks for each SM, where rows are cut into chunks."""
@@ -50,15 +50,18 @@ class Problem:
         return self.rows * self.length * ELEMENT_BYTES[self.dtype]
 
     def division(self, config: Config, target: GpuTarget) -> "Division":
-        """How blocks share the rows: several short ones, or rows that lie side by side."""
-        short = max(1, config.tile // (1 << (self.length - 1).bit_length()))
-        lanes = min(
-            MOST_LANES, max(1 << (self.inner - 1).bit_length(), 1 << short.bit_length() - 1)
-        )
+        """How blocks share the rows: several short ones, or rows that lie side by side.
+
+        A block reads the sums of the chunks before its own: there are not more of them than the
+        root of the length, so that all read no more sums than elements.
+        """
+        short = config.tile // (1 << (self.length - 1).bit_length())
+        beside = min(WARP, 1 << (self.inner - 1).bit_length())
+        lanes = min(config.threads, max(beside, short))
         steps = config.tile // lanes
         blocks = ceil_div(self.rows, lanes)
         wanted = ceil_div(WAVES * target.device.sms, blocks)
-        chunks = min(wanted, ceil_div(self.length, steps))
+        chunks = min(wanted, ceil_div(self.length, steps), isqrt(self.length))
         chunk = ceil_div(ceil_div(self.length, chunks), steps) * steps
         return Division(lanes, steps, chunk, ceil_div(self.length, chunk), blocks)
 

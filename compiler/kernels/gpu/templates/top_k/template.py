@@ -16,7 +16,7 @@ from compiler.kernels.gpu.templates.top_k.problem import (
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
-LAUNCH_US, MERGE_US, REGISTERS = 2.2, 0.5, 48
+LAUNCH_US, MERGE_US, REGISTERS = 2.2, 0.5, 80
 """Microseconds of a launch with its loads and stores, and of one merge of a tile with its two
 barriers, by their latencies on an H100; registers of a thread."""
 
