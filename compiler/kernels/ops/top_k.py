@@ -146,19 +146,14 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     outer, inner = prod(info.shape[:axis]), prod(info.shape[axis + 1 :])
     own = Rows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
 
-    def emit(data: Any, *results: Any) -> None:
-        given = iter(results)
-        values, positions = (next(given) if info.dtype else None for info in context.outputs)
-
+    def emit(data: Any, values: Any, positions: Any) -> None:
         def element(row: Any, at: Any) -> Any:
             return data[(row // inner * own.length + at) * inner + row % inner]
 
         def store(row: Any, place: Any, position: Any) -> None:
             to = (row // inner * own.count + place) * inner + row % inner
-            if values is not None:
-                values[to] = element(row, position)
-            if positions is not None:
-                positions[to] = position.astype("int64")
+            values[to] = element(row, position)
+            positions[to] = position.astype("int64")
 
         def key(row: Any, at: Any) -> Any:
             return key_of(element(row, at), own.key, largest)

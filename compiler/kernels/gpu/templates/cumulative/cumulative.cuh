@@ -44,9 +44,7 @@ __device__ __forceinline__ typename P::Sum total_of(typename P::Sum own, typenam
     if (threadIdx.x < half * P::LANES) sums[threadIdx.x] = sums[threadIdx.x] + sums[threadIdx.x + half * P::LANES];
     __syncthreads();
   }
-  const typename P::Sum total = sums[threadIdx.x % P::LANES];
-  __syncthreads();
-  return total;
+  return sums[threadIdx.x % P::LANES];
 }
 
 // The sum of each chunk but the last of each row.
@@ -66,8 +64,8 @@ __device__ __forceinline__ void sum_chunks(const typename P::Element* data, type
   if (part == 0 && row < P::ROWS) totals[chunk * static_cast<int64_t>(P::ROWS) + row] = sum;
 }
 
-// Calls `access(at, row, step)` for a thread's elements of a tile: their places in shared memory. Rows are
-// contiguous, or their steps side by side are.
+// Calls `access(at, inside, place)` for a thread's elements of a tile: their places in shared memory, whether
+// they exist, and their places in the tensor. Rows are contiguous, or their steps side by side are.
 template <class P, class Access>
 __device__ __forceinline__ void for_tile(int64_t first, int begin, const Access& access) {
 #pragma unroll
@@ -75,7 +73,8 @@ __device__ __forceinline__ void for_tile(int64_t first, int begin, const Access&
     const int number = i * P::THREADS + threadIdx.x;
     const int step = P::INNER == 1 ? number % P::STEPS : number / P::LANES;
     const int lane = P::INNER == 1 ? number / P::STEPS : number % P::LANES;
-    if (first + lane < P::ROWS && begin + step < P::LENGTH) access(padded(lane * P::STEPS + step), first + lane, begin + step);
+    const bool inside = first + lane < P::ROWS && begin + step < P::LENGTH;
+    access(padded(lane * P::STEPS + step), inside, place_of<P>(first + lane, begin + step));
   }
 }
 
@@ -100,10 +99,9 @@ __device__ __forceinline__ void scan_chunks(
   if (P::EXCLUSIVE && chunk == 0) before = Sum(0);
 #pragma unroll 1
   for (int begin = chunk * P::CHUNK; begin < last; begin += P::STEPS) {
-#pragma unroll
-    for (int i = 0; i < P::ITEMS; i++) tile[padded(i * P::THREADS + threadIdx.x)] = P::none();
-    __syncthreads();
-    for_tile<P>(first, begin, [&](int at, int64_t row, int step) { tile[at] = P::load(data[place_of<P>(row, step)]); });
+    for_tile<P>(first, begin, [&](int at, bool inside, int64_t place) {
+      tile[at] = inside ? P::load(data[place]) : P::none();
+    });
     __syncthreads();
     const int mine = lane * P::STEPS + part * P::ITEMS;
     Sum own = P::none();
@@ -121,8 +119,9 @@ __device__ __forceinline__ void scan_chunks(
       sum = next;
     }
     __syncthreads();
-    for_tile<P>(first, begin, [&](int at, int64_t row, int step) { results[place_of<P>(row, step)] = P::store(tile[at]); });
-    __syncthreads();
+    for_tile<P>(first, begin, [&](int at, bool inside, int64_t place) {  // the thread's own, which it loads next
+      if (inside) results[place] = P::store(tile[at]);
+    });
   }
 }
 
