@@ -29,7 +29,7 @@ def draw(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
     if dtype in FLOATS:
         extremes = numpy.array([numpy.nan, -numpy.nan, numpy.inf, -numpy.inf, -0.0, 0.0, -3.5])
     else:
-        limits = numpy.iinfo(kind)
+        limits = numpy.iinfo(dtype)
         extremes = numpy.array([limits.min, limits.max, limits.max - 1, limits.min + 1], kind)
     chosen = rng.integers(0, len(extremes), shape)
     return numpy.where(rng.random(shape) < 0.4, extremes.astype(kind)[chosen], few)
