@@ -13,11 +13,11 @@ from compiler.kernels.ops.common import cast, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import launch, loops, variable, workspace
 
-LANES, STRIDES = 1024, 16
-"""Most rows of a block that lie side by side, and sums of every 16th element by which a contiguous
-row is added up."""
+LEAST_LANES, LANES, STRIDES = 128, 1024, 16
+"""Fewest and most rows of a block that lie side by side: short pieces of memory are read slowly. A
+contiguous row is added up by sums of every 16th element."""
 
-PART, ENOUGH = 1 << 15, 16
+PART, ENOUGH = 1 << 15, 8
 """Fewest elements of a part of rows, and blocks from which on rows are not cut into parts."""
 
 
@@ -31,8 +31,9 @@ class Scan:
 
     @property
     def lanes(self) -> int:
-        """The rows of a block."""
-        return min(LANES, self.inner)
+        """The rows of a block: the fewer, the more blocks there are."""
+        few = ceil_div(self.outer * self.inner, ENOUGH * STRIDES) * STRIDES
+        return min(self.inner, LANES, max(LEAST_LANES, few))
 
     @property
     def tiles(self) -> int:
