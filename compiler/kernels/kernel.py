@@ -20,6 +20,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,
@@ -30,6 +31,7 @@ from compiler.kernels.ops import (
     resize,
     segments,
     shapes,
+    top_k,
 )
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import buffers_of, cpu_footprint
@@ -40,6 +42,7 @@ from compiler.target.target import CpuTarget, GpuTarget, Target
 LOWERING_MODULES = (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,
@@ -50,6 +53,7 @@ LOWERING_MODULES = (
     resize,
     segments,
     shapes,
+    top_k,
 )
 """The modules that register lowerings when they are imported."""
 

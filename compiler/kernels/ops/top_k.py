@@ -1,0 +1,330 @@
+"""The lowering of TopK: a heap of the first few of each row, or a radix sort of the row.
+
+Rows are sorted by keys: signed integers that are smaller for what comes first. Of equal keys the
+earlier position comes first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log, prod
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.ops.common import cast, is_float, normal_axis, wide
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.mathematics import dtype_of
+from compiler.kernels.ops.opaque import launch, loops, variable, workspace
+from compiler.kernels.tir.loops import ROLLED
+from compiler.schedule import ELEMENT_BYTES
+
+Entry = tuple[Any, Any]
+"""A key and a position."""
+
+Key = Callable[[Any, Any], Any]
+"""The key of the element of a row at a position."""
+
+Store = Callable[[Any, Any, Any], None]
+"""What takes a row, a place and the position of the element that comes there; or, of the entries
+of one row, a place, a key and a position."""
+
+DIGIT, DIGITS = 8, 1 << 8
+"""Bits of a digit of a radix sort, and the numbers that it can be."""
+
+LEVEL, MOVE = 6.0, 2.5
+"""Steps of one level of a heap, whose branches are not foreseen, and of moving an entry in a radix
+sort, in units of comparing an element with the last of the heap: fitted on an Intel Xeon with
+AVX-512 (2026-11-27)."""
+
+RUN = 64
+"""Elements of which the least is compared with a heap at once, by vector instructions."""
+
+PART, MOST_PARTS = 1 << 16, 16
+"""Fewest elements of a part of a row, of which several cores have one each, and most parts."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The first `count` of `length` elements in each of `outer` x `inner` rows along an axis."""
+
+    outer: int
+    length: int
+    inner: int
+    count: int
+    dtype: str
+
+    @property
+    def rows(self) -> int:
+        """The rows that are sorted."""
+        return self.outer * self.inner
+
+    @property
+    def key(self) -> str:
+        """The dtype of the keys of elements."""
+        return "int64" if ELEMENT_BYTES[self.dtype] == 8 else "int32"
+
+    @property
+    def passes(self) -> int:
+        """The digits of a key: the keys of halves are those of float32."""
+        return ELEMENT_BYTES[wide(self.dtype)] * 8 // DIGIT
+
+    @property
+    def entering(self) -> float:
+        """Steps of what enters a heap of a row in random order: `count * (1 + log(length / count))`
+        elements, and again the first ones as they leave it."""
+        entered = self.count * (2 + log(self.length / self.count))
+        return LEVEL * entered * log(self.count + 1, 2)
+
+    @property
+    def by_heap(self) -> bool:
+        """Whether a heap is faster than a radix sort on elements in random order."""
+        radix = self.passes * (MOVE * self.length + 2 * DIGITS)
+        return self.length + self.entering <= radix
+
+    @property
+    def parts(self) -> int:
+        """The parts of a row that several cores take the first elements of."""
+        most = min(MOST_PARTS, self.length // PART, int(self.length / self.entering))
+        return max(1, most) if self.by_heap else 1
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Keys and positions of rows, each of which has `pitch` places."""
+
+    keys: Any
+    positions: Any
+    dtype: str
+    pitch: int
+
+    def of(self, row: Any) -> "Row":
+        """The entries of a row."""
+        return Row(self, row * self.pitch)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The entries of a row, from a place in the buffers on."""
+
+    entries: Entries
+    start: Any
+
+    def key(self, at: Any) -> Any:
+        """The key at a place."""
+        return self.entries.keys[self.start + at]
+
+    def position(self, at: Any) -> Any:
+        """The position at a place."""
+        return self.entries.positions[self.start + at]
+
+    def entry(self, at: Any) -> Entry:
+        """The key and the position at a place."""
+        return self.key(at), self.position(at)
+
+    def store(self, at: Any, key: Any, position: Any) -> None:
+        """Store an entry."""
+        self.entries.keys[self.start + at] = key
+        self.entries.positions[self.start + at] = position
+
+    def later(self, at: Any, key: Any, position: Any) -> Any:
+        """Whether the entry at a place comes after another one."""
+        equal = tirx.all(tirx.EQ(self.key(at), key), self.position(at) > position)
+        return tirx.any(self.key(at) > key, equal)
+
+
+@lowering("TopK")
+def lower_top_k(context: Context) -> list[te.Tensor]:
+    """The first elements along an axis in order, in at most n log n steps a row.
+
+    NaN counts as the largest, as when numpy sorts: it comes first of the largest.
+    """
+    info, output = context.info(0), context.output
+    axis = normal_axis(context.attribute("axis", -1), len(info.shape))
+    largest = bool(context.attribute("largest", 1))
+    outer, inner = prod(info.shape[:axis]), prod(info.shape[axis + 1 :])
+    own = Rows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
+
+    def emit(data: Any, values: Any, positions: Any) -> None:
+        def element(row: Any, at: Any) -> Any:
+            return data[(row // inner * own.length + at) * inner + row % inner]
+
+        def store(row: Any, place: Any, position: Any) -> None:
+            to = (row // inner * own.count + place) * inner + row % inner
+            values[to] = element(row, position)
+            positions[to] = position.astype("int64")
+
+        def key(row: Any, at: Any) -> Any:
+            return key_of(element(row, at), own.key, largest)
+
+        (_by_heap if own.by_heap else _by_radix)(own, key, store)
+
+    return loops(context, [context.tensor(0)], emit)
+
+
+def key_of(x: Any, kind: str, largest: bool) -> Any:
+    """The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
+
+    The bits of a float without its sign grow with its size. Half of its range is taken from an
+    unsigned integer. Masks of all bits or none stand for conditions, so that LLVM vectorises loops.
+    """
+    dtype = dtype_of(x)
+    if is_float(dtype):
+        bits = tirx.reinterpret(kind, cast(x, wide(dtype)))
+        most, last = tirx.max_value(kind), tirx.const(ELEMENT_BYTES[kind] * 8 - 1, kind)
+        infinite = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
+        negative = bits >> last
+        # not `bits & most`: `guard_loops` would take it for a remainder, and LLVM leave the loop
+        size = bits ^ (negative & tirx.min_value(kind))
+        no_number = (infinite - size) >> last
+        key = (((size ^ negative) - negative) & ~no_number) | (most & no_number)
+    elif dtype in ("uint32", "uint64"):
+        key = tirx.reinterpret(kind, x) ^ tirx.min_value(kind)
+    elif dtype.startswith("uint"):
+        key = x.astype(kind) - tirx.const(1 << (8 * ELEMENT_BYTES[dtype] - 1), kind)
+    else:
+        key = x.astype(kind)
+    return ~key if largest else key
+
+
+def _entries(own: Rows, rows: int, pitch: int) -> Entries:
+    """Entries of rows in workspaces."""
+    size = rows * pitch
+    return Entries(workspace(size, own.key), workspace(size, "int32"), own.key, pitch)
+
+
+def _by_heap(own: Rows, key: Key, store: Store) -> None:
+    """The first elements of each part of a row, and of those the first of the row."""
+    heaps = _entries(own, own.rows * own.parts, own.count)
+    last_heaps = heaps if own.parts == 1 else _entries(own, own.rows, own.count)
+    length = ceil_div(own.length, own.parts)
+    with launch(own.rows * own.parts) as part:
+        row, first = part // own.parts, part % own.parts * length
+        last = tirx.min(first + length, own.length)
+        heap = heaps.of(part)
+
+        def element(at: Any) -> Entry:
+            return key(row, at), at
+
+        def result(place: Any, _: Any, position: Any) -> None:
+            store(row, place, position)
+
+        _select(heap, own.count, first, last, element)
+        _unload(heap, own.count, result if own.parts == 1 else heap.store)
+    if own.parts == 1:
+        return
+    lists = own.parts * own.count
+    with launch(own.rows) as row:
+        firsts, heap = Row(heaps, row * lists), last_heaps.of(row)
+
+        def last_result(place: Any, _: Any, position: Any) -> None:
+            store(row, place, position)
+
+        _select(heap, own.count, 0, lists, firsts.entry)
+        _unload(heap, own.count, last_result)
+
+
+def _select(heap: Row, count: int, first: Any, last: Any, entry: Callable[[Any], Entry]) -> None:
+    """A heap of the first `count` entries, the last of them at its root.
+
+    Entries are given in the order of the positions of those with equal keys, so that one that is
+    equal to the root is not among the first.
+    """
+    with T.serial(0, count) as i:
+        heap.store(i, *entry(first + i))
+    with T.serial(0, count // 2) as i:
+        place = count // 2 - 1 - i
+        key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
+        _sift(heap, place, count, key, position)
+    begin = T.bind(first + count)
+    runs = T.bind((last - begin) // RUN)
+
+    def take(at: Any) -> None:
+        key, position = (T.bind(value) for value in entry(at))
+        with T.If(key < heap.key(0)), T.Then():
+            _sift(heap, 0, count, key, position)
+
+    with T.serial(0, runs) as run:
+        least = variable(heap.entries.dtype)
+        least[0] = entry(begin + run * RUN)[0]
+        with T.serial(0, RUN) as i:
+            IRBuilder.name(ROLLED, i)
+            least[0] = tirx.min(least[0], entry(begin + run * RUN + i)[0])
+        with T.If(least[0] < heap.key(0)), T.Then(), T.serial(0, RUN) as i:
+            take(begin + run * RUN + i)
+    with T.serial(0, last - begin - runs * RUN) as i:
+        take(begin + runs * RUN + i)
+
+
+def _unload(heap: Row, count: int, store: Store) -> None:
+    """Take the entries from a heap, the last one first: `store(place, key, position)`."""
+    with T.serial(0, count) as i:
+        place = count - 1 - i
+        root, root_position = T.bind(heap.key(0)), T.bind(heap.position(0))
+        key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
+        _sift(heap, 0, place, key, position)
+        store(place, root, root_position)
+
+
+def _sift(heap: Row, start: Any, size: Any, key: Any, position: Any) -> None:
+    """Put an entry into the heap below a free place: later children move up."""
+    hole, child = variable(), variable()
+    hole[0] = start
+    child[0] = 2 * hole[0] + 1
+    with T.While(child[0] < size):
+        other = child[0] + 1
+        with T.If(other < size), T.Then():
+            with T.If(heap.later(other, heap.key(child[0]), heap.position(child[0]))), T.Then():
+                child[0] = other
+        with T.If(heap.later(child[0], key, position)):
+            with T.Then():
+                heap.store(hole[0], heap.key(child[0]), heap.position(child[0]))
+                hole[0] = child[0]
+                child[0] = 2 * hole[0] + 1
+            with T.Else():
+                child[0] = size
+    heap.store(hole[0], key, position)
+
+
+def _by_radix(own: Rows, key: Key, store: Store) -> None:
+    """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
+    sides = [_entries(own, own.rows, own.length) for _ in range(2)]
+    starts = workspace(own.rows * own.passes * DIGITS, "int32")
+    one = tirx.const(1, "int32")
+
+    def digit(value: Any, number: int) -> Any:
+        shifted = value >> tirx.const(number * DIGIT, own.key)
+        signed = number == own.passes - 1
+        low = (shifted + tirx.const(DIGITS // 2, own.key)) if signed else shifted
+        return (low & tirx.const(DIGITS - 1, own.key)).astype("int32")
+
+    with launch(own.rows) as row:
+        first = row * (own.passes * DIGITS)
+        with T.serial(0, own.passes * DIGITS) as i:
+            starts[first + i] = tirx.const(0, "int32")
+        with T.serial(0, own.length) as i:
+            value = T.bind(key(row, i))
+            sides[0].of(row).store(i, value, i)
+            for number in range(own.passes):
+                at = T.bind(first + number * DIGITS + digit(value, number))
+                starts[at] = starts[at] + one
+        with T.serial(0, own.passes) as number:
+            before = variable()
+            before[0] = tirx.const(0, "int32")
+            with T.serial(0, DIGITS) as i:
+                at = first + number * DIGITS + i
+                count = T.bind(starts[at])
+                starts[at] = before[0]
+                before[0] = before[0] + count
+        for number in range(own.passes):
+            one_side, other_side = (sides[(number + i) % 2].of(row) for i in range(2))
+            with T.serial(0, own.length) as i:
+                value = T.bind(one_side.key(i))
+                at = T.bind(first + number * DIGITS + digit(value, number))
+                to = T.bind(starts[at])
+                starts[at] = to + one
+                other_side.store(to, value, one_side.position(i))
+        with T.serial(0, own.count) as place:
+            store(row, place, sides[own.passes % 2].of(row).position(place))
