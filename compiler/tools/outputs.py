@@ -9,8 +9,9 @@ import numpy as np
 
 from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError
+from compiler.export.manifest import ARTIFACT, PROGRAM
 
-MANIFESTS = ("manifest.json", "program.json")
+MANIFESTS = (ARTIFACT.file, PROGRAM.file)
 """The files by which a directory is an artifact, which another may replace."""
 
 
