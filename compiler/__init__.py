@@ -31,7 +31,7 @@ from compiler.errors import (
     UnsupportedOperatorError,
 )
 from compiler.export.checking import checked_artifacts
-from compiler.export.manifest import PROGRAM, format_in, unsigned
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.export.signing import KeyFile, trusting, write_signature
 from compiler.module import Module
 from compiler.module import load as load_module
@@ -312,7 +312,7 @@ def load(
     signature, and DeviceError, which names the missing requirement, if this host cannot run it.
     """
     check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
-    if format_in(Path(directory)) is not PROGRAM:
+    if format_in(Path(directory)) is not PROGRAM_MANIFEST:
         return load_module(directory, threads, trusted=trusted, **options)
     from compiler.program.loading import load_program
 
@@ -329,7 +329,7 @@ def sign(directory: str | os.PathLike[str], key: str | os.PathLike[str]) -> None
     the package `cryptography`.
     """
     check_arguments({"directory": directory, "key": key}, LOAD)
-    for _ in checked_artifacts(Path(directory), unsigned):
+    for _ in checked_artifacts(Path(directory), trust_all):
         pass
     write_signature(Path(directory), key)
 

@@ -11,7 +11,7 @@ import compiler
 from compiler.module import Module
 from compiler.schedule import KernelSpec, Launch, View
 from compiler.verify.certificate import Certificate
-from compiler.verify.seals import sealed
+from compiler.verify.seals import sealed_kernel
 from tests.backends.objects import LANES, MIX, chain, compile_object, mix, reference, values
 from tests.guard import GuardError, Side, run_guarded
 
@@ -21,7 +21,7 @@ DATA = {"x": values(1), "w": values(2)}
 
 def module(kernel: KernelSpec) -> Module:
     """Three tasks of a kernel in place of `mix`."""
-    wrong = sealed(replace(mix("mix4_1"), code=kernel.code, launches=kernel.launches))
+    wrong = sealed_kernel(replace(mix("mix4_1"), code=kernel.code, launches=kernel.launches))
     return Module("cpu", chain(), {"mix4_1": wrong}, {"w": DATA["w"]})
 
 

@@ -27,7 +27,7 @@ from compiler.errors import (
 from compiler.export.choice_json import choice_from_json, choice_to_json, tuning_from_json
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.manifest import (
-    ARTIFACT,
+    ARTIFACT_MANIFEST,
     KERNELS_FILE,
     LIBRARY,
     SCHEDULE,
@@ -36,21 +36,21 @@ from compiler.export.manifest import (
     check_unchanged,
     format_in,
     read_checked,
-    unsigned,
+    trust_all,
     write_hashed,
 )
 from compiler.export.replacing import contents, replacing
-from compiler.export.signing import SUFFIX
+from compiler.export.signing import SIGNATURE_SUFFIX
 from compiler.export.weights import Placing, in_one_block, read_weights, write_weights
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
 
-MANIFEST = ARTIFACT.file
-SIGNATURE = Path(MANIFEST).with_suffix(SUFFIX).name
+MANIFEST = ARTIFACT_MANIFEST.file
+SIGNATURE = Path(MANIFEST).with_suffix(SIGNATURE_SUFFIX).name
 
-_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT.format.encode())
+_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT_MANIFEST.format.encode())
 """How a manifest begins."""
 
 
@@ -95,11 +95,11 @@ def _check_replaceable(place: Path) -> None:
     if not found:
         return
     manifest = _old_manifest(place)
-    if manifest.get("format") != ARTIFACT.format:
+    if manifest.get("format") != ARTIFACT_MANIFEST.format:
         raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
     files = manifest.get("files")
     for name in found:
-        ours = name in files if isinstance(files, dict) else ARTIFACT.names.fullmatch(name)
+        ours = name in files if isinstance(files, dict) else ARTIFACT_MANIFEST.names.fullmatch(name)
         if not ours and name not in (MANIFEST, SIGNATURE, "kernels"):
             raise ArtifactError(
                 f"{place / name} does not belong to the artifact there: move it away, or choose "
@@ -116,7 +116,7 @@ def _old_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError):
-        return {"format": ARTIFACT.format} if _HEAD.match(content) else {}
+        return {"format": ARTIFACT_MANIFEST.format} if _HEAD.match(content) else {}
     return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 
 
@@ -140,7 +140,7 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
         entries["choice"] = choice_to_json(artifact.choice)
     if artifact.tuning is not None:
         entries["tuning"] = asdict(artifact.tuning)
-    ARTIFACT.write(directory, entries, files, _sealed_contents(certificate, files))
+    ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
 
 
 def _sealed_contents(certificate: Certificate, files: Mapping[str, Any]) -> dict[str, str]:
@@ -153,7 +153,7 @@ def load(
     directory: str | os.PathLike[str],
     check: Callable[[str, Any], None],
     place: Placing = in_one_block,
-    vouch: Vouch = unsigned,
+    vouch: Vouch = trust_all,
 ) -> Artifact:
     """Read an artifact after verifying every file, the schedule, the kernels and the seal.
 
@@ -165,7 +165,7 @@ def load(
     manifest = _manifest(folder, vouch)
     files: Mapping[str, Any] = manifest["files"]
     contents = {
-        name: read_checked(folder / name, entry, ARTIFACT.remedy)
+        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
         for name, entry in files.items()
         if name != WEIGHTS
     }
@@ -175,10 +175,10 @@ def load(
         certificate = certified(schedule, kernels)
     except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
-    ARTIFACT.check_seal(folder, manifest, _sealed_contents(certificate, files))
+    ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
     choice = _choice(manifest, folder)
     _check_host(manifest, folder, check)
-    check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT.remedy)
+    check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT_MANIFEST.remedy)
     weights = read_weights(folder / WEIGHTS, place)
     try:
         check_weights(schedule, weights)
@@ -218,12 +218,12 @@ def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
 
 
 def _manifest(place: Path, vouch: Vouch) -> dict[str, Any]:
-    if format_in(place) is not ARTIFACT:
+    if format_in(place) is not ARTIFACT_MANIFEST:
         raise ArtifactError(
             f"{place} is a dynamic module: name the artifact of one of its compiled segments, which"
             f" are in {place / 'segments'} once it has run and was saved"
         )
-    path, manifest = place / MANIFEST, ARTIFACT.read(place, vouch)
+    path, manifest = place / MANIFEST, ARTIFACT_MANIFEST.read(place, vouch)
     read.string(manifest, "target", str(path))
     read.as_object(manifest.get("requirements"), f"{path}: requirements")
     return manifest

@@ -9,8 +9,8 @@ from compiler.backends.base import Array
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.manifest import (
-    ARTIFACT,
-    PROGRAM,
+    ARTIFACT_MANIFEST,
+    PROGRAM_MANIFEST,
     Vouch,
     check_program_files,
     format_in,
@@ -34,10 +34,10 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
     Everything is checked that `compiler.load` checks, but not whether this host can run it. Raises
     ArtifactError.
     """
-    if format_in(directory) is ARTIFACT:
+    if format_in(directory) is ARTIFACT_MANIFEST:
         yield _checked(directory, vouch)
         return
-    manifest = PROGRAM.read(directory, vouch)
+    manifest = PROGRAM_MANIFEST.read(directory, vouch)
     check_program_files(directory, manifest)
     for folder, digest in program_segments(directory, manifest).items():
         yield _checked(folder, with_sha256(digest))
@@ -45,7 +45,7 @@ def checked_artifacts(directory: Path, vouch: Vouch) -> Iterator[CheckedArtifact
 
 def _checked(directory: Path, vouch: Vouch) -> CheckedArtifact:
     checked = artifact.load(directory, _any_host, _where_they_are, vouch)
-    count = len(ARTIFACT.read(directory, vouch)["files"])
+    count = len(ARTIFACT_MANIFEST.read(directory, vouch)["files"])
     return CheckedArtifact(directory, checked, count)
 
 

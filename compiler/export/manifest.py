@@ -21,7 +21,7 @@ Vouch = Callable[[Path, bytes], None]
 """Raises ArtifactError unless a manifest, by its path and its bytes, is one to trust."""
 
 SELF_DIGEST, SEAL, FILES = "sha256", "seal", "files"
-ENTRIES = "entries of the manifest"
+OWN_ENTRIES = "entries of the manifest"
 """The name of a manifest's own entries in its seal."""
 
 
@@ -58,7 +58,7 @@ class ManifestFormat:
         `contents` are the digests that the seal has, by the name of each content.
         """
         manifest = {"format": self.format, "version": self.version, **entries, FILES: {**files}}
-        manifest[SEAL] = seal_of(manifest, contents)
+        manifest[SEAL] = manifest_seal(manifest, contents)
         text = json.dumps({**manifest, SELF_DIGEST: manifest_digest(manifest)}, indent=1) + "\n"
         write_hashed(folder / self.file, lambda write: write(text.encode()))
 
@@ -108,7 +108,7 @@ class ManifestFormat:
         self, folder: Path, manifest: Mapping[str, Any], contents: Mapping[str, str]
     ) -> None:
         """Raise ArtifactError, naming the content, unless all have their digest in the seal."""
-        seal, present = manifest[SEAL], seal_of(manifest, contents)
+        seal, present = manifest[SEAL], manifest_seal(manifest, contents)
         different = sorted(n for n in {*seal, *present} if seal.get(n) != present.get(n))
         if different:
             raise ArtifactError(
@@ -122,7 +122,7 @@ KERNELS_FILE = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
 LIBRARY = "library.so"
 
-ARTIFACT = ManifestFormat(
+ARTIFACT_MANIFEST = ManifestFormat(
     file="manifest.json",
     format="flowloom-artifact",
     version=4,
@@ -140,10 +140,10 @@ MODEL_FILE = "model.onnx"
 MODEL_WEIGHTS = "model.weights"
 SEGMENTS_FOLDER = "segments"
 
-_SEGMENT = re.compile(rf"{SEGMENTS_FOLDER}/([0-9a-f-]+)/{ARTIFACT.file}")
+_SEGMENT = re.compile(rf"{SEGMENTS_FOLDER}/([0-9a-f-]+)/{ARTIFACT_MANIFEST.file}")
 """The manifest of a segment, an artifact in a directory named by the digest of its request."""
 
-PROGRAM = ManifestFormat(
+PROGRAM_MANIFEST = ManifestFormat(
     file="program.json",
     format="flowloom-program",
     version=2,
@@ -158,9 +158,9 @@ PROGRAM = ManifestFormat(
 def check_program_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Raise ArtifactError unless a program's model and its segments' manifests are as saved."""
     for name, entry in manifest[FILES].items():
-        check_unchanged(folder / name, entry, PROGRAM.remedy)
+        check_unchanged(folder / name, entry, PROGRAM_MANIFEST.remedy)
     digests = {name: entry["sha256"] for name, entry in manifest[FILES].items()}
-    PROGRAM.check_seal(folder, manifest, digests)
+    PROGRAM_MANIFEST.check_seal(folder, manifest, digests)
 
 
 def program_segments(folder: Path, manifest: Mapping[str, Any]) -> dict[Path, str]:
@@ -173,7 +173,7 @@ def program_segments(folder: Path, manifest: Mapping[str, Any]) -> dict[Path, st
 
 def format_in(folder: Path) -> ManifestFormat:
     """The format of a saved directory, which is an artifact where nothing says otherwise."""
-    return PROGRAM if (folder / PROGRAM.file).is_file() else ARTIFACT
+    return PROGRAM_MANIFEST if (folder / PROGRAM_MANIFEST.file).is_file() else ARTIFACT_MANIFEST
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
@@ -181,10 +181,10 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
     return _digest({key: value for key, value in manifest.items() if key != SELF_DIGEST})
 
 
-def seal_of(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> dict[str, str]:
+def manifest_seal(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> dict[str, str]:
     """The digests of the contents, and that of a manifest's own entries."""
     entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILES)}
-    return {ENTRIES: _digest(entries), **contents}
+    return {OWN_ENTRIES: _digest(entries), **contents}
 
 
 def _digest(data: Any) -> str:
@@ -249,7 +249,7 @@ def _check_digest(path: Path, digest: str, entry: Mapping[str, Any], remedy: str
         raise ArtifactError(f"{path} was changed after it was written: {remedy}")
 
 
-def unsigned(path: Path, content: bytes) -> None:
+def trust_all(path: Path, content: bytes) -> None:
     """Trusts every manifest: a `Vouch`."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from compiler.arguments import is_path
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
-from compiler.export.manifest import Vouch, format_in, unsigned
+from compiler.export.manifest import Vouch, format_in, trust_all
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-SUFFIX = ".sig"
+SIGNATURE_SUFFIX = ".sig"
 """The suffix of a signature's file, which else has the manifest's name."""
 
 KeyFile = str | os.PathLike[str]
@@ -42,7 +42,7 @@ def write_signature(directory: Path, key: KeyFile) -> Path:
     manifest = directory / format_in(directory).file
     try:
         signature = private.sign(manifest.read_bytes())
-        path = manifest.with_suffix(SUFFIX)
+        path = manifest.with_suffix(SIGNATURE_SUFFIX)
         path.write_bytes(signature)
     except OSError as error:
         raise ArtifactError(f"cannot sign {manifest}: {error.strerror or error}") from error
@@ -51,7 +51,7 @@ def write_signature(directory: Path, key: KeyFile) -> Path:
 
 def is_signed(directory: Path) -> bool:
     """Whether a saved directory has a signature, of whatever key."""
-    return (directory / format_in(directory).file).with_suffix(SUFFIX).is_file()
+    return (directory / format_in(directory).file).with_suffix(SIGNATURE_SUFFIX).is_file()
 
 
 def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
@@ -61,16 +61,16 @@ def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
     the package `cryptography`.
     """
     if trusted is None:
-        return unsigned
+        return trust_all
     files = [cast(KeyFile, trusted)] if is_path(trusted) else [*cast(Iterable[KeyFile], trusted)]
     if not files:
         raise ArgumentError("trusted is empty: name the file of a public key, or None for no check")
     keys = [_public_key(file) for file in files]
-    names = ", ".join(map(os.fspath, files))
+    names = ", ".join(str(file) for file in files)
 
     def vouch(path: Path, content: bytes) -> None:
         try:
-            signature = path.with_suffix(SUFFIX).read_bytes()
+            signature = path.with_suffix(SIGNATURE_SUFFIX).read_bytes()
         except FileNotFoundError as error:
             raise ArtifactError(
                 f"{path.parent} is not signed, and trusted is {names}: sign it by `flowloom sign"

@@ -24,7 +24,7 @@ from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec, Operand
 from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
-from compiler.verify.seals import sealed
+from compiler.verify.seals import sealed_kernel
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -66,7 +66,7 @@ def build_kernels(
         cache.trim()
     work = counted_work(module)
     return {
-        name: sealed(
+        name: sealed_kernel(
             replace(
                 with_operands(specs[name], group),
                 flops=work[name].flops,
@@ -196,7 +196,7 @@ def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec
     from compiler.kernels.gpu.control import control_kernels
 
     built = control_kernels(sorted(kinds), parse_gpu(target))
-    return {name: sealed(kernel) for name, kernel in built.items()}
+    return {name: sealed_kernel(kernel) for name, kernel in built.items()}
 
 
 def exact_target(text: str) -> Target:

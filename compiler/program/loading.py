@@ -8,7 +8,7 @@ from typing import Any
 from compiler.backends.policy import GraphPolicy
 from compiler.export.manifest import (
     MODEL_FILE,
-    PROGRAM,
+    PROGRAM_MANIFEST,
     Vouch,
     check_program_files,
     program_segments,
@@ -28,7 +28,7 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
     `vouch` says which programs to trust; a segment is trusted if its program is, and lists it.
     Raises ArtifactError for a missing or damaged file.
     """
-    manifest = PROGRAM.read(directory, vouch)
+    manifest = PROGRAM_MANIFEST.read(directory, vouch)
     check_program_files(directory, manifest)
     policy = GraphPolicy.parse(manifest["graphs"])
     options = {**policy.executor_options, **options}

@@ -15,10 +15,10 @@ import onnx
 
 from compiler.errors import ArtifactError
 from compiler.export.manifest import (
-    ARTIFACT,
+    ARTIFACT_MANIFEST,
     MODEL_FILE,
     MODEL_WEIGHTS,
-    PROGRAM,
+    PROGRAM_MANIFEST,
     SEGMENTS_FOLDER,
     file_entry,
 )
@@ -55,10 +55,10 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
         for digest, module in program.modules.items():
             module.save(new / SEGMENTS_FOLDER / digest)
-            names.append(f"{SEGMENTS_FOLDER}/{digest}/{ARTIFACT.file}")
+            names.append(f"{SEGMENTS_FOLDER}/{digest}/{ARTIFACT_MANIFEST.file}")
         files = {name: file_entry(new / name) for name in names}
         digests = {name: entry["sha256"] for name, entry in files.items()}
-        PROGRAM.write(new, program.options, files, digests)
+        PROGRAM_MANIFEST.write(new, program.options, files, digests)
 
 
 def _is_empty(place: Path) -> bool:
@@ -67,7 +67,7 @@ def _is_empty(place: Path) -> bool:
 
 def is_program(directory: Path) -> bool:
     """Whether a directory holds a saved dynamic module."""
-    return (directory / PROGRAM.file).is_file()
+    return (directory / PROGRAM_MANIFEST.file).is_file()
 
 
 def _write_model(model: onnx.ModelProto, path: Path) -> None:

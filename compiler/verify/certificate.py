@@ -8,7 +8,7 @@ from compiler.schedule import KernelSpec, Schedule
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.kernel_operands import check_operands
 from compiler.verify.schedule_json import to_json
-from compiler.verify.seals import check_seals, seal_of
+from compiler.verify.seals import check_seals, kernel_seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,5 @@ def certified(
     check_seals(kernels)
     digest = hashlib.sha256(to_json(schedule).encode())
     for kernel in kernels.values():
-        digest.update(seal_of(kernel))
+        digest.update(kernel_seal(kernel))
     return Certificate(schedule, {**kernels}, digest.hexdigest())

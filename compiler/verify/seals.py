@@ -19,18 +19,18 @@ _MARK = b"\nflowloom-seal-1 "
 _SEAL_BYTES = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
 
 
-def sealed(kernel: KernelSpec) -> KernelSpec:
+def sealed_kernel(kernel: KernelSpec) -> KernelSpec:
     """The kernel with a seal of what it is now, in place of any older one."""
-    code = code_of(kernel)
+    code = unsealed_code(kernel)
     return replace(kernel, code=code + _seal_of(kernel, code))
 
 
-def code_of(kernel: KernelSpec) -> bytes:
+def unsealed_code(kernel: KernelSpec) -> bytes:
     """The code of a kernel without its seal."""
-    return kernel.code[:-_SEAL_BYTES] if seal_of(kernel) else kernel.code
+    return kernel.code[:-_SEAL_BYTES] if kernel_seal(kernel) else kernel.code
 
 
-def seal_of(kernel: KernelSpec) -> bytes:
+def kernel_seal(kernel: KernelSpec) -> bytes:
     """The seal at the end of a kernel's code; empty without one."""
     seal = kernel.code[-_SEAL_BYTES:]
     return seal if len(seal) == _SEAL_BYTES and seal.startswith(_MARK) else b""
@@ -48,11 +48,11 @@ def check_seals(kernels: Mapping[str, KernelSpec]) -> None:
     for name, kernel in kernels.items():
         if name != kernel.name:
             raise KernelError(f"the kernel '{kernel.name}' is used as '{name}': use its own name")
-        seal = seal_of(kernel)
+        seal = kernel_seal(kernel)
         if not seal:
             raise KernelError(
                 f"the kernel '{name}' has no seal of its build: compile the model again, or seal a"
-                " kernel that you built yourself by compiler.verify.seals.sealed"
+                " kernel that you built yourself by compiler.verify.seals.sealed_kernel"
             )
         if seal != _seal_of(kernel, memoryview(kernel.code)[:-_SEAL_BYTES]):
             raise KernelError(

@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from compiler.schedule import Allocation, KernelSpec, Launch, Operand, Schedule, Task, View
-from compiler.verify.seals import sealed
+from compiler.verify.seals import sealed_kernel
 
 llvm: Any = llvmlite.binding  # its functions are untyped
 
@@ -82,7 +82,7 @@ def mix(name: str, blocks: int = 1, delay: int = 1, lanes: int = LANES) -> Kerne
         reads=(cells, cells),
         writes=(cells,),
     )
-    return sealed(kernel)
+    return sealed_kernel(kernel)
 
 
 @cache
@@ -90,7 +90,7 @@ def empty(name: str, blocks: int = 1) -> KernelSpec:
     """A kernel that does nothing."""
     launch = Launch(name, (), grid=(blocks, 1, 1))
     code = compile_object(EMPTY.format(symbol=name))
-    return sealed(KernelSpec(name, "object", code, (launch,), ()))
+    return sealed_kernel(KernelSpec(name, "object", code, (launch,), ()))
 
 
 def kernels() -> dict[str, KernelSpec]:

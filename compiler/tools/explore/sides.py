@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compiler.errors import ArgumentError
-from compiler.export.manifest import PROGRAM, format_in, unsigned
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.kernels.build import distinct_groups
 from compiler.module import Module
 from compiler.program.model import DynamicModule
@@ -34,7 +34,7 @@ LONGEST_LABEL = 60
 
 def artifact_side(directory: Path) -> SideFact:
     """A saved module, or a saved program with the segments that it has compiled."""
-    if format_in(directory) is PROGRAM:
+    if format_in(directory) is PROGRAM_MANIFEST:
         return _saved_program(directory)
     module = open_module(directory)
     note = f"{NO_DUMPS} {control_note(module.schedule.tasks)}".strip()
@@ -70,7 +70,7 @@ def _saved_program(directory: Path) -> SideFact:
     """A saved program: its steps, and the graphs of its segments."""
     from compiler.program.loading import load_program
 
-    program = load_program(directory, {}, unsigned)
+    program = load_program(directory, {}, trust_all)
     folders = [segment.directory for segment in program.compiler.saved.values()]
     modules = {path.name: open_module(path) for path in folders}
     return _program_side(directory.name, program, modules)
