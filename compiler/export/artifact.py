@@ -236,7 +236,7 @@ def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
         name = entry.kernel.name
         if name in kernels:
             raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")
-        for file in filter(None, (entry.code, entry.source)):
+        for file in (entry.code, *([entry.source] if entry.source else [])):
             if file not in contents:
                 raise ArtifactError(f"{MANIFEST} has no hash of {file}: compile the model again")
         source = contents[entry.source].decode() if entry.source else ""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import compiler
@@ -15,34 +14,14 @@ from compiler.errors import ArtifactError
 from compiler.export.weights import read_weights, write_weights
 from compiler.tools.cli import main
 from tests.forgery import edit_json, redo_hashes
+from tests.fuzz.forged import STATIC, model_of
 
-MODEL = """
-<ir_version: 10, opset_import: ["" : 21]>
-g (float[64, 48] x, float[64, 48] z, float[20, 2048] u, float[4, 48, 7] p)
-  => (float[64, 48] y, float[20, 16] m, float[64, 48] q, float[4, 48, 7] r)
-<float[48, 48] w, float[2048, 16] v>
-{
-  s = Softmax (x)
-  c = MatMul (s, w)
-  m = MatMul (u, v)
-  y = Sub (x, c)
-  q = Sub (x, z)
-  r = Softmax <axis = 1> (p)
-}
-"""
-"""On each target one kernel has several launches and workspaces: `r` on a CPU, `m` on a GPU."""
 TARGETS = ["cpu", pytest.param("emu", marks=pytest.mark.skipif(not shutil.which("g++"), reason=""))]
 
 
 @cache
 def module(target: str) -> compiler.Module:
-    proto = onnx.parser.parse_model(MODEL)
-    random = np.random.default_rng(0)
-    del proto.graph.initializer[:]
-    for name, shape in (("w", (48, 48)), ("v", (2048, 16))):
-        array = random.standard_normal(shape).astype("f4")
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    return compiler.compile(proto, target=target)
+    return compiler.compile(model_of(STATIC), target=target)
 
 
 @pytest.fixture(params=TARGETS)

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import compiler
-from compiler import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
+from compiler import (
+    ArtifactError,
+    DeviceError,
+    FlowloomError,
+    ModelError,
+    ShapeError,
+    UnsupportedOperatorError,
+)
+from compiler.export.checking import checked_artifacts
+from compiler.export.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of
 from compiler.ir.types import dtype_of, shape_of
@@ -225,6 +234,63 @@ def damaged_schedule(case: Case) -> Failure | None:
     return None
 
 
+def forged(case: Case) -> Failure | None:
+    """A forged directory is refused by loading and by checking, or stands for the same content."""
+    with _folder(case) as folder:
+        place = folder / "forged"
+        loaded, checked = _refusal(case, _load, place), _refusal(case, _check, place)
+        for failure in (loaded, checked):
+            if isinstance(failure, Failure):
+                return failure
+        if loaded != checked:
+            refuses, accepts = ("load", "check") if loaded else ("check", "load")
+            return Failure(f"{refuses} alone refuses", f"{case.note}: {accepts} accepts it")
+        if not loaded and _content(place) != _content(folder / "original"):
+            return Failure("accepted", f"{case.note}: accepted with another content")
+    return None
+
+
+def _refusal(case: Case, read: Callable[[Path], object], place: Path) -> bool | Failure:
+    """Whether reading a directory is an ArtifactError; the failure of any other error."""
+    try:
+        read(place)
+    except ArtifactError:
+        return True
+    except Exception as error:
+        failure = raised(error)
+        return Failure(f"{read.__name__[1:]} {failure.key}", f"{case.note}: {failure.message}")
+    return False
+
+
+def _load(place: Path) -> None:
+    """Load a directory; a device that is missing has not refused it."""
+    try:
+        compiler.load(place).close()
+    except DeviceError as error:
+        if "CUDA" not in str(error) and "cuda" not in str(error):
+            raise
+
+
+def _check(place: Path) -> None:
+    for _ in checked_artifacts(place, trust_all):
+        pass
+
+
+def _content(place: Path) -> list[object]:
+    """All that a saved directory stands for."""
+    content: list[object] = []
+    for checked in checked_artifacts(place, trust_all):
+        saved = checked.artifact
+        weights = {n: (a.dtype, a.shape, a.tobytes()) for n, a in saved.weights.items()}
+        content += [saved.target, saved.requirements, saved.schedule, saved.kernels, weights]
+        content += [repr(saved.choice), repr(saved.tuning), saved.library]
+    if format_in(place) is PROGRAM_MANIFEST:
+        manifest = PROGRAM_MANIFEST.read(place, trust_all)
+        content += [{k: v for k, v in manifest.items() if k not in ("files", "sha256")}]
+        content += [(place / MODEL_FILE).read_bytes()]
+    return content
+
+
 CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "graphs": differential,
     "nodes": differential,
@@ -235,6 +301,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "models": damaged_model,
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,
+    "forged": forged,
 }
 """The check of each kind of case."""
 
