@@ -114,6 +114,7 @@ ONLY_IMPORTER = {
     "onnxscript": {"interop"},
     "tvm": {"kernels"},
     "tvm_ffi": {"kernels"},
+    "cryptography": {"export"},
 }
 WITHOUT_XDSL = (
     "schedule",

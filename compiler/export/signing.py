@@ -73,8 +73,8 @@ def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
             signature = path.with_suffix(SIGNATURE_SUFFIX).read_bytes()
         except FileNotFoundError as error:
             raise ArtifactError(
-                f"{path.parent} is not signed, and trusted is {names}: sign it by `flowloom sign"
-                f" {path.parent} --key KEY.pem` if you trust it"
+                f"{path.parent} is not signed, and trusted is {names}: sign it, if you trust it, by"
+                f" `flowloom check {path.parent} --sign KEY.pem`"
             ) from error
         except OSError as error:
             raise ArtifactError(f"cannot read {error.filename}: {error.strerror}") from error

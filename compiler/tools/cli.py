@@ -256,17 +256,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     each.set_defaults(command=commands.opt_command)
 
-    each = add("check", help="verify an artifact or a schedule: exit 1 and what is wrong")
+    each = add("check", help="verify an artifact or a schedule, exit 1 and what is wrong; sign it")
     each.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
     _add_trusted(each)
-    each.set_defaults(command=trust.check_command)
-
-    each = add("sign", help="check an artifact and sign it, for --trusted (docs/trust.md)")
-    each.add_argument("directory", type=Path, metavar="DIR")
     each.add_argument(
-        "--key", type=Path, required=True, metavar="KEY.pem", help="Ed25519 private key"
+        "--sign",
+        type=Path,
+        metavar="KEY.pem",
+        help="sign an artifact that passes with this Ed25519 private key, for --trusted",
     )
-    each.set_defaults(command=trust.sign_command)
+    each.set_defaults(command=trust.check_command)
 
     each = add("passes", help="list the passes and their options")
     each.set_defaults(command=commands.passes_command)

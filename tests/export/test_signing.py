@@ -69,9 +69,9 @@ def test_only_what_a_trusted_key_signed_is_loaded(
     inputs = kind(saved := tmp_path / "saved")
     private, public = write_keys(tmp_path, "mine")
     _, other = write_keys(tmp_path, "other")
-    with pytest.raises(ArtifactError, match=r"is not signed.*flowloom sign .* --key KEY\.pem"):
+    with pytest.raises(ArtifactError, match=r"is not signed.*flowloom check .* --sign KEY\.pem"):
         compiler.load(saved, trusted=public)
-    assert main(["sign", str(saved), "--key", str(private)]) == 0
+    assert main(["check", str(saved), "--sign", str(private)]) == 0
     for trusted in (public, str(public), [other, public]):
         assert compiler.load(saved, threads=1, trusted=trusted).run(inputs)
     assert compiler.load(saved).run(inputs)

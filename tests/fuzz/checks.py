@@ -1,5 +1,6 @@
 """What each kind of case must do: the judgement of one case in this process."""
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Generator, Mapping
@@ -184,13 +185,19 @@ def extreme(case: Case) -> Failure | None:
         return None
 
 
+_IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where directories are made and removed much faster than on some disks."""
+
+
 @contextmanager
-def _folder(case: Case) -> Generator[Path, None, None]:
-    """The case's files, and its model, in a folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+def _folder(case: Case, below: str = "") -> Generator[Path, None, None]:
+    """The case's files, those of one folder if it is named, and its model, for a while."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_IN_MEMORY) as name:
         folder = Path(name)
         (folder / "model.onnx").write_bytes(case.model)
         for path, data in case.files.items():
+            if not path.startswith(below):
+                continue
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
         yield folder
@@ -236,7 +243,7 @@ def damaged_schedule(case: Case) -> Failure | None:
 
 def forged(case: Case) -> Failure | None:
     """A forged directory is refused by loading and by checking, or stands for the same content."""
-    with _folder(case) as folder:
+    with _folder(case, "forged/") as folder:
         place = folder / "forged"
         loaded, checked = _refusal(case, _load, place), _refusal(case, _check, place)
         for failure in (loaded, checked):
@@ -245,9 +252,12 @@ def forged(case: Case) -> Failure | None:
         if loaded != checked:
             refuses, accepts = ("load", "check") if loaded else ("check", "load")
             return Failure(f"{refuses} alone refuses", f"{case.note}: {accepts} accepts it")
-        if not loaded and _content(place) != _content(folder / "original"):
-            return Failure("accepted", f"{case.note}: accepted with another content")
-    return None
+        content = [] if loaded else _content(place)
+    if loaded:
+        return None
+    with _folder(case, "original/") as folder:
+        same = content == _content(folder / "original")
+    return None if same else Failure("accepted", f"{case.note}: accepted with another content")
 
 
 def _refusal(case: Case, read: Callable[[Path], object], place: Path) -> bool | Failure:
@@ -263,12 +273,13 @@ def _refusal(case: Case, read: Callable[[Path], object], place: Path) -> bool | 
 
 
 def _load(place: Path) -> None:
-    """Load a directory; a device that is missing has not refused it."""
+    """Load a directory, on whatever host where its device is missing, which is seen midway."""
     try:
         compiler.load(place).close()
     except DeviceError as error:
-        if "CUDA" not in str(error) and "cuda" not in str(error):
+        if "cuda" not in str(error).lower():
             raise
+        _check(place)
 
 
 def _check(place: Path) -> None:
