@@ -60,6 +60,7 @@ from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import complete, parse_target
 from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import sealed_library
 
 if TYPE_CHECKING:
     import onnx
@@ -368,6 +369,8 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
         choice=built.choice,
     )
     library, needed = hip_library(saved, cache and cache.directory)
+    if built.certificate is not None:
+        library = sealed_library(library, built.certificate.digest)
     return replace(built, library=library, requirements=needed)
 
 

@@ -32,6 +32,7 @@ from compiler.schedule import (
     TuningRecord,
 )
 from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import check_library
 
 if TYPE_CHECKING:
     from compiler.build import Build
@@ -92,12 +93,14 @@ class Module:
         kernels if they were checked before.
 
         Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
-        was not built for, KernelError for a kernel that is not as it was built, and ShapeError for
-        a weight that is missing or of another type.
+        was not built for, KernelError for a kernel or a library that is not as it was built, and
+        ShapeError for a weight that is missing or of another type.
         """
         self._backend = backend(target)
         self.target = target
         self._certificate = certified(schedule, kernels, certificate)
+        if library:
+            check_library(library, self._certificate.digest)
         self.schedule = schedule
         self.kernels = dict(kernels)
         self.build_seconds = dict(build_seconds or {})
@@ -171,6 +174,8 @@ class Module:
     def _check(self) -> Certificate:
         """Check the schedule and the kernels again if they are not those that were checked."""
         self._certificate = certified(self.schedule, self.kernels, self._certificate)
+        if self._library:
+            check_library(self._library, self._certificate.digest)
         return self._certificate
 
     @property

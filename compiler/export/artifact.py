@@ -46,6 +46,7 @@ from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
+from compiler.verify.seals import check_library
 
 MANIFEST = ARTIFACT_MANIFEST.file
 SIGNATURE = Path(MANIFEST).with_suffix(SIGNATURE_SUFFIX).name
@@ -173,6 +174,8 @@ def load(
         kernels = _kernels(contents)
         schedule = from_json(contents[SCHEDULE].decode())
         certificate = certified(schedule, kernels)
+        if library := contents.get(LIBRARY, b""):
+            check_library(library, certificate.digest)
     except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
     ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
@@ -192,7 +195,7 @@ def load(
         weights=weights,
         choice=choice,
         tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
-        library=contents.get(LIBRARY, b""),
+        library=library,
         certificate=certificate,
     )
 

@@ -74,15 +74,17 @@ class ManifestFormat:
             ) from error
         vouch(path, content)
         try:
-            manifest = json.loads(content)
+            found: Any = json.loads(content)
+            manifest = cast(dict[str, Any], found) if isinstance(found, dict) else None
+            digest = "" if manifest is None else manifest_digest(manifest)
         except (ValueError, RecursionError) as error:
             raise ArtifactError(f"{path} is damaged ({error}): {self.remedy}") from error
-        if not isinstance(manifest, dict):
+        if manifest is None:
             raise ArtifactError(f"{path} is not the manifest of a Flowloom {self.what}")
-        return self._checked(path, cast(dict[str, Any], manifest))
+        return self._checked(path, manifest, digest)
 
-    def _checked(self, path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-        """The manifest, if it is whole and of this version."""
+    def _checked(self, path: Path, manifest: dict[str, Any], digest: str) -> dict[str, Any]:
+        """The manifest, if it is whole, by the digest that it should have, and of this version."""
         if manifest.get("format") != self.format:
             raise ArtifactError(f"{path} is not the manifest of a Flowloom {self.what}")
         if manifest.get("version") != self.version:
@@ -90,7 +92,7 @@ class ManifestFormat:
                 f"{path} has format version {manifest.get('version')}, this Flowloom reads"
                 f" {self.version}: {self.remedy}"
             )
-        if manifest.get(SELF_DIGEST) != manifest_digest(manifest):
+        if manifest.get(SELF_DIGEST) != digest:
             raise ArtifactError(f"{path} is damaged: {self.remedy}")
         read.as_object(manifest.get(SEAL), f"{path}: {SEAL}")
         files = read.as_object(manifest.get(FILES), f"{path}: {FILES}")

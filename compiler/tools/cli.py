@@ -12,8 +12,9 @@ from typing import Any
 
 from compiler import __version__
 from compiler.errors import FlowloomError
-from compiler.tools import commands, trust, tuning
+from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
+from compiler.tools.checking.saved import check_command
 from compiler.tools.completion import add_completion
 from compiler.tools.option_types import bucket, input_shape, megabytes, positive, seconds, seed
 from compiler.tools.progress.options import add_json, add_progress, shown_progress
@@ -265,7 +266,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="KEY.pem",
         help="sign an artifact that passes with this Ed25519 private key, for --trusted",
     )
-    each.set_defaults(command=trust.check_command)
+    each.set_defaults(command=check_command)
 
     each = add("passes", help="list the passes and their options")
     each.set_defaults(command=commands.passes_command)

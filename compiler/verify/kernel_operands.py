@@ -6,7 +6,7 @@ from compiler.errors import ScheduleError
 from compiler.schedule import KernelSpec, Operand, Schedule, Task, View
 from compiler.verify.structure import describe_task
 
-MOST_BLOCKS = 2**31 - 1
+LARGEST_GRID = 2**31 - 1
 """The most blocks or threads along one axis of a launch: CUDA's limit of x, and HIP's."""
 
 
@@ -64,7 +64,7 @@ def _bad_launch(kernel: KernelSpec, task: Task) -> str:
         if any(not 0 <= number < buffers for number in launch.args):
             numbers = list(launch.args)
             return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
-        if not all(1 <= size <= MOST_BLOCKS for size in (*launch.grid, *launch.block)):
+        if not all(1 <= size <= LARGEST_GRID for size in (*launch.grid, *launch.block)):
             sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
             return f"is launched in {sizes}, by its kernel's '{launch.symbol}'"
     passed = {number for launch in kernel.launches for number in launch.args}

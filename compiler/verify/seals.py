@@ -27,13 +27,12 @@ def sealed_kernel(kernel: KernelSpec) -> KernelSpec:
 
 def unsealed_code(kernel: KernelSpec) -> bytes:
     """The code of a kernel without its seal."""
-    return kernel.code[:-_SEAL_BYTES] if kernel_seal(kernel) else kernel.code
+    return kernel.code[:-_SEAL_BYTES] if _seal_at_end(kernel.code) else kernel.code
 
 
 def kernel_seal(kernel: KernelSpec) -> bytes:
     """The seal at the end of a kernel's code; empty without one."""
-    seal = kernel.code[-_SEAL_BYTES:]
-    return seal if len(seal) == _SEAL_BYTES and seal.startswith(_MARK) else b""
+    return _seal_at_end(kernel.code)
 
 
 def kernel_table(kernel: KernelSpec) -> dict[str, Any]:
@@ -61,9 +60,40 @@ def check_seals(kernels: Mapping[str, KernelSpec]) -> None:
             )
 
 
+def sealed_library(library: bytes, certified: str) -> bytes:
+    """A module's library with a seal of it and of the certificate of what it was linked from."""
+    return library + _library_seal(library, certified)
+
+
+def check_library(library: bytes, certified: str) -> None:
+    """Raise KernelError unless a library was linked from the schedule and kernels of a certificate.
+
+    `certified` is the certificate's digest.
+    """
+    if _seal_at_end(library) != _library_seal(memoryview(library)[:-_SEAL_BYTES], certified):
+        raise KernelError(
+            "the module's library was not linked from this schedule and these kernels: compile the"
+            " model again"
+        )
+
+
+def _seal_at_end(code: bytes) -> bytes:
+    seal = code[-_SEAL_BYTES:]
+    return seal if len(seal) == _SEAL_BYTES and seal.startswith(_MARK) else b""
+
+
 def _seal_of(kernel: KernelSpec, code: bytes | memoryview) -> bytes:
-    digest = hashlib.sha256(json.dumps(kernel_table(kernel), sort_keys=True).encode())
-    for part in (code, kernel.source.encode()):
+    table = json.dumps(kernel_table(kernel), sort_keys=True)
+    return _seal(table.encode(), code, kernel.source.encode())
+
+
+def _library_seal(library: bytes | memoryview, certified: str) -> bytes:
+    return _seal(certified.encode(), library)
+
+
+def _seal(*parts: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return _MARK + digest.hexdigest().encode() + b"\n"
