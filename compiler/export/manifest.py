@@ -184,9 +184,13 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def manifest_seal(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> dict[str, str]:
-    """The digests of the contents, and that of a manifest's own entries."""
+    """A digest of each content by its name, and that of a manifest's own entries.
+
+    None is the hash of a file, which a tool may replace wherever it is.
+    """
     entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILES)}
-    return {OWN_ENTRIES: _digest(entries), **contents}
+    parts = {OWN_ENTRIES: entries, **contents}
+    return {name: _digest([name, content]) for name, content in parts.items()}
 
 
 def _digest(data: Any) -> str:

@@ -5,6 +5,7 @@ edit of weights or code changes bytes or takes those of another file.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -194,7 +195,8 @@ def _edit_everywhere(draw: Draw, files: Files, name: str) -> str:
     """A value of one file that changes alike in all JSON files of its artifact."""
     container, key = draw.choice(_leaves(json.loads(files[name])))
     old, new = container[key], _other_value(draw, container[key])
-    folder = name[: len(name) - len(name.split("segments/")[-1].partition("/")[2] or name)]
+    segment = re.match(r"segments/[^/]+/|", name)
+    folder = segment[0] if segment else ""
     for other in [other for other in files if other.startswith(folder) and other.endswith("json")]:
         content = json.loads(files[other])
         for holder, place in _leaves(content):
