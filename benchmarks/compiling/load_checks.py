@@ -1,6 +1,6 @@
 """The time of an artifact's checks when it is loaded, in pairs of loads with and without them.
 
-`python -m benchmarks.compiling.load_checks [MODEL|DIR] [--pairs N] [--target T] [--json]`: a model of the
+`python -m benchmarks.compiling.load_checks [MODEL|DIR] [--pairs N] [--json]`: a model of the
 command line (default: zoo:resnet50) is compiled first, without measuring.
 
 Of each pair one load makes all checks and one leaves some out: the seals of kernels and the digest
