@@ -30,6 +30,9 @@ from compiler.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
+from compiler.export.checking import checked_artifacts
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.export.signing import KeyFile, trusting, write_signature
 from compiler.module import Module
 from compiler.module import load as load_module
 from compiler.progress import listening
@@ -99,6 +102,7 @@ __all__ = [
     "get_device",
     "load",
     "set_default_logger_severity",
+    "sign",
 ]
 
 _HOMES = {
@@ -292,22 +296,42 @@ def _check_measured(
 
 
 def load(
-    directory: str | os.PathLike[str], threads: int | None = None, **options: Any
+    directory: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    trusted: "KeyFile | Sequence[KeyFile] | None" = None,
+    **options: Any,
 ) -> "Module | Any":
-    """Load a saved module after verifying its files, its schedule and this host.
+    """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
-    `threads` work on each run (default: as many as the process may use); `options` are the
-    backend's. Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which
-    names the missing requirement, if this host cannot run it.
+    A saved module is native code, which runs as this process (docs/trust.md): `trusted` names one
+    or several PEM files of Ed25519 public keys, and what none of them signed is refused. `threads`
+    work on each run (default: as many as the process may use); `options` are the backend's.
+
+    Raises ArtifactError for a missing, truncated or edited file and for a missing or wrong
+    signature, and DeviceError, which names the missing requirement, if this host cannot run it.
     """
-    check_arguments({"directory": directory, "threads": threads}, LOAD)
-    if not Path(directory, "program.json").is_file():
-        return load_module(directory, threads, **options)
+    check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
+    if format_in(Path(directory)) is not PROGRAM_MANIFEST:
+        return load_module(directory, threads, trusted=trusted, **options)
     from compiler.program.loading import load_program
 
     if threads is not None:
         options["threads"] = threads
-    return load_program(Path(directory), options)
+    return load_program(Path(directory), options, trusting(trusted))
+
+
+def sign(directory: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
+    """Sign a saved module after checking all of it, for `load` with `trusted`.
+
+    `key` is the PEM file of an Ed25519 private key without a password. Saving again removes the
+    signature. Raises ArtifactError, ArgumentError for another key, and MissingExtraError without
+    the package `cryptography`.
+    """
+    check_arguments({"directory": directory, "key": key}, LOAD)
+    for _ in checked_artifacts(Path(directory), trust_all):
+        pass
+    write_signature(Path(directory), key)
 
 
 def __getattr__(name: str) -> Any:

@@ -49,6 +49,12 @@ def _are_names(value: object) -> bool:
     return all(isinstance(name, str) for name in cast(Iterable[object], value))
 
 
+def _are_paths(value: object) -> bool:
+    if is_path(value):
+        return True
+    return _is_listing(value) and all(map(is_path, cast(Iterable[object], value)))
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
@@ -108,8 +114,13 @@ COMPILE: Mapping[str, ArgumentKind] = {
 }
 """The arguments of `compiler.compile`."""
 
-LOAD: Mapping[str, ArgumentKind] = {"directory": PATH, "threads": optional(COUNT)}
-"""The arguments of `compiler.load` and `Module.save`."""
+LOAD: Mapping[str, ArgumentKind] = {
+    "directory": PATH,
+    "threads": optional(COUNT),
+    "trusted": optional(ArgumentKind("the path of a public key, or a list of such", _are_paths)),
+    "key": PATH,
+}
+"""The arguments of `compiler.load`, `compiler.sign` and `Module.save`."""
 
 RUN: Mapping[str, ArgumentKind] = {
     "inputs": ArgumentKind("a mapping from input names to arrays", _is_mapping)

@@ -59,7 +59,8 @@ from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import complete, parse_target
-from compiler.verify.kernel_operands import check_operands
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import sealed_library
 
 if TYPE_CHECKING:
     import onnx
@@ -99,6 +100,8 @@ class Build:
     """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
     """The requirements of the code on its host, where the target alone does not say them."""
+    certificate: Certificate | None = None
+    """That the schedule and the kernels were checked, if they were."""
 
 
 def build(
@@ -303,7 +306,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.pipeline, runner)
     schedule = schedule_of(graph)
-    check_operands(schedule, kernels)
+    certificate = certified(schedule, kernels)
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packer.pack(graph)
     clock.lap("pack weights")
@@ -317,6 +320,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
         schedule=schedule,
         kernels=kernels,
         weights=packed,
+        certificate=certificate,
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
@@ -368,6 +372,8 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
         choice=built.choice,
     )
     library, needed = hip_library(saved, cache and cache.directory)
+    if built.certificate is not None:
+        library = sealed_library(library, built.certificate.digest)
     return replace(built, library=library, requirements=needed)
 
 

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from compiler.errors import ArtifactError
 from compiler.schedule import Footprint, KernelSpec, Launch, Operand
 from compiler.verify import checked_json as read
+from compiler.verify.seals import kernel_table
 
 SUFFIXES = {
     "object": ("o", ""),
@@ -37,7 +38,7 @@ def kernel_files(kernels: Mapping[str, KernelSpec]) -> tuple[str, dict[str, byte
         if kernel.source:
             files[source] = kernel.source.encode()
         named = {"code": code, "source": source if kernel.source else ""}
-        table.append(asdict(replace(kernel, code=b"", source="")) | named)
+        table.append(kernel_table(kernel) | named)
     return json.dumps(table, indent=1) + "\n", files
 
 

@@ -23,6 +23,7 @@ from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule import ControlKind, KernelSpec
 from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
+from compiler.verify.seals import sealed_kernel
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -48,8 +49,8 @@ def build_kernels(
 
     `target` is what `parse_target` reads; `jobs` is the number of processes, or of threads for
     CUDA (0 for one a core). `packed` names weights that are in memory already, of which a CPU's
-    kernels choose their packings. Raises KernelError, which names the kernel, its operators and
-    nodes.
+    kernels choose their packings. Each kernel has its seal. Raises KernelError, which names the
+    kernel, its operators and nodes.
     """
     exact = exact_target(target)
     groups = _groups(module, exact, packed)
@@ -64,10 +65,12 @@ def build_kernels(
         cache.trim()
     work = counted_work(module)
     return {
-        name: replace(
-            with_operands(specs[name], group),
-            flops=work[name].flops,
-            traffic_bytes=work[name].nbytes,
+        name: sealed_kernel(
+            replace(
+                with_operands(specs[name], group),
+                flops=work[name].flops,
+                traffic_bytes=work[name].nbytes,
+            )
         )
         for name, group in groups.items()
     }
@@ -191,7 +194,8 @@ def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec
         return {}
     from compiler.kernels.gpu.control import control_kernels
 
-    return control_kernels(sorted(kinds), parse_gpu(target))
+    built = control_kernels(sorted(kinds), parse_gpu(target))
+    return {name: sealed_kernel(kernel) for name, kernel in built.items()}
 
 
 def exact_target(text: str) -> Target:

@@ -200,21 +200,6 @@ def _optimized(text: str, options: Namespace) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def check_command(options: Namespace) -> int:
-    """`flowloom check DIR|FILE.mlir`: exit 1 and the racing pair if the schedule is invalid."""
-    from compiler.tools.opt import load_schedules
-    from compiler.verify.happens_before import check_schedule
-
-    for schedule in load_schedules(options.path):
-        check_schedule(schedule)
-        waits = sum(len(task.after) for task in schedule.tasks)
-        print(
-            f"{options.path}: {schedule.name}: {counted(len(schedule.tasks), 'task')} on"
-            f" {counted(schedule.streams, 'stream')}, {counted(waits, 'wait')}, no race"
-        )
-    return 0
-
-
 def report_command(options: Namespace) -> int:
     """`flowloom report DIR`: the artifact and why it is so, as text; or constraints."""
     from compiler.scheduling.constraints_json import constraints_to_json
@@ -358,11 +343,14 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
 
 def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
+        if options.trusted:
+            raise ArgumentError(f"--trusted is for an artifact: {options.model} is a model")
         _check_present(options.target or "cpu", options.arch)
         return _compile(options)
     _check_compiled(options)
     with step_progress("load"):
-        return compiler.load(options.model, threads=options.threads)
+        trusted = options.trusted or None
+        return compiler.load(options.model, threads=options.threads, trusted=trusted)
 
 
 def _check_present(target: str, architecture: str | None) -> None:

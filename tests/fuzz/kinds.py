@@ -6,6 +6,7 @@ from tests.fuzz.case import Case
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
+from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
@@ -42,5 +43,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "damage": _damaged,
     "data": random_extremes,
     "narrow": random_narrow,
+    "forged": random_forgery,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""
