@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from compiler.backends.policy import GraphPolicy
-from compiler.errors import ArtifactError
+from compiler.errors import ArgumentError, ArtifactError
+from compiler.frontend.semantics import Semantics
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
 from compiler.program.compiling import SegmentCompiler
@@ -39,6 +40,7 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
         graphs=policy,
+        semantics=_semantics(manifest, directory),
         chosen=manifest["pipeline"] is not None,
     )
     found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
@@ -47,6 +49,14 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
     module.body.refine(_division(manifest, len(found.graph.nodes), directory))
     return module
+
+
+def _semantics(manifest: Mapping[str, Any], directory: Path) -> Semantics:
+    """The choices that the module was compiled with; none in an older one."""
+    try:
+        return Semantics.parse(dict(manifest.get("semantics", {})))
+    except (ArgumentError, ValueError, TypeError) as error:
+        raise ArtifactError(f"{directory / PROGRAM_FILE}: {error}; save the module again") from error
 
 
 def _division(manifest: Mapping[str, Any], nodes: int, directory: Path) -> SegmentSplit:

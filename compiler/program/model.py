@@ -159,6 +159,7 @@ class DynamicModule:
             "pipeline": settings.pipeline,
             "check_indices": settings.check_indices,
             "graphs": str(settings.graphs),
+            "semantics": dict(settings.semantics.ways),
             "buckets": self.compiler.buckets.sizes,
             "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
             "on_host": {str(node): why for node, why in division.alone.items()},

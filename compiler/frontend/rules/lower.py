@@ -1,5 +1,6 @@
 """Rules that decompose operators into simpler ones of the table."""
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,7 +11,14 @@ from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.frontend.semantics.table import (
+    CONV_TRANSPOSE_SAME_SHORT_KERNEL,
+    RESIZE_ALIGN_CORNERS_SCALE,
+    RESIZE_INTEGERS,
+)
+from compiler.frontend.semantics.windows import effective
 from compiler.ir.operators import check_size
+from compiler.ir.operators.resize import scaled_size
 from compiler.ir.values import numpy_dtype
 
 
@@ -103,10 +111,6 @@ def _normalised(call: Call) -> Value:
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
 
 
-def _effective(kernel: list[int], dilations: list[int]) -> list[int]:
-    return [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-
-
 def _same_pads(mode: str, total: list[int]) -> list[int]:
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
@@ -132,7 +136,7 @@ def explicit_window(call: Call) -> dict[str, list[int]]:
         pads = [0] * len(pads)
     elif mode.startswith("SAME"):
         attributes.pop("ceil_mode", None)
-        sizes = zip(call.data.shape[2:], strides, _effective(kernel, dilations), strict=True)
+        sizes = zip(call.data.shape[2:], strides, effective(kernel, dilations), strict=True)
         pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
     return {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
 
@@ -151,11 +155,12 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     if not target and mode.startswith("SAME"):
         target = [n * s for n, s in zip(sizes, strides, strict=True)]
     if target:
-        window = _effective(kernel, dilations)
+        window = effective(kernel, dilations)
         full = [s * (n - 1) + k for n, s, k in zip(sizes, strides, window, strict=True)]
         total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
         pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
-        extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
+        if CONV_TRANSPOSE_SAME_SHORT_KERNEL not in call.onnxruntime:
+            extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
     explicit: dict[str, object] = {"strides": list(strides), "dilations": list(dilations)}
     explicit["pads"] = list(pads)
     if any(extra):
@@ -176,6 +181,8 @@ def _given(value: Value | None) -> Value | None:
 @rule("Upsample", "Resize")
 def rewrite_resize(call: Call) -> list[Value]:
     """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
+    if RESIZE_INTEGERS in call.onnxruntime:
+        return [_resized_in_floats(call)]
     if call.op_type == "Upsample" or call.version == 10:
         return [_resize_by_scale(call)]
     x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
@@ -186,8 +193,25 @@ def rewrite_resize(call: Call) -> list[Value]:
     stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
+        scales, sizes = None, _whole_sizes(call, scales)
     inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
     return call.emit(inputs if sizes is not None else inputs[:3])
+
+
+def _whole_sizes(call: Call, scales: Value) -> Value:
+    """The whole sizes that scales give, in the place of which they align corners."""
+    axes = call.attributes.get("axes") or range(call.data.rank)
+    pairs = zip(axes, scales.content.reshape(-1), strict=True)
+    return call.vector([scaled_size(call.data.shape[axis], scale) for axis, scale in pairs])
+
+
+def _resized_in_floats(call: Call) -> Value:
+    """Interpolated in float32, of which what follows the point is cut off."""
+    rules = [rule for rule in call.onnxruntime if rule != RESIZE_INTEGERS]
+    floats = in_type(call, call.data, "float32")
+    (resized,) = rewrite_resize(replace(call, inputs=[floats, *call.inputs[1:]], onnxruntime=rules))
+    return in_type(call, resized, call.data.dtype)
 
 
 def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
