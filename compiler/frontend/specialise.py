@@ -282,8 +282,8 @@ class Specialiser:
 
     def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
         """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
-        op_type, schema = node.proto.op_type, known_schema(node.proto.op_type, node.opset)
-        use = NodeUse(op_type, schema.since_version, node.inputs, node.attributes)
+        outputs = sum(map(bool, node.proto.output))
+        use = NodeUse(node.proto.op_type, node.inputs, node.attributes, outputs)
         return self.semantics.followed(node.name, use)
 
     def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:

@@ -56,7 +56,9 @@ def _semantics(manifest: Mapping[str, Any], directory: Path) -> Semantics:
     try:
         return Semantics.parse(dict(manifest.get("semantics", {})))
     except (ArgumentError, ValueError, TypeError) as error:
-        raise ArtifactError(f"{directory / PROGRAM_FILE}: {error}; save the module again") from error
+        raise ArtifactError(
+            f"{directory / PROGRAM_FILE}: {error}; save the module again"
+        ) from error
 
 
 def _division(manifest: Mapping[str, Any], nodes: int, directory: Path) -> SegmentSplit:

@@ -1,6 +1,5 @@
 """Rules that decompose operators into simpler ones of the table."""
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,11 +9,14 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
+from compiler.frontend.rules.interpolated_integers import interpolated_integers
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import (
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
     RESIZE_ALIGN_CORNERS_SCALE,
+    RESIZE_CROP_SAME_SIZE,
     RESIZE_INTEGERS,
+    factors,
 )
 from compiler.frontend.semantics.windows import effective
 from compiler.ir.operators import check_size
@@ -181,8 +183,6 @@ def _given(value: Value | None) -> Value | None:
 @rule("Upsample", "Resize")
 def rewrite_resize(call: Call) -> list[Value]:
     """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
-    if RESIZE_INTEGERS in call.onnxruntime:
-        return [_resized_in_floats(call)]
     if call.op_type == "Upsample" or call.version == 10:
         return [_resize_by_scale(call)]
     x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
@@ -190,13 +190,26 @@ def rewrite_resize(call: Call) -> list[Value]:
     if mode == "tf_half_pixel_for_nn":
         raise Unsupported(f"the coordinate transformation {mode!r} is gone since opset 13")
     roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
+    if RESIZE_CROP_SAME_SIZE in call.onnxruntime and roi is not None:
+        roi = _cropping_scaled(call, roi, scales, sizes)
     stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
     if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
         scales, sizes = None, _whole_sizes(call, scales)
     inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
+    if RESIZE_INTEGERS in call.onnxruntime:
+        return [interpolated_integers(call, inputs if sizes is not None else inputs[:3])]
     return call.emit(inputs if sizes is not None else inputs[:3])
+
+
+def _cropping_scaled(call: Call, roi: Value, scales: Value | None, sizes: Value | None) -> Value:
+    """The region, which is everything along the axes that keep their sizes."""
+    axes = list(call.attributes.get("axes") or range(call.data.rank))
+    kept = [scale == 1 for scale in factors(call.data.shape, axes, scales or sizes)]
+    starts, ends = np.split(roi.content.reshape(-1), 2)
+    whole = np.where(kept, 0, starts), np.where(kept, 1, ends)
+    return call.builder.constant(np.concatenate(whole), roi.dtype)
 
 
 def _whole_sizes(call: Call, scales: Value) -> Value:
@@ -204,14 +217,6 @@ def _whole_sizes(call: Call, scales: Value) -> Value:
     axes = call.attributes.get("axes") or range(call.data.rank)
     pairs = zip(axes, scales.content.reshape(-1), strict=True)
     return call.vector([scaled_size(call.data.shape[axis], scale) for axis, scale in pairs])
-
-
-def _resized_in_floats(call: Call) -> Value:
-    """Interpolated in float32, of which what follows the point is cut off."""
-    rules = [rule for rule in call.onnxruntime if rule != RESIZE_INTEGERS]
-    floats = in_type(call, call.data, "float32")
-    (resized,) = rewrite_resize(replace(call, inputs=[floats, *call.inputs[1:]], onnxruntime=rules))
-    return in_type(call, resized, call.data.dtype)
 
 
 def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
@@ -235,6 +240,9 @@ def _resize_by_scale(call: Call) -> Value:
     mode = {"linear": "linear", "bilinear": "linear", "nearest": "nearest"}.get(asked)
     if mode is None:
         raise Unsupported(f"its mode is {asked!r}", "use nearest or linear, or opset 11 or newer")
+    if RESIZE_INTEGERS in call.onnxruntime:
+        call.attributes |= {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
+        return interpolated_integers(call, [call.data, None, call.builder.constant(scales)])
     up, down = np.maximum(scales, 1), np.minimum(scales, 1)
     result = call.data
     parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]

@@ -10,7 +10,6 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
-from compiler.frontend.semantics.table import POOL_SAME_DILATIONS, POOL_SAME_STRIDES
 from compiler.frontend.semantics.windows import PoolAxis, pool_axes
 from compiler.ir.operators import infer
 from compiler.ir.operators.dtypes import FLOATS
@@ -53,12 +52,7 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
 def _by_onnxruntime(call: Call) -> list[Value]:
     """A pool with onnxruntime's windows, some of which crop the image or reach over more."""
     attributes, shape = call.attributes, call.data.shape
-    axes = pool_axes(
-        shape[2:],
-        attributes,
-        undilated=POOL_SAME_DILATIONS in call.onnxruntime,
-        crops=POOL_SAME_STRIDES in call.onnxruntime,
-    )
+    axes = pool_axes(shape[2:], attributes, as_onnxruntime=True)
     counts = [axis.count for axis in axes]
     if 0 in counts:
         nothing = np.zeros((*shape[:2], *counts))

@@ -104,6 +104,9 @@ class Semantics:
 ONNX = Semantics({OTHERS: "onnx"})
 """The ONNX text, without warnings."""
 
+PYTORCH = {rule.name: rule.pytorch for rule in RULES if rule.pytorch}
+"""The semantics of a model that PyTorch exports."""
+
 
 def rules_of(op_type: str) -> tuple[SemanticsRule, ...]:
     """The rules that nodes of an operator may meet."""

@@ -13,10 +13,10 @@ class NodeUse:
     """A node of the default domain as rules see it: checked attributes, and inputs with shapes."""
 
     op_type: str
-    version: int
-    """The opset version of the operator's schema."""
     inputs: Inputs
     attributes: Attributes
+    outputs: int = 1
+    """The outputs that it names."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,8 +56,12 @@ class SemanticsRule:
     onnx: str
     reason: str
     """The clause of the ONNX text, or what else decides."""
+    attribute: str
+    """An attribute without which no node meets it; empty if there is none."""
     meets: Callable[[NodeUse], bool]
     """Whether the results of a node differ; nodes that onnxruntime refuses meet no rule."""
+    pytorch: str = ""
+    """The way of PyTorch, "onnx" or "onnxruntime", of operators that it exports."""
     refuses: bool = False
     """Whether the ONNX text has no result, so that such a node is an error."""
     changes_shape: bool = False
@@ -71,7 +75,8 @@ class SemanticsRule:
     @property
     def remedy(self) -> str:
         """How to choose."""
+        ways = "'onnxruntime'" if self.refuses else "'onnxruntime' or 'onnx'"
         return (
-            f"compile with semantics={{{self.name!r}: 'onnxruntime'}} or 'onnx'"
+            f"to choose, compile with semantics={{{self.name!r}: {ways}}}"
             f" (--semantics {self.name}=onnxruntime on the command line)"
         )

@@ -5,6 +5,7 @@ from math import floor
 
 import numpy as np
 
+from compiler.frontend.graph import Value
 from compiler.frontend.semantics.rule import NodeUse, SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes
 
@@ -22,30 +23,18 @@ def _is_regular(use: NodeUse, kernel: Sequence[int]) -> bool:
     return small and len(pads) == 2 * rank and all(len(x) == rank for x in (kernel, *lists))
 
 
-def _pool_fits(use: NodeUse) -> bool:
-    """Whether onnxruntime has a number of windows of a pool that is padded automatically."""
-    if not _is_regular(use, use.attributes["kernel_shape"]):
+def _cropping_pool(use: NodeUse) -> bool:
+    """Whether a pool that is padded automatically has other windows in onnxruntime."""
+    if not use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape[2:], use.attributes, undilated=True, crops=True)
-    return use.keeps_size and all(axis.count >= 0 for axis in axes)
-
-
-def _dilated_pool(use: NodeUse) -> bool:
-    if not _pool_fits(use):
+    axes = pool_axes(use.shape[2:], use.attributes, as_onnxruntime=True)
+    # onnxruntime's fast MaxPool, which has neither dilations nor Indices, refuses negative pads
+    plain = all(d == 1 for d in use.attributes.get("dilations") or [1])
+    fast = use.op_type == "MaxPool" and plain and use.outputs == 1
+    refused = fast and any(min(axis.before, axis.after) < 0 for axis in axes)
+    if refused or any(axis.count < 0 for axis in axes):
         return False
-    image, attributes = use.shape[2:], use.attributes
-    return pool_axes(image, attributes, undilated=True) != pool_axes(image, attributes)
-
-
-def _skipping_pool(use: NodeUse) -> bool:
-    if not _pool_fits(use):
-        return False
-    image, attributes = use.shape[2:], use.attributes
-    # onnxruntime refuses negative pads of a MaxPool without dilations
-    if use.op_type == "MaxPool" and all(d == 1 for d in attributes.get("dilations") or [1]):
-        return False
-    axes = pool_axes(image, attributes, undilated=True, crops=True)
-    return any(axis.before + axis.after < 0 for axis in axes)
+    return axes != pool_axes(use.shape[2:], use.attributes)
 
 
 def _large_kernel(use: NodeUse) -> bool:
@@ -82,7 +71,7 @@ def _fractional_corners(use: NodeUse) -> bool:
     if scales is None or not aligned or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
-    sizes = [np.float32(use.shape[a]) * np.float32(s) for a, s in zip(axes, scales, strict=True)]
+    sizes = [np.float32(use.shape[a]) * np.float32(s) for a, s in zip(axes, scales, strict=False)]
     return any(size != floor(size) for size in sizes)
 
 
@@ -91,9 +80,50 @@ def _interpolates(use: NodeUse) -> bool:
 
 
 def _interpolated_integers(use: NodeUse) -> bool:
-    # antialiased ones are sums in fixed point, which is another kind of rounding
     linear = use.attributes.get("mode", "nearest") in ("linear", "bilinear")
-    return linear and not use.attributes.get("antialias", 0) and use.dtype in _WHOLE
+    # with antialias, and with the channels last, onnxruntime rounds in fixed point
+    plain = not use.attributes.get("antialias", 0) and not _has_channels_last(use)
+    return linear and plain and use.dtype in _WHOLE
+
+
+def _has_channels_last(use: NodeUse) -> bool:
+    """Whether a batch of images is resized along its second axis."""
+    if len(use.shape) != 4:
+        return False
+    return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
+
+
+def _scaled_axes(use: NodeUse) -> list[tuple[int, float]]:
+    """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
+    axes = list(use.attributes.get("axes") or range(len(use.shape)))
+    if "scales" in use.attributes:
+        return list(zip(axes, use.attributes["scales"], strict=False))
+    last = 1 if len(use.inputs) <= 2 else 2
+    given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
+    if given is None or given.array is None:
+        return []
+    return list(zip(axes, factors(use.shape, axes, given), strict=False))
+
+
+def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> list[float]:
+    """The scale of each axis by constant scales, or by sizes."""
+    if given is None:
+        return []
+    array = given.content.reshape(-1)
+    if array.dtype.kind == "f":
+        return [float(scale) for scale in array]
+    return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
+
+
+def _cropped_same_size(use: NodeUse) -> bool:
+    attributes, roi = use.attributes, use.known(1)
+    crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if not crops or roi is None:
+        return False
+    scaled = _scaled_axes(use)
+    regions = zip(*np.split(roi.reshape(-1)[: 2 * len(scaled)], 2), strict=False)
+    pairs = zip(scaled, regions, strict=False)
+    return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
 
 
 def _one_pixel(use: NodeUse) -> bool:
@@ -109,7 +139,9 @@ RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
     onnxruntime="(as PyTorch and OpenVINO) places the last element at the last of the input",
     onnx="counts corners by the size with its fraction",
     reason="ONNX's reference, and its test resize_downsample_scales_linear_align_corners",
+    attribute="coordinate_transformation_mode",
     meets=_fractional_corners,
+    pytorch="onnxruntime",
 )
 
 RESIZE_INTEGERS = SemanticsRule(
@@ -119,28 +151,32 @@ RESIZE_INTEGERS = SemanticsRule(
     onnxruntime="cuts off what follows the point",
     onnx="rounds to the nearest integer",
     reason="ONNX's reference rounds",
+    attribute="mode",
     meets=_interpolated_integers,
+    pytorch="onnx",
 )
 
-POOL_SAME_DILATIONS = SemanticsRule(
-    name="pool-same-dilations",
-    operators=_POOLS,
-    when="`auto_pad` is SAME_* and the kernel has dilations",
-    onnxruntime="computes the pads from the kernel without its dilations",
-    onnx="computes them from the dilated kernel",
-    reason="the ONNX text: the output of SAME_* is ceil(input / stride)",
-    meets=_dilated_pool,
-    changes_shape=True,
+RESIZE_CROP_SAME_SIZE = SemanticsRule(
+    name="resize-crop-same-size",
+    operators=("Resize",),
+    when="the coordinates are `tf_crop_and_resize` and an axis keeps its size",
+    onnxruntime="does not crop that axis",
+    onnx="resizes the region of every axis",
+    reason="the ONNX text: the coordinates of tf_crop_and_resize hold for any scale",
+    attribute="coordinate_transformation_mode",
+    meets=_cropped_same_size,
 )
 
-POOL_SAME_STRIDES = SemanticsRule(
-    name="pool-same-strides",
+POOL_SAME_PADS = SemanticsRule(
+    name="pool-same-pads",
     operators=_POOLS,
-    when="`auto_pad` is SAME_* and windows skip elements, as a stride is longer than the kernel",
-    onnxruntime="crops the input by negative pads",
-    onnx="pads by nothing",
-    reason="the ONNX text: pads add elements, and Conv does so in onnxruntime too",
-    meets=_skipping_pool,
+    when="`auto_pad` is SAME_* and the kernel has dilations, or a stride is longer than it",
+    onnxruntime="computes the pads from the kernel without its dilations, and crops the input where"
+    " they are negative",
+    onnx="computes them from the dilated kernel, and never crops",
+    reason="the ONNX text: the output of SAME_* is ceil(input / stride), and pads add elements",
+    attribute="auto_pad",
+    meets=_cropping_pool,
     changes_shape=True,
 )
 
@@ -150,8 +186,8 @@ POOL_LARGE_KERNEL = SemanticsRule(
     when="the kernel is larger than the input with its pads",
     onnxruntime="gives one window, as its quotients round towards zero, or none",
     onnx="refuses the model",
-    reason="by the ONNX text there is no window; onnxruntime refuses it where the operator is"
-    " Conv",
+    reason="by the ONNX text there is no window; onnxruntime refuses it where the operator is Conv",
+    attribute="",
     meets=_large_kernel,
     refuses=True,
     changes_shape=True,
@@ -164,6 +200,7 @@ CONV_TRANSPOSE_SAME_SHORT_KERNEL = SemanticsRule(
     onnxruntime="gives a result that ends with the last window",
     onnx="gives input times stride elements",
     reason="the ONNX text: output_shape[i] = input_shape[i] * strides[i]",
+    attribute="auto_pad",
     meets=_short_window,
     changes_shape=True,
 )
@@ -175,6 +212,7 @@ AFFINE_GRID_ONE_PIXEL = SemanticsRule(
     onnxruntime="puts it at 1",
     onnx="puts it at -1",
     reason="ONNX's reference; its text does not say",
+    attribute="align_corners",
     meets=_one_pixel,
 )
 
@@ -185,14 +223,15 @@ LSTM_CLIP_CELL = SemanticsRule(
     onnxruntime="clips what the gates' activations read, and not the cell's state that h reads",
     onnx="clips what every activation reads",
     reason="the ONNX text: clip is applied to the input of activations, of which h is one",
+    attribute="clip",
     meets=lambda use: "clip" in use.attributes,
 )
 
 RULES = (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_INTEGERS,
-    POOL_SAME_DILATIONS,
-    POOL_SAME_STRIDES,
+    RESIZE_CROP_SAME_SIZE,
+    POOL_SAME_PADS,
     POOL_LARGE_KERNEL,
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
     AFFINE_GRID_ONE_PIXEL,

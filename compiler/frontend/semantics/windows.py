@@ -48,16 +48,12 @@ class PoolAxis:
 
 
 def pool_axes(
-    image: Sequence[int],
-    attributes: Mapping[str, Any],
-    *,
-    undilated: bool = False,
-    crops: bool = False,
+    image: Sequence[int], attributes: Mapping[str, Any], *, as_onnxruntime: bool = False
 ) -> list[PoolAxis]:
     """The axes of a pool on images of some size.
 
-    With `auto_pad` SAME_* the pads are those of the dilated kernel, or of the kernel `undilated`;
-    where a window skips elements, so that they would be negative, there are none unless it `crops`.
+    With `auto_pad` SAME_* the pads are those of the dilated kernel, and none where windows skip
+    elements. onnxruntime's are those of the kernel without dilations, and negative there.
     """
     kernel = list(attributes["kernel_shape"])
     ones, rank = [1] * len(kernel), len(kernel)
@@ -65,10 +61,10 @@ def pool_axes(
     mode = str(attributes.get("auto_pad", "NOTSET"))
     pads = list(attributes.get("pads") or [0] * (2 * rank)) if mode == "NOTSET" else [0] * 2 * rank
     if mode.startswith("SAME"):
-        spans = kernel if undilated else effective(kernel, steps)
+        spans = kernel if as_onnxruntime else effective(kernel, steps)
         sizes = zip(image, strides, spans, strict=True)
         totals = [(-(-n // s) - 1) * s + span - n for n, s, span in sizes]
-        totals = totals if crops else [max(total, 0) for total in totals]
+        totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
         # rounded towards zero, which matters for negative pads alone
         firsts = [int((t + (mode == "SAME_LOWER")) / 2) for t in totals]
         pads = [*firsts, *(t - first for t, first in zip(totals, firsts, strict=True))]
