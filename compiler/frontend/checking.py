@@ -24,6 +24,7 @@ ONNX_DIFFERS = {
         ("AveragePool", "LpPool", "MaxPool"),
         "before opset 22 onnx counts windows of ceil_mode that start after the input and its pads",
     ),
+    "ConvTranspose": "auto_pad SAME_* makes input times stride elements; onnx ends with the kernel",
 }
 """Operators whose shape onnx infers differently, with the reason why ours is right."""
 
