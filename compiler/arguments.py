@@ -75,7 +75,9 @@ def _is_mapping(value: object) -> bool:
 
 
 def _are_semantics(value: object) -> bool:
-    return _is_text(value) or (isinstance(value, Mapping) and _are_names([*value]))
+    if not isinstance(value, Mapping):
+        return _is_text(value)
+    return all(isinstance(name, str) for name in cast(Mapping[object, object], value))
 
 
 TEXT = ArgumentKind("a str of whole characters", _is_text)

@@ -105,7 +105,8 @@ def export_function(
     constants = {tensor.name for tensor in graph.initializer}
     inputs = tuple(info.name for info in graph.input if info.name not in constants)
     _LOG.info("exported %d nodes of PyTorch's graph to ONNX", len(graph.node))
-    module = compiler.compile(converted.model_proto, **{"semantics": PYTORCH, **options})
+    chosen: dict[str, Any] = {"semantics": PYTORCH, **options}
+    module = compiler.compile(converted.model_proto, **chosen)
     return ExportedFunction(module, inputs, changes.state, changes.numbers)
 
 

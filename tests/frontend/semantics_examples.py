@@ -83,8 +83,11 @@ def _rounded_integers(example: Example) -> Array:
     """Integers interpolated in float64 between the two neighbours of (i + 0.5) / scale - 0.5."""
     (x,) = example.feeds.values()
     scale = float(np.asarray(example.inputs["scales"])[-1])
-    at = np.clip((np.arange(int(x.shape[-1] * scale)) + 0.5) / scale - 0.5, 0, x.shape[-1] - 1)
-    return np.rint([np.interp(at, np.arange(x.shape[-1]), row.astype(np.float64)) for row in x])
+    old = np.arange(x.shape[-1], dtype=np.float64)
+    at: Array = (np.arange(int(len(old) * scale)) + 0.5) / scale - 0.5
+    at = np.clip(at, 0, old[-1])
+    rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
+    return np.rint(np.stack(rows))
 
 
 def _pooled(example: Example) -> Array:

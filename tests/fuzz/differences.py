@@ -234,7 +234,7 @@ DIFFERENCES = [
             or not np.isfinite(call.inputs[1]).all()
         ),
         "gives what the processor makes of NaN",
-        "gives 0 or a bound",
+        "gives what it gives for 0, or a bound",
         "the ONNX text does not say to which integer NaN is rounded",
     ),
     Difference(

@@ -91,7 +91,9 @@ def _on_part(call: Call, axis: PoolAxis) -> tuple[range, PoolAxis]:
     taps = [t for t in range(-axis.before, axis.span - axis.before, axis.dilation) if 0 <= t < end]
     if not taps:
         raise Unsupported("its only window reads padding alone", call.onnxruntime[0].remedy)
-    return range(taps[0], taps[-1] + 1, axis.dilation), PoolAxis(len(taps), len(taps), 1, 1, 0, 0)
+    return range(taps[0], taps[-1] + 1, axis.dilation), PoolAxis(
+        len(taps), len(taps), 1, 1, before=0, after=0
+    )
 
 
 def _share(axes: Sequence[PoolAxis], parts: Sequence[tuple[range, PoolAxis]]) -> float:

@@ -70,4 +70,7 @@ def pool_axes(
         pads = [*firsts, *(t - first for t, first in zip(totals, firsts, strict=True))]
     ceil = bool(attributes.get("ceil_mode", 0))
     axes = zip(image, kernel, strides, steps, pads[:rank], pads[rank:], strict=True)
-    return [PoolAxis(*axis, ceil) for axis in axes]
+    return [
+        PoolAxis(n, k, s, d, before=before, after=after, ceil=ceil)
+        for n, k, s, d, before, after in axes
+    ]
