@@ -27,6 +27,7 @@ from compiler.errors import (
     OpenShapeError,
     PipelineError,
     ScheduleError,
+    SemanticsWarning,
     ShapeError,
     UnsupportedOperatorError,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "PipelineError",
     "RunOptions",
     "ScheduleError",
+    "SemanticsWarning",
     "SessionOptions",
     "ShapeError",
     "UnsupportedOperatorError",
@@ -147,6 +149,7 @@ def compile(
     dynamic: bool = True,
     graphs: str = "all",
     quantised: str = "auto",
+    semantics: str | Mapping[str, str] | None = None,
     buckets: Mapping[str, Sequence[int]] | None = None,
     check: bool = False,
     progress: "Listener | None" = None,
@@ -198,6 +201,11 @@ def compile(
     `unrounded` floats, which are only clipped; or `auto`: on cpu bytes, on cuda the faster of bytes
     and floats, in fp16 and bf16 of operands and unrounded.
 
+    `semantics` says whose results a model has where onnxruntime's are not those of the ONNX text by
+    more than rounding: "onnx", "onnxruntime", or one of these by the name of a rule of
+    docs/differences.md, where "*" stands for the other rules. A node that meets a rule without a
+    choice follows the text, and a SemanticsWarning names it.
+
     `progress` is called with events of `compiler.progress`, frozen dataclasses, also from other
     threads.
 
@@ -220,6 +228,7 @@ def compile(
     from compiler.backends.policy import GraphPolicy
     from compiler.build import build, full_target
     from compiler.frontend.load import without_defaults
+    from compiler.frontend.semantics import Semantics
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
@@ -264,6 +273,7 @@ def compile(
             check_indices=check_indices,
             graphs=policy,
             contractions=contractions_of(quantised, chosen),
+            semantics=Semantics.parse(semantics),
             chosen=any(x is not None for x in (pipeline, schedule, budget, profile)),
         )
         options: dict[str, Any] = {} if threads is None else {"threads": threads}

@@ -80,6 +80,12 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
+def _are_semantics(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return _is_text(value)
+    return all(isinstance(name, str) for name in cast(Mapping[object, object], value))
+
+
 TEXT = ArgumentKind("a str of whole characters", _is_text)
 PATH = ArgumentKind("a path without NUL (a str or os.PathLike)", is_path)
 COUNT = ArgumentKind("a whole number", _is_count)
@@ -108,6 +114,9 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,
+    "semantics": optional(
+        ArgumentKind("'onnx', 'onnxruntime' or a mapping from rules to these", _are_semantics)
+    ),
     "buckets": optional(
         ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
     ),

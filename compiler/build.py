@@ -113,7 +113,12 @@ def build(
     parse(settings.passes)
     target = parse_target(settings.target)
     import_as = partial(import_model, model, input_shapes, settings.check_indices)
-    import_as = partial(import_as, target.runs_control_flow, has_kernel=recurrence_kernels(target))
+    import_as = partial(
+        import_as,
+        target.runs_control_flow,
+        has_kernel=recurrence_kernels(target),
+        semantics=settings.semantics,
+    )
     return build_imported(import_as, settings)
 
 

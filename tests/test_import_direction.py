@@ -67,7 +67,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "requirements": {"backends/cpu", "kernels/cpu", "target"},
     "hip_library": {"backends/hip", "export", "kernels/gpu", "target"},
     "packed_weights": {"graph", "ir"},
-    "settings": {"autotune", "autotune/schedule", "backends", "kernels", "pipeline", "target"},
+    # the semantics that are chosen for a model are the frontend's
+    "settings": {
+        *("autotune", "autotune/schedule", "backends", "frontend", "kernels", "pipeline"),
+        "target",
+    },
     "decide": {
         *("autotune/schedule", "autotune/substitution", "backends/gpu", "ir", "kernels"),
         *("packed_weights", "pipeline", "settings", "target"),
@@ -89,7 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("frontend", "module"),
     },
     "backend": {"session"},
-    "interop": {"backends", "module", "target"},
+    "interop": {"backends", "frontend", "module", "target"},  # PyTorch's semantics
     "autotune/kernels": {
         *(
             "autotune",

@@ -46,6 +46,7 @@ from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
+from compiler.frontend.semantics import ONNX, NodeUse, SemanticsRule
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
@@ -102,6 +103,8 @@ class BodyNode:
     inputs: Inputs
     protos: Mapping[str, onnx.AttributeProto]
     attributes: Attributes
+    onnxruntime: Sequence[SemanticsRule] = ()
+    """The semantics rules in which it follows onnxruntime."""
 
     @property
     def domain(self) -> str:
@@ -153,6 +156,7 @@ class Specialiser:
         self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
+        self.semantics = ONNX
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.regions = False
@@ -261,7 +265,10 @@ class Specialiser:
         try:
             if node.is_first and schema_of(node.proto.op_type, node.opset) is not None:
                 check.inputs, check.attributes = self._modernised(node)
-            check.before()
+            check.before_shapes()
+            node.onnxruntime = self._onnxruntime_rules(node) if check.is_own else ()
+            check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
+            check.shapes()
             if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)
                 check_bodies(node.proto.op_type, *args)
@@ -276,6 +283,12 @@ class Specialiser:
         except (Contradiction, ValueError, LookupError, ArithmeticError) as error:
             raise check.error(Mismatch(str(error))) from error
         return outputs
+
+    def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
+        """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
+        outputs = sum(map(bool, node.proto.output))
+        use = NodeUse(node.proto.op_type, node.inputs, node.attributes, outputs)
+        return self.semantics.followed(node.name, use)
 
     def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:
         """Give a node of the first opsets inputs and attributes of the form that rules know."""
@@ -396,6 +409,7 @@ class Specialiser:
         schema = known_schema(node.proto.op_type, node.opset)
         call = self._call(node, schema.since_version)
         call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
+        call.onnxruntime = node.onnxruntime
         return call
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:

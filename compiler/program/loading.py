@@ -13,6 +13,7 @@ from compiler.export.manifest import (
     check_program_files,
     program_segments,
 )
+from compiler.frontend.semantics import Semantics
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
 from compiler.program.compiling import SavedSegment, SegmentCompiler
@@ -36,6 +37,7 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
         graphs=policy,
+        semantics=Semantics.parse(manifest["semantics"]),
         chosen=manifest["pipeline"] is not None,
     )
     found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)

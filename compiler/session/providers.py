@@ -19,7 +19,9 @@ TARGETS: Mapping[str, str] = {
 }
 """The target of each provider, in the order of preference."""
 
-_TEXTS = ("precision", "arch", "pipeline", "profile", "schedule", "graphs", "quantised")
+_TEXTS = (
+    *("precision", "arch", "pipeline", "profile", "schedule", "graphs", "quantised", "semantics"),
+)
 PROVIDER_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     **{f"flowloom_{name}": str for name in _TEXTS},
     "flowloom_budget": float,
@@ -65,6 +67,7 @@ class Provider:
                     found[name.removeprefix("flowloom_")] = PROVIDER_OPTIONS[name](text)
                 except ValueError as error:
                     raise ArgumentError(f"{self.name}: {name}={text!r}: {error}") from error
+        found["semantics"] = ",".join(filter(None, ("onnxruntime", found.get("semantics"))))
         if self.options.get("use_tf32") == "0" and self.target == "cuda":
             found.setdefault("precision", "fp32")
         return found

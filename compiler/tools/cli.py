@@ -91,6 +91,14 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "unrounded",
     )
     parser.add_argument(
+        "--semantics",
+        action="append",
+        default=[],
+        metavar="[RULE=]onnx|onnxruntime",
+        help="whose results the model has where onnxruntime's are not the ONNX text's, for all "
+        "rules of docs/differences.md or one (default: onnx, with a warning); repeat for more",
+    )
+    parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"
     )
     parser.add_argument(

@@ -33,7 +33,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "bucket", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("overridable", "static", "graphs", "quantised", "check_groups"),
+    *("overridable", "static", "graphs", "quantised", "semantics", "check_groups"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -318,6 +318,7 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "dynamic": not options.static,
         "graphs": "all" if options.graphs is None else options.graphs,
         "quantised": "auto" if options.quantised is None else options.quantised,
+        "semantics": ",".join(options.semantics) or None,
         "check": getattr(options, "check_groups", False),
     }
 

@@ -38,6 +38,7 @@ def compiled(case: Case) -> compiler.Module:
             target=case.target,
             pipeline=case.pipeline,
             input_shapes=case.input_shapes,
+            semantics=case.semantics,
             **options,
         )
     finally:

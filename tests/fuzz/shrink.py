@@ -52,7 +52,7 @@ def candidates(case: Case) -> Iterator[Case]:
 
 def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
     try:
-        values = Either(proto).run(proto, case.feeds)
+        values = Either(proto, case.semantics).run(proto, case.feeds)
     except (Refused, Incomparable):
         return
     plain: dict[str, Array] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}

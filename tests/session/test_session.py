@@ -45,6 +45,11 @@ def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
     [
         ("CPUExecutionProvider", {}, {"target": "cpu"}),
         ("ROCMExecutionProvider", {"device_id": 0}, {"target": "hip"}),
+        (
+            "CPUExecutionProvider",
+            {"flowloom_semantics": "lstm-clip-cell=onnx"},
+            {"target": "cpu", "semantics": "onnxruntime,lstm-clip-cell=onnx"},
+        ),
         ("CUDAExecutionProvider", {"use_tf32": 0}, {"target": "cuda", "precision": "fp32"}),
         (
             "CUDAExecutionProvider",
@@ -56,7 +61,7 @@ def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
 def test_providers_are_targets(name: str, options: dict[str, Any], expected: dict[str, Any]):
     (pair,), (listed,) = providers_of([(name, options)], None), providers_of([name], [options])
     assert pair == listed
-    assert pair.compile_options == expected
+    assert pair.compile_options == {"semantics": "onnxruntime", **expected}
 
 
 def test_a_budget_that_is_no_number_is_refused():
