@@ -124,7 +124,7 @@ class RowEntries:
         return self.key(at), self.position(at)
 
     def store(self, at: Any, key: Any, position: Any) -> None:
-        """StoreResult an entry."""
+        """Store an entry."""
         self.entries.keys[self.start + at] = key
         self.entries.positions[self.start + at] = position
 
