@@ -19,7 +19,7 @@ def steps_of(group: Group) -> int:
 
 def _steps(statement: Any, analyzer: Analyzer) -> int:
     if isinstance(statement, SeqStmt):
-        return sum(_steps(each, analyzer) for each in statement.seq)
+        return sum(_steps(own, analyzer) for own in statement.seq)
     if isinstance(statement, Bind):
         analyzer.bind(statement.var, statement.value)
         return 1
@@ -34,7 +34,7 @@ def _steps(statement: Any, analyzer: Analyzer) -> int:
         branches = (statement.then_case, statement.else_case)
         return 1 + sum(_steps(branch, analyzer) for branch in branches if branch is not None)
     inner = [getattr(statement, name, None) for name in ("block", "body")]
-    return max(1, sum(_steps(each, analyzer) for each in inner if each is not None))
+    return max(1, sum(_steps(body, analyzer) for body in inner if body is not None))
 
 
 def _levels(loop: Any, analyzer: Analyzer) -> int:

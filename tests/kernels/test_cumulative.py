@@ -101,7 +101,7 @@ def test_parts_of_long_rows(
         check(draw(shape, dtype), 1, exclusive, reverse)
 
 
-def test_an_infinity_stays_behind_what_comes_before_it(monkeypatch: pytest.MonkeyPatch):
+def test_an_infinity_changes_nothing_before_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cumulative, "PART", 64)
     x = draw((1, 2000), "float32")
     x[0, 700], x[0, 1500] = numpy.inf, numpy.nan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.ops import top_k
-from compiler.kernels.ops.top_k import Rows
+from compiler.kernels.ops.top_k import TopKRows
 from tests.kernels.harness import evaluate, single
 from tests.kernels.step_counts import steps_of
 
@@ -74,13 +74,13 @@ def check(x: Array, count: int, axis: int = -1, largest: bool = True) -> None:
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 def test_extremes_and_ties_by_radix(dtype: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Rows, "by_heap", False)
+    monkeypatch.setattr(TopKRows, "by_heap", False)
     check(draw((3, 61, 2), dtype), 61, 1, len(dtype) % 2 == 0)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint32", "int64", "uint64"])
 def test_extremes_and_ties_by_heap(dtype: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Rows, "by_heap", True)
+    monkeypatch.setattr(TopKRows, "by_heap", True)
     check(draw((3, 61, 2), dtype), 20, 1, len(dtype) % 2 == 1)
 
 
@@ -106,7 +106,7 @@ def test_parts_of_a_row_are_selected_first(
     rows: int, length: int, count: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(top_k, "PART", 100)
-    assert Rows(rows, length, 1, count, "float32").parts > 1
+    assert TopKRows(rows, length, 1, count, "float32").parts > 1
     check(draw((rows, length), "float32"), count)
     check(draw((rows, length), "int16"), count, largest=False)
 

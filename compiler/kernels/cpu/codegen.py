@@ -17,11 +17,11 @@ from compiler.kernels.cpu.nibbles import link_nibbles
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
+from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.kernels.tir.loops import ROLLED
 from compiler.kernels.tir.narrow import is_narrow, widened
 from compiler.target.target import CpuTarget
 

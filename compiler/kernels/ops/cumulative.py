@@ -11,14 +11,14 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.opaque import launch, loops, variable, workspace
+from compiler.kernels.ops.opaque import launch, loops, mutable, workspace
 
 LEAST_LANES, LANES, STRIDES = 128, 1024, 16
-"""Fewest and most rows of a block that lie side by side: short pieces of memory are read slowly. A
+"""Fewest and most rows side by side that a block has: short pieces of memory are read slowly. A
 contiguous row is added up by sums of every 16th element."""
 
 PART, ENOUGH = 1 << 15, 8
-"""Fewest elements of a part of rows, and blocks from which on rows are not cut into parts."""
+"""Fewest elements of a part of rows, and blocks from which on rows are not divided."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scan:
 
     @property
     def tiles(self) -> int:
-        """The blocks of rows that lie side by side."""
+        """The blocks of rows side by side."""
         return ceil_div(self.inner, self.lanes)
 
     @property
@@ -81,7 +81,7 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
         with launch(scan.outer * scan.tiles * parts) as block:
             rows, part = block // parts, block % parts
             outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
-            sums = variable(dtype, scan.lanes)
+            sums = mutable(dtype, scan.lanes)
             lanes = scan.lanes if scan.inner % scan.lanes == 0 else scan.inner - first
             lanes = lanes if isinstance(lanes, int) else tirx.min(scan.lanes, lanes)
             with T.serial(0, lanes) as lane:
@@ -114,7 +114,7 @@ def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
     with launch(blocks) as block, T.If(block % parts < parts - 1), T.Then():
         rows, begin = block // parts, block % parts * scan.part
         outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
-        sums = variable(dtype, width)
+        sums = mutable(dtype, width)
         with T.serial(0, width) as i:
             sums[i] = zero
         with T.serial(0, scan.part // (STRIDES if contiguous else 1)) as k:

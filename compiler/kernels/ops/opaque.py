@@ -19,6 +19,9 @@ from compiler.kernels.ops.common import (
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.ops.mathematics import dtype_of
 
+ROLLED = "rolled"
+"""The name of loops that LLVM must not unroll."""
+
 COPY_CHUNK = 1 << 15
 """Elements that one block copies."""
 
@@ -62,7 +65,7 @@ def workspace(elements: int, dtype: str) -> Any:
     return T.buffer_proxy(T.alloc_buffer((elements,), dtype))
 
 
-def variable(dtype: str = "int32", elements: int = 1) -> Any:
+def mutable(dtype: str = "int32", elements: int = 1) -> Any:
     """A few elements in registers or on the stack, which statements change."""
     annotations = {"disable_lower_builtin": True}
     return T.buffer_proxy(T.alloc_local((elements,), dtype, annotations=annotations))

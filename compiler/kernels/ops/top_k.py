@@ -17,19 +17,18 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.ops.common import cast, is_float, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.opaque import launch, loops, variable, workspace
-from compiler.kernels.tir.loops import ROLLED
+from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, workspace
 from compiler.schedule import ELEMENT_BYTES
 
-Entry = tuple[Any, Any]
+KeyedPosition = tuple[Any, Any]
 """A key and a position."""
 
-Key = Callable[[Any, Any], Any]
+ElementKey = Callable[[Any, Any], Any]
 """The key of the element of a row at a position."""
 
-Store = Callable[[Any, Any, Any], None]
-"""What takes a row, a place and the position of the element that comes there; or, of the entries
-of one row, a place, a key and a position."""
+StoreResult = Callable[[Any, Any, Any], None]
+"""A function of a row, a place and the position of the element that comes there; or, of the entries
+of one row, of a place, a key and a position."""
 
 DIGIT, DIGITS = 8, 1 << 8
 """Bits of a digit of a radix sort, and the numbers that it can be."""
@@ -39,7 +38,7 @@ LEVEL, MOVE = 6.0, 2.5
 sort, in units of comparing an element with the last of the heap: fitted on an Intel Xeon with
 AVX-512 (2026-11-27)."""
 
-RUN = 64
+COMPARED = 64
 """Elements of which the least is compared with a heap at once, by vector instructions."""
 
 PART, MOST_PARTS = 1 << 16, 16
@@ -47,7 +46,7 @@ PART, MOST_PARTS = 1 << 16, 16
 
 
 @dataclass(frozen=True)
-class Rows:
+class TopKRows:
     """The first `count` of `length` elements in each of `outer` x `inner` rows along an axis."""
 
     outer: int
@@ -100,13 +99,13 @@ class Entries:
     dtype: str
     pitch: int
 
-    def of(self, row: Any) -> "Row":
+    def of(self, row: Any) -> "RowEntries":
         """The entries of a row."""
-        return Row(self, row * self.pitch)
+        return RowEntries(self, row * self.pitch)
 
 
 @dataclass(frozen=True)
-class Row:
+class RowEntries:
     """The entries of a row, from a place in the buffers on."""
 
     entries: Entries
@@ -120,7 +119,7 @@ class Row:
         """The position at a place."""
         return self.entries.positions[self.start + at]
 
-    def entry(self, at: Any) -> Entry:
+    def entry(self, at: Any) -> KeyedPosition:
         """The key and the position at a place."""
         return self.key(at), self.position(at)
 
@@ -145,7 +144,7 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     axis = normal_axis(context.attribute("axis", -1), len(info.shape))
     largest = bool(context.attribute("largest", 1))
     outer, inner = prod(info.shape[:axis]), prod(info.shape[axis + 1 :])
-    own = Rows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
+    own = TopKRows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
 
     def emit(data: Any, values: Any, positions: Any) -> None:
         def element(row: Any, at: Any) -> Any:
@@ -157,14 +156,14 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
             positions[to] = position.astype("int64")
 
         def key(row: Any, at: Any) -> Any:
-            return key_of(element(row, at), own.key, largest)
+            return sort_key(element(row, at), own.key, largest)
 
         (_by_heap if own.by_heap else _by_radix)(own, key, store)
 
     return loops(context, [context.tensor(0)], emit)
 
 
-def key_of(x: Any, kind: str, largest: bool) -> Any:
+def sort_key(x: Any, kind: str, largest: bool) -> Any:
     """The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
 
     The bits of a float without its sign grow with its size. Half of its range is taken from an
@@ -189,13 +188,13 @@ def key_of(x: Any, kind: str, largest: bool) -> Any:
     return ~key if largest else key
 
 
-def _entries(own: Rows, rows: int, pitch: int) -> Entries:
+def _entries(own: TopKRows, rows: int, pitch: int) -> Entries:
     """Entries of rows in workspaces."""
     size = rows * pitch
     return Entries(workspace(size, own.key), workspace(size, "int32"), own.key, pitch)
 
 
-def _by_heap(own: Rows, key: Key, store: Store) -> None:
+def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """The first elements of each part of a row, and of those the first of the row."""
     heaps = _entries(own, own.rows * own.parts, own.count)
     last_heaps = heaps if own.parts == 1 else _entries(own, own.rows, own.count)
@@ -205,7 +204,7 @@ def _by_heap(own: Rows, key: Key, store: Store) -> None:
         last = tirx.min(first + length, own.length)
         heap = heaps.of(part)
 
-        def element(at: Any) -> Entry:
+        def element(at: Any) -> KeyedPosition:
             return key(row, at), at
 
         def result(place: Any, _: Any, position: Any) -> None:
@@ -217,7 +216,7 @@ def _by_heap(own: Rows, key: Key, store: Store) -> None:
         return
     lists = own.parts * own.count
     with launch(own.rows) as row:
-        firsts, heap = Row(heaps, row * lists), last_heaps.of(row)
+        firsts, heap = RowEntries(heaps, row * lists), last_heaps.of(row)
 
         def last_result(place: Any, _: Any, position: Any) -> None:
             store(row, place, position)
@@ -226,7 +225,9 @@ def _by_heap(own: Rows, key: Key, store: Store) -> None:
         _unload(heap, own.count, last_result)
 
 
-def _select(heap: Row, count: int, first: Any, last: Any, entry: Callable[[Any], Entry]) -> None:
+def _select(
+    heap: RowEntries, count: int, first: Any, last: Any, entry: Callable[[Any], KeyedPosition]
+) -> None:
     """A heap of the first `count` entries, the last of them at its root.
 
     Entries are given in the order of the positions of those with equal keys, so that one that is
@@ -239,7 +240,7 @@ def _select(heap: Row, count: int, first: Any, last: Any, entry: Callable[[Any],
         key, position = T.bind(heap.key(place)), T.bind(heap.position(place))
         _sift(heap, place, count, key, position)
     begin = T.bind(first + count)
-    runs = T.bind((last - begin) // RUN)
+    runs = T.bind((last - begin) // COMPARED)
 
     def take(at: Any) -> None:
         key, position = (T.bind(value) for value in entry(at))
@@ -247,18 +248,18 @@ def _select(heap: Row, count: int, first: Any, last: Any, entry: Callable[[Any],
             _sift(heap, 0, count, key, position)
 
     with T.serial(0, runs) as run:
-        least = variable(heap.entries.dtype)
-        least[0] = entry(begin + run * RUN)[0]
-        with T.serial(0, RUN) as i:
+        least = mutable(heap.entries.dtype)
+        least[0] = entry(begin + run * COMPARED)[0]
+        with T.serial(0, COMPARED) as i:
             IRBuilder.name(ROLLED, i)
-            least[0] = tirx.min(least[0], entry(begin + run * RUN + i)[0])
-        with T.If(least[0] < heap.key(0)), T.Then(), T.serial(0, RUN) as i:
-            take(begin + run * RUN + i)
-    with T.serial(0, last - begin - runs * RUN) as i:
-        take(begin + runs * RUN + i)
+            least[0] = tirx.min(least[0], entry(begin + run * COMPARED + i)[0])
+        with T.If(least[0] < heap.key(0)), T.Then(), T.serial(0, COMPARED) as i:
+            take(begin + run * COMPARED + i)
+    with T.serial(0, last - begin - runs * COMPARED) as i:
+        take(begin + runs * COMPARED + i)
 
 
-def _unload(heap: Row, count: int, store: Store) -> None:
+def _unload(heap: RowEntries, count: int, store: StoreResult) -> None:
     """Take the entries from a heap, the last one first: `store(place, key, position)`."""
     with T.serial(0, count) as i:
         place = count - 1 - i
@@ -268,9 +269,9 @@ def _unload(heap: Row, count: int, store: Store) -> None:
         store(place, root, root_position)
 
 
-def _sift(heap: Row, start: Any, size: Any, key: Any, position: Any) -> None:
+def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> None:
     """Put an entry into the heap below a free place: later children move up."""
-    hole, child = variable(), variable()
+    hole, child = mutable(), mutable()
     hole[0] = start
     child[0] = 2 * hole[0] + 1
     with T.While(child[0] < size):
@@ -288,7 +289,7 @@ def _sift(heap: Row, start: Any, size: Any, key: Any, position: Any) -> None:
     heap.store(hole[0], key, position)
 
 
-def _by_radix(own: Rows, key: Key, store: Store) -> None:
+def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
     sides = [_entries(own, own.rows, own.length) for _ in range(2)]
     starts = workspace(own.rows * own.passes * DIGITS, "int32")
@@ -311,7 +312,7 @@ def _by_radix(own: Rows, key: Key, store: Store) -> None:
                 at = T.bind(first + number * DIGITS + digit(value, number))
                 starts[at] = starts[at] + one
         with T.serial(0, own.passes) as number:
-            before = variable()
+            before = mutable()
             before[0] = tirx.const(0, "int32")
             with T.serial(0, DIGITS) as i:
                 at = first + number * DIGITS + i

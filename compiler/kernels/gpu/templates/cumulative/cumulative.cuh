@@ -1,11 +1,11 @@
 // Running sums along an axis.
 //
-// Rows are cut into chunks, of which a block has LANES side by side: those of consecutive rows. It reads
+// Rows are divided into chunks, of which a block has LANES side by side: those of consecutive rows. It reads
 // tiles of STEPS elements of each into shared memory. A thread adds ITEMS of them, the sums of the threads
 // of a row are scanned, and each thread then writes its running sums. Where there are several chunks, a
 // launch before adds up each, and a block begins with the sum of the chunks before its own. The order of
 // additions depends on the shape alone. Nothing is ever subtracted, so that an infinity or NaN
-// stays behind what comes before it.
+// changes nothing before it.
 //
 // `P` holds the constants of one problem. Halves are added in float; integers, which wrap around, are
 // unsigned here.

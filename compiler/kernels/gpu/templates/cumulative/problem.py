@@ -10,10 +10,10 @@ from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
 
 WARP = 32
-"""Rows that lie side by side of a block: their elements at a step make a load of a warp."""
+"""Rows side by side that a block has: their elements at a step make a load of a warp."""
 
 WAVES = 2
-"""Blocks for each SM, where rows are cut into chunks."""
+"""Blocks for each SM, where rows are divided into chunks."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Problem:
         return self.rows * self.length * ELEMENT_BYTES[self.dtype]
 
     def division(self, config: Config, target: GpuTarget) -> "Division":
-        """How blocks share the rows: several short ones, or rows that lie side by side.
+        """How blocks share the rows: several short ones, or rows side by side.
 
         A block reads the sums of the chunks before its own: there are not more of them than the
         root of the length, so that all read no more sums than elements.
@@ -70,7 +70,7 @@ class Problem:
 class Division:
     """`blocks` have `lanes` rows each, of which they read `steps` elements at a time.
 
-    Rows are cut into `chunks` of `chunk` elements: there is a block for each of them.
+    Rows are divided into `chunks` of `chunk` elements: there is a block for each of them.
     """
 
     lanes: int

@@ -57,7 +57,7 @@ def _call(launch: Sorting | Merging, first: bool, target: str) -> str:
 
 
 def _target(launches: Sequence[Sorting | Merging], i: int, written: Sequence[int]) -> str:
-    """What takes the entries of a launch: the results, or the lists that the next launch reads."""
+    """The results, or the lists that the next launch reads: a launch writes its entries there."""
     if i == len(launches) - 1:
         given = [own if which in written else "nullptr" for which, own in enumerate(_RESULTS)]
         return f"Results<Problem>{{data, {', '.join(given)}}}"

@@ -155,4 +155,12 @@ def read_top_k(group: Group) -> Problem | None:
     outer, length, inner = prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
     count = group.writes[0].shape[axis]
     largest = bool(anchor.attributes.get("largest", 1))
-    return Problem(anchor, info.dtype, outer, length, inner, count, largest)
+    return Problem(
+        operator=anchor,
+        dtype=info.dtype,
+        outer=outer,
+        length=length,
+        inner=inner,
+        count=count,
+        largest=largest,
+    )

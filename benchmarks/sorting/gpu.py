@@ -1,6 +1,6 @@
 """TopK, sorts and running sums on a GPU against PyTorch's, in one process and in turns.
 
-    python benchmarks/gpu_sort.py [--configs] [--json FILE]
+    python benchmarks/sorting/gpu.py [--configs] [--json FILE]
 
 Needs torch, TVM, NVRTC, cuda-bindings and a CUDA device. A kernel's launches run on PyTorch's
 memory, of which results and workspaces are poisoned first, and are compared with PyTorch's stable
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
@@ -80,7 +80,7 @@ class Case:
         return found
 
     def peers(self, torch: Any, x: Any) -> dict[str, Callable[[], Any]]:
-        """What PyTorch has for it: a sort, too, where all elements are wanted."""
+        """PyTorch's functions for it: a sort, too, where all elements are wanted."""
         if not self.count:
             return {"torch.cumsum": lambda: torch.cumsum(x, self.axis)}
         found = {"torch.topk": lambda: torch.topk(x, self.count, self.axis)}
@@ -93,10 +93,9 @@ class Case:
         host = x.cpu()
         if self.count:
             values, positions = torch.sort(host, self.axis, descending=True, stable=True)
-            wanted = [each.narrow(self.axis, 0, self.count) for each in (values, positions)]
-            right = all(
-                torch.equal(mine.cpu(), each) for mine, each in zip(results, wanted, strict=True)
-            )
+            wanted = [tensor.narrow(self.axis, 0, self.count) for tensor in (values, positions)]
+            pairs = zip(results, wanted, strict=True)
+            right = all(torch.equal(result.cpu(), tensor) for result, tensor in pairs)
         else:
             sums = torch.cumsum(host.double(), self.axis)
             bound = 2e-6 * float(host.double().abs().sum(self.axis).max())

@@ -1,6 +1,6 @@
 """TopK, sorts and running sums on the CPU against onnxruntime, in turns.
 
-    python benchmarks/cpu_sort.py [--seconds 1]
+    python benchmarks/sorting/cpu.py [--seconds 1]
 
 Each row is one operator: a kernel for us, whose blocks run in order on one thread, and a model for
 onnxruntime, on one thread. Figures are the least CPU time of a call in milliseconds, the two taking
@@ -20,7 +20,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.cpu_kernels import least_times
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
