@@ -52,7 +52,9 @@ def _are_names(value: object) -> bool:
 def _are_paths(value: object) -> bool:
     if is_path(value):
         return True
-    return _is_listing(value) and all(map(is_path, cast(Iterable[object], value)))
+    if isinstance(value, bytes) or not isinstance(value, Sequence | Set):
+        return False
+    return all(map(is_path, cast(Iterable[object], value)))
 
 
 def _is_number(value: object) -> bool:

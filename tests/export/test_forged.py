@@ -20,14 +20,18 @@ TARGETS = ["cpu", pytest.param("emu", marks=pytest.mark.skipif(not shutil.which(
 
 
 @cache
-def module(target: str) -> compiler.Module:
-    return compiler.compile(model_of(STATIC), target=target)
+def original(target: str, place: Path) -> Path:
+    """An artifact of a target, which is saved once."""
+    compiler.compile(model_of(STATIC), target=target).save(place / target)
+    return place / target
 
 
 @pytest.fixture(params=TARGETS)
-def saved(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    module(request.param).save(tmp_path / "saved")
-    return tmp_path / "saved"
+def saved(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    whole = original(request.param, tmp_path_factory.getbasetemp())
+    return shutil.copytree(whole, tmp_path / "saved")
 
 
 def refused(saved: Path) -> str:

@@ -156,8 +156,19 @@ def test_other_keys_are_refused_with_the_remedy(tmp_path: Path):
             compiler.load(saved, trusted=key)
     with pytest.raises(ArgumentError, match="trusted is empty"):
         compiler.load(saved, trusted=[])
-    with pytest.raises(ArgumentError, match="trusted is int 3: it must be the path"):
-        compiler.load(saved, trusted=3)  # pyright: ignore[reportArgumentType]
+    wrong: Any
+    for wrong in (3, b"key", iter([str(public)]), [3]):
+        with pytest.raises(ArgumentError, match=r"trusted is .*: it must be the path of a public"):
+            compiler.load(saved, trusted=wrong)
+
+
+def test_signatures_are_of_saved_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "schedule.json").write_text("{}")
+    _, public = write_keys(tmp_path, "mine")
+    assert main(["check", str(tmp_path / "schedule.json"), "--trusted", str(public)]) == 1
+    assert "signatures are of saved directories" in capsys.readouterr().err
+    assert main(["run", "model.onnx", "--trusted", str(public)]) == 1
+    assert "--trusted is for an artifact" in capsys.readouterr().err
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
