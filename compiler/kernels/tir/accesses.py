@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -13,14 +13,13 @@ from tvm.tirx import PrimFunc, stmt
 from tvm.tirx.buffer import is_buffer_var
 
 from compiler.kernels.ops.tables import TABLES
-from compiler.kernels.tir.integers import Interval, Term, Terms
+from compiler.kernels.tir import scalars
+from compiler.kernels.tir.integers import RANGES, Interval, Term, Terms
+from compiler.kernels.tir.scalars import Scalars, State, hull, is_within
 from compiler.schedule import ELEMENT_BYTES
 
-_RANGES: dict[str, Interval] = {
-    "bool": (0, 1),
-    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
-}
+GROWING_TURNS = 3
+"""The turns of a loop in which the intervals of its integers grow by what a turn adds."""
 
 _BINARY = {
     tirx.Add: "+",
@@ -93,7 +92,7 @@ class _Reader:
 
     def __init__(self, function: PrimFunc):
         self.terms = Terms()
-        self.found = Accesses(self.terms)
+        self.found: Accesses = Accesses(self.terms)
         self.values = dict[Any, Term]()
         self.begin: Any = None
         pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
@@ -103,7 +102,8 @@ class _Reader:
         self._conditions = tuple[Term, ...]()
         self._loops = 0
         self._loads = dict[tvm_ffi.StructuralKey, Term]()
-        self._written = _written(function)
+        self._written = scalars.written(function.body)
+        self._scalars = Scalars(self.terms, function.body)
         self._statements: Mapping[type, Callable[[Any], None]] = {
             stmt.SeqStmt: self._sequence,
             stmt.AttrStmt: self._attribute,
@@ -207,26 +207,75 @@ class _Reader:
             self.found.blocks.add(axis)
         apply = self.terms.apply
         end = apply("<", axis, apply("+", first, extent))
-        with self._under(apply("<=", first, axis)), self._under(end):
-            self.statement(node.body)
+
+        def turn() -> None:
+            with self._under(apply("<=", first, axis)), self._under(end):
+                self.statement(node.body)
+
+        self._repeat(turn, node.body)
 
     def _branch(self, node: Any) -> None:
-        condition = self.value(node.condition)
-        with self._under(condition) as possible:
-            if possible:
-                self.statement(node.then_case)
-        if node.else_case is not None:
-            with self._under(condition, False) as possible:
+        condition, before = self.value(node.condition), dict(self._scalars.state)
+        ends = list[State]()
+        for case, holds in ((node.then_case, True), (node.else_case, False)):
+            self._scalars.state = dict(before)
+            with self._under(condition, holds) as possible:
                 if possible:
-                    self.statement(node.else_case)
+                    if case is not None:
+                        self.statement(case)
+                    if self._scalars.narrow(self._conditions):
+                        ends.append(self._scalars.state)
+        self._scalars.state = ends[0] if ends else before
+        for end in ends[1:]:
+            self._scalars.join(end)
 
     def _while(self, node: Any) -> None:
-        with self._under(self.value(node.condition)):
-            self.statement(node.body)
+        def turn() -> None:
+            with self._under(self.value(node.condition)):
+                self.statement(node.body)
+
+        self._repeat(turn, node.body)
+
+    def _repeat(self, turn: Callable[[], None], body: Any) -> None:
+        """Visit a loop's body with what holds of its integers in every turn.
+
+        Their intervals grow turn by turn, at last as far as their types (widening), then shrink to
+        what a turn leaves of that (narrowing).
+        """
+        if not self._scalars.followed:
+            turn()
+            return
+        changed = scalars.carried(body)
+        first = within = self._scalars.limits(changed)
+        for count in range(GROWING_TURNS + 2 if first else 0):
+            grown = hull(first, self._after(turn, changed, within))
+            if is_within(grown, within):
+                stays = is_within(hull(first, self._after(turn, changed, grown)), grown)
+                within = grown if stays else within
+                break
+            widest = {b: RANGES[str(b.dtype)] for b in grown}
+            within = scalars.widened(within, grown, widest if count >= GROWING_TURNS else {})
+        else:
+            within = {}
+        self._scalars.forget(changed, within)
+        turn()
+        self._scalars.forget(changed, within)
+
+    def _after(
+        self, turn: Callable[[], None], changed: set[Any], within: Mapping[Any, Interval]
+    ) -> Mapping[Any, Interval]:
+        """The intervals of a loop's integers after a turn from others, which is not recorded."""
+        found, self.found = self.found, replace(self.found, listed=[], opaque=[])
+        self._scalars.forget(changed, within)
+        turn()
+        self.found = found
+        return self._scalars.limits(changed)
 
     def _store(self, node: Any) -> None:
-        self.value(node.value)
+        value = self.value(node.value)
         self._touch(node.buffer, node.indices, True)
+        if self._extents.get(node.buffer) == 1 and node.buffer not in self._parameters:
+            self._scalars.store(node.buffer, value, self._conditions)
 
     def _bind(self, node: Any) -> None:
         term = self.value(node.value)
@@ -234,6 +283,7 @@ class _Reader:
             self.values[node.var] = term
 
     def _allocation(self, node: Any) -> None:
+        self._scalars.state.pop(node.buffer, None)
         self._extents[node.buffer] = _elements(node.buffer)
 
     def _declaration(self, node: Any) -> None:
@@ -347,6 +397,8 @@ class _Reader:
     def _load(self, node: Any) -> Term | None:
         """What is not written by the function is the same at every read."""
         self._touch(node.source, node.indices, False)
+        if node.source in self._scalars.state:
+            return self._scalars.state[node.source][0]
         if node.source in self._written or _range(node) is None:
             return self._any(node, node.source.name)
         key = tvm_ffi.StructuralKey(node)
@@ -413,7 +465,10 @@ class _Reader:
         limits = _range(node)
         if limits is None:
             return None
-        return term if limits[0] <= term.low and term.high <= limits[1] else self._any(node)
+        low, high = term.low, term.high
+        if low < limits[0] or high > limits[1]:
+            low, high = self._scalars.interval(term, self._conditions)
+        return term if limits[0] <= low and high <= limits[1] else self._any(node)
 
     def _touch(self, buffer: Any, indices: Sequence[Any], writes: bool) -> None:
         terms = [self.value(index) for index in indices]
@@ -426,26 +481,9 @@ class _Reader:
             self.found.listed.append(access)
 
 
-def _written(function: PrimFunc) -> set[Any]:
-    """The buffers that a function stores to, by all their names."""
-    written, sources = set[Any](), dict[Any, Any]()
-
-    def store(statement: Any) -> None:
-        written.add(statement.buffer)
-
-    def declare(statement: Any) -> None:
-        source = statement.data
-        sources[statement.buffer] = source.args[0] if isinstance(source, Call) else source
-
-    visitors = ((stmt.BufferStore, store), (stmt.DeclBuffer, declare))
-    tvm_ffi.structural_walk(function.body, visitors, order="pre")
-    owners = written | {sources[buffer] for buffer in written if buffer in sources}
-    return owners | {buffer for buffer, source in sources.items() if source in owners}
-
-
 def _range(node: Any) -> Interval | None:
     """The least and the greatest number of an expression's type; None unless of integers."""
-    return _RANGES.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])
+    return RANGES.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])
 
 
 def _elements(buffer: Any) -> int:

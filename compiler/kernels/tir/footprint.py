@@ -101,16 +101,20 @@ def _check_views(found: Accesses, launch: Launch, buffers: Buffers) -> None:
 
 
 def _check_blocks(found: Accesses, launch: Launch) -> None:
-    """Raise KernelError if all blocks along an axis, which run in any order, write one element."""
+    """Raise KernelError if all blocks along an axis, which run in any order, write one element.
+
+    A number of memory may differ between blocks, and so may what it decides.
+    """
     for access in found.listed:
-        if access.writes and access.parameter is not None:
-            missing = found.blocks.difference(leaves((access.index, *access.conditions)))
-            if missing:
-                axis = next(iter(missing))
-                raise KernelError(
-                    f"the kernel {launch.symbol} {described(access)}, in each of"
-                    f" {axis.high + 1} blocks: {REMEDY}"
-                )
+        variables = leaves((access.index, *access.conditions))
+        missing = found.blocks.difference(variables)
+        decided = all(variable.kind == "axis" for variable in variables)
+        if access.writes and access.parameter is not None and missing and decided:
+            axis = next(iter(missing))
+            raise KernelError(
+                f"the kernel {launch.symbol} {described(access)}, in each of {axis.high + 1}"
+                f" blocks: {REMEDY}"
+            )
 
 
 def _check_results(found: Sequence[Accesses], launches: Sequence[Launch], buffers: Buffers) -> None:

@@ -9,6 +9,13 @@ from dataclasses import dataclass
 
 Interval = tuple[int, int]
 
+RANGES: Mapping[str, Interval] = {
+    "bool": (0, 1),
+    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
+}
+"""The least and the greatest number of each type."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:

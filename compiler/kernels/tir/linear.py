@@ -55,6 +55,18 @@ def follows(goals: Sequence[Linear], conditions: Sequence[Term], sums: "Sums") -
     return within is None or all(_follows(goal, bounds, within) for goal in goals)
 
 
+def interval(term: Term, conditions: Sequence[Term], sums: "Sums") -> Interval | None:
+    """An interval of a term that conditions narrow; None if they contradict each other."""
+    own = sums.of(term)
+    known = [bound for condition in conditions for bound in sums.at_most_zero(condition)]
+    bounds, terms = sums.with_definitions(known, [own])
+    within = _narrowed({each: (each.low, each.high) for each in terms}, bounds)
+    if within is None:
+        return None
+    least, greatest = -own.times(-1).greatest(within), own.greatest(within)
+    return max(term.low, least), min(term.high, greatest)
+
+
 def _narrowed(
     within: dict[Term, Interval], bounds: Sequence[Linear]
 ) -> Mapping[Term, Interval] | None:

@@ -72,6 +72,7 @@ class IfThenElse(Stmt):
 class While(Stmt):
     condition: Expr
     body: Stmt
+    def __init__(self, condition: Expr, body: Stmt) -> None: ...
 
 class Evaluate(Stmt):
     def __init__(self, value: ExprLike) -> None: ...
