@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.node_order import names_read
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.program.host import HostNode, HostValue, constant_of
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
@@ -19,7 +20,6 @@ from compiler.program.segment import (
     ProgramSegment,
     SegmentSource,
     SegmentSplit,
-    reads_of,
 )
 
 _LOG = logging.getLogger("compiler.program")
@@ -190,11 +190,11 @@ class ProgramBody:
         return first if {*self.graph.outputs} <= {*first.source.writes} else None
 
     def _uses(self) -> list[NodeUse]:
-        known = self.graph.constants.keys()
-        fixed = {name for i in self._fixed() for name in self.graph.nodes[i].output}
+        known = {*self.graph.constants}
+        computed = known | {name for i in self._fixed() for name in self.graph.nodes[i].output}
         return [
             NodeUse(
-                reads=frozenset(reads_of(node) - known - (set() if index in self.alone else fixed)),
+                reads=frozenset(names_read(node) - (known if index in self.alone else computed)),
                 writes=tuple(node.output),
                 alone=index in self.alone,
             )
@@ -208,7 +208,7 @@ class ProgramBody:
         """
         known, fixed = {*self.graph.constants}, list[int]()
         for index, node in enumerate(self.graph.nodes):
-            if index not in self.alone and reads_of(node) <= known:
+            if index not in self.alone and names_read(node) <= known:
                 fixed.append(index)
                 known |= {*node.output}
         return fixed
@@ -236,7 +236,7 @@ class ProgramBody:
         if controlled is not None:
             return controlled
         constants = self.graph.constants
-        reads = sorted(reads_of(node))
+        reads = sorted(names_read(node))
         try:
             host = HostNode(node, reads, self.graph.opsets)
         except (ValueError, NotImplementedError, RuntimeError) as error:

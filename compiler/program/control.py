@@ -10,10 +10,10 @@ import onnx
 from onnx import helper
 
 from compiler.errors import InputDataError
+from compiler.frontend.node_order import captures_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
 from compiler.program.host import HostValue
 from compiler.program.resident import on_host
-from compiler.program.segment import captures_of
 
 LOOP_PATIENCE = 3
 """The iterations with inputs of one type after which a segment is compiled for them."""

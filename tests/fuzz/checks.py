@@ -307,6 +307,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "nodes": differential,
     "folding": differential,
     "narrow": differential,
+    "shared": differential,
     "invalid": invalid,
     "data": extreme,
     "models": damaged_model,

@@ -10,6 +10,7 @@ from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
+from tests.fuzz.shared import random_shared
 
 
 def _node(seed: int, target: str) -> Case | None:
@@ -44,5 +45,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "data": random_extremes,
     "narrow": random_narrow,
     "forged": random_forgery,
+    "shared": random_shared,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""
