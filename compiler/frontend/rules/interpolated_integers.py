@@ -1,7 +1,8 @@
-"""Integers that are interpolated as onnxruntime does: in float32, then without their fractions.
+"""Interpolation of integers with onnxruntime's roundings: in float32, whose fractions are dropped.
 
-A sum that is a whole number but for rounding may be cut off below it, so every rounding has to be
-onnxruntime's: float64 holds the product of two float32 and nearly their sum, and rounds it once.
+A sum that rounding moves below a whole number loses one by that, so each rounding has to be
+onnxruntime's: in float64 two float32 are multiplied exactly, and added so that rounding the sum to
+float32 is rounding once.
 """
 
 from collections.abc import Sequence
