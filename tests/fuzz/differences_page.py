@@ -22,8 +22,8 @@ chooses: `compile(..., semantics="onnxruntime")` for all rules, or for one by
 chooses the text, without a warning. A saved module has what was chosen for it. `InferenceSession`
 chooses onnxruntime, PyTorch's models what PyTorch does, ONNX's backend interface the text.
 
-Of a dynamic module the warnings come when it is made, for nodes that meet a rule with some sizes, or,
-where onnx's inference does not know a node's types before, when the sizes of a run are compiled.
+Of a dynamic module the warnings come when it is made, for nodes that meet a rule with some sizes;
+where onnx's inference does not know a node's types, when the sizes of a run are compiled.
 
 | rule | operators | where | onnxruntime | Flowloom, by the text | why |
 |---|---|---|---|---|---|
