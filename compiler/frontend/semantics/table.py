@@ -68,7 +68,9 @@ def _fractional_corners(use: NodeForm) -> bool:
     """Whether coordinates count from the corners of a size that is a fraction."""
     attributes, scales = use.attributes, use.known(2)
     aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
-    if scales is None or not aligned or not _interpolates(use):
+    # antialiased integers are rounded in fixed point, and differ by more than corners
+    fixed = bool(attributes.get("antialias", 0)) and use.dtype in _WHOLE
+    if scales is None or not aligned or fixed or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
     sizes = [np.float32(use.shape[a]) * np.float32(s) for a, s in zip(axes, scales, strict=False)]
