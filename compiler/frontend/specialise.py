@@ -46,7 +46,7 @@ from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
-from compiler.frontend.semantics import ONNX, NodeUse, SemanticsRule
+from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
@@ -103,8 +103,7 @@ class BodyNode:
     inputs: Inputs
     protos: Mapping[str, onnx.AttributeProto]
     attributes: Attributes
-    onnxruntime: Sequence[SemanticsRule] = ()
-    """The semantics rules in which it follows onnxruntime."""
+    onnxruntime: Sequence[SemanticsRule] = ()  # in which it follows onnxruntime
 
     @property
     def domain(self) -> str:
@@ -287,7 +286,7 @@ class Specialiser:
     def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
         """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
         outputs = sum(map(bool, node.proto.output))
-        use = NodeUse(node.proto.op_type, node.inputs, node.attributes, outputs)
+        use = NodeForm(node.proto.op_type, node.inputs, node.attributes, outputs)
         return self.semantics.followed(node.name, use)
 
     def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:

@@ -13,7 +13,7 @@ from compiler.backends.base import MemoryReport
 from compiler.display.html import info_table, tensor_lines
 from compiler.display.words import counted
 from compiler.errors import DeviceError, ShapeError
-from compiler.frontend.semantics.open_sizes import tell_of_open_sizes
+from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
 from compiler.program.compiling import SegmentCompiler
@@ -230,7 +230,7 @@ def open_model(
     ShapeError and UnsupportedOperatorError.
     """
     found = read_program(model, shapes, settings.check_indices)
-    tell_of_open_sizes(found.proto, found.graph.constants, settings.semantics)
+    warn_of_open_sizes(found.proto, found.graph.constants, settings.semantics)
     given = Buckets.of(buckets, found.inputs)
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, given))
     open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}

@@ -167,6 +167,15 @@ EXAMPLES = (
         free={"x": ("batch", 2, 3, "width")},
     ),
     Example(
+        "resize-align-corners-scale",
+        "Resize",
+        {"mode": "linear", "antialias": 1, **_CORNERS},
+        {"x": _normal(1, 1, 9, 7), "roi": None, "scales": _floats(1, 1, 0.4, 1.3)},
+        _by_reference,
+        ("scales",),
+        free={"x": (1, "channels", 9, 7)},
+    ),
+    Example(
         "resize-integers",
         "Resize",
         _LINEAR,

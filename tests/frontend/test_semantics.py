@@ -1,4 +1,4 @@
-"""A model follows the ONNX text or onnxruntime, as chosen, and where nobody chose, it is told."""
+"""A model follows the ONNX text or onnxruntime, as chosen; without a choice a warning says so."""
 
 import warnings
 from pathlib import Path
@@ -10,7 +10,7 @@ from onnx import parser
 
 import compiler
 from compiler.errors import ArgumentError, ArtifactError, SemanticsWarning, ShapeError
-from compiler.frontend.semantics import PYTORCH, RULES, Semantics
+from compiler.frontend.semantics import PYTORCH, SEMANTICS_RULES, Semantics
 from compiler.tools.cli import main
 from tests.frontend.semantics_examples import EXAMPLES, Array, Example
 
@@ -42,7 +42,7 @@ def assert_same(found: list[Array], expected: list[Array]) -> None:
 
 
 def test_every_rule_has_an_example():
-    assert {example.rule for example in EXAMPLES} == {rule.name for rule in RULES}
+    assert {example.rule for example in EXAMPLES} == {rule.name for rule in SEMANTICS_RULES}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -87,13 +87,13 @@ def test_other_nodes_are_not_told():
 
 def test_rules_are_chosen_one_by_one():
     chosen = Semantics.parse({"lstm-clip-cell": "onnx", "*": "onnxruntime"})
-    ways = {rule.name: chosen.way(rule) for rule in RULES}
+    ways = {rule.name: chosen.way(rule) for rule in SEMANTICS_RULES}
     assert ways.pop("lstm-clip-cell") == "onnx"
     assert {*ways.values()} == {"onnxruntime"}
     assert Semantics.parse(str(chosen)) == chosen
     assert Semantics.parse("onnxruntime, lstm-clip-cell=onnx") == chosen
-    assert {Semantics.parse(None).way(rule) for rule in RULES} == {None}
-    assert {*PYTORCH} < {rule.name for rule in RULES}
+    assert {Semantics.parse(None).way(rule) for rule in SEMANTICS_RULES} == {None}
+    assert {*PYTORCH} < {rule.name for rule in SEMANTICS_RULES}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_open_sizes_are_told_before_a_run(example: Example):
         module = compiler.compile(example.model(is_open=True), budget=0)
     assert [warning.filename for warning in told] == [__file__]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a node is told once
+        warnings.simplefilter("error")  # each node has one warning
         module.run(example.feeds)
 
 

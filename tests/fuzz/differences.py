@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from compiler.frontend.graph import constant
-from compiler.frontend.semantics import RULES, NodeUse, SemanticsRule
+from compiler.frontend.semantics import SEMANTICS_RULES, NodeForm, SemanticsRule
 from compiler.frontend.semantics.choice import rules_of
 from tests.fuzz.call import Call
 from tests.fuzz.corrections import (
@@ -375,7 +375,7 @@ DIFFERENCES = [
 
 CORRECTIONS: Mapping[str, Callable[[Call], list[Array]]] = {
     rule.name: lambda call: [resized(call, call.inputs[0].dtype)]
-    for rule in RULES
+    for rule in SEMANTICS_RULES
     if "Resize" in rule.operators and rule.name != "resize-crop-same-size"
 }
 """The ONNX text's results by the name of a rule, where they are simple."""
@@ -407,14 +407,14 @@ def rule_met(call: Call) -> SemanticsRule | None:
     if any(isinstance(value, list) for value in call.inputs):
         return None
     inputs = [value if value is None else constant("", value) for value in call.inputs]
-    use = NodeUse(call.op, inputs, attributes, call.outputs)
+    use = NodeForm(call.op, inputs, attributes, call.outputs)
     return next((rule for rule in rules_of(call.op) if rule.meets(use)), None)
 
 
 def may_differ_inside(model: onnx.ModelProto) -> bool:
     """Whether a subgraph or a function, whose operands nobody sees, has such an operator."""
     operators = {op for difference in DIFFERENCES for op in difference.operators.split()}
-    operators |= {op for rule in RULES for op in rule.operators}
+    operators |= {op for rule in SEMANTICS_RULES for op in rule.operators}
     inner = [node for function in model.functions for node in function.node]
     inner += [node for outer in model.graph.node for node in _inside(outer)]
     return any(node.op_type in operators for node in inner)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from compiler.frontend.semantics import RULES
+from compiler.frontend.semantics import SEMANTICS_RULES
 from tests.fuzz.differences import DATA, DIFFERENCES, OPEN, ROUNDING
 
 HEADER = """# Where Flowloom differs from onnxruntime
@@ -12,7 +12,7 @@ model with onnxruntime and with float64, and takes these differences from onnxru
 others, for granted; float64 still judges what is different. In each of them Flowloom follows the
 ONNX text, or numpy where the text says nothing, unless the first table says how to choose.
 
-## Told when a model is compiled
+## Warnings when a model is compiled
 
 Attributes, types and shapes show these differences, which are larger than rounding. A node that
 meets a rule is named by a `compiler.SemanticsWarning`, and follows the ONNX text, until somebody
@@ -22,8 +22,8 @@ chooses: `compile(..., semantics="onnxruntime")` for all rules, or for one by
 chooses the text, without a warning. A saved module has what was chosen for it. `InferenceSession`
 chooses onnxruntime, PyTorch's models what PyTorch does, ONNX's backend interface the text.
 
-A dynamic module's nodes are told when it is made if they meet a rule for some sizes, and when a
-run's sizes are compiled if onnx's inference does not know their types before.
+Of a dynamic module the warnings come when it is made, for nodes that meet a rule with some sizes;
+where onnx's inference does not know a node's types, when the sizes of a run are compiled.
 
 | rule | operators | where | onnxruntime | Flowloom, by the text | why |
 |---|---|---|---|---|---|
@@ -63,7 +63,7 @@ def generate() -> str:
     rules = [
         f"| `{r.name}` | {', '.join(r.operators)} | {r.when} | {r.onnxruntime} | {r.onnx} |"
         f" {r.reason} |\n"
-        for r in RULES
+        for r in SEMANTICS_RULES
     ]
     page = HEADER + "".join(rules)
     for kind, beginning in SECTIONS.items():

@@ -115,6 +115,26 @@ def float32_axes(
     return axes
 
 
+def aligned_filters(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any]
+) -> list[tuple[int, Array]]:
+    """The axes that a Resize by scales changes, and the weights [size, extent] along them.
+
+    Corners are aligned by whole sizes, and filters widen by the scales, as in onnxruntime.
+    """
+    node = Node("Resize", inputs, attributes)
+    filters: list[tuple[int, Array]] = []
+    for axis in _axes(node):
+        if axis.size == axis.extent and axis.scale == 1:
+            continue
+        at = np.arange(axis.size, dtype=np.float64) * (axis.extent - 1) / max(axis.size - 1, 1)
+        positions, weights = _taps(node, axis, at)
+        matrix = np.zeros((axis.size, axis.extent))
+        np.add.at(matrix, (np.arange(axis.size)[:, None], positions), weights)
+        filters.append((axis.number, matrix))
+    return filters
+
+
 def _symmetric(axis: _Axis, scale: float) -> Array:
     """Half-pixel coordinates with both ends equally far from the borders."""
     offset = axis.extent / 2 * (1 - axis.size / (scale * axis.extent))

@@ -9,7 +9,10 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
-from compiler.frontend.rules.interpolated_integers import interpolated_integers
+from compiler.frontend.rules.onnxruntime_resize import (
+    aligned_antialiased,
+    interpolated_integers,
+)
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import (
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
@@ -194,6 +197,9 @@ def rewrite_resize(call: Call) -> list[Value]:
     stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
+    antialias = bool(call.attributes.get("antialias", 0))
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and antialias:
+        return [aligned_antialiased(call, [x, None, scales])]
     if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
         scales, sizes = None, _whole_sizes(call, scales)
     inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]

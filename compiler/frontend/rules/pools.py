@@ -80,7 +80,7 @@ def _by_onnxruntime(call: Call) -> list[Value]:
 def _on_part(call: Call, axis: PoolAxis) -> tuple[range, PoolAxis]:
     """The elements of an axis that windows read, and the windows on these, with pads from 0.
 
-    Where no window fits the cropped image, a maximum or a norm reads on behind its end.
+    Where no window fits the cropped image, a maximum or a norm reads elements after its end.
     """
     reads_on = axis.room < 0 and call.op_type != "AveragePool"
     end = axis.image + (0 if reads_on else min(axis.after, 0))

@@ -10,7 +10,7 @@ from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value, constant
 from compiler.frontend.load import domain_of
 from compiler.frontend.semantics.choice import Semantics, rules_of
-from compiler.frontend.semantics.rule import NodeUse, SemanticsRule
+from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 
 SIZES = range(60, 72)
 """The sizes that every open dimension is tried with: of all remainders by small strides."""
@@ -22,12 +22,12 @@ Infos = Mapping[str, onnx.TypeProto]
 """The types of tensors by name."""
 
 
-def tell_of_open_sizes(
+def warn_of_open_sizes(
     model: onnx.ModelProto, constants: Mapping[str, np.ndarray], semantics: Semantics
 ) -> None:
     """Warn of the nodes that meet a rule for some sizes of a model's open dimensions.
 
-    Where onnx does not infer a type, the node is told when a run's sizes are compiled.
+    Where onnx does not infer a type, the warning comes when a run's sizes are compiled.
     """
     if not any(_candidates(node) for node, _ in _nodes(model.graph, {})):
         return
@@ -39,7 +39,7 @@ def tell_of_open_sizes(
         name = node.name or f"{node.op_type}_{node.output[0]}"
         for rule in _candidates(node):
             if semantics.way(rule) is None and _meets(node, rule, infos, constants):
-                semantics.tell(name, node.op_type, rule)
+                semantics.warn(name, node.op_type, rule)
 
 
 def _candidates(node: onnx.NodeProto) -> list[SemanticsRule]:
@@ -94,7 +94,7 @@ def _meets(
         if not inputs or any(name and value is None for name, value in pairs):
             return False
         outputs = sum(map(bool, node.output))
-        if rule.meets(NodeUse(node.op_type, inputs, attributes, outputs)):
+        if rule.meets(NodeForm(node.op_type, inputs, attributes, outputs)):
             return True
     return False
 

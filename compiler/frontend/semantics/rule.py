@@ -9,7 +9,7 @@ from compiler.frontend.graph import Attributes, Inputs
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUse:
+class NodeForm:
     """A node of the default domain as rules see it: checked attributes, and inputs with shapes."""
 
     op_type: str
@@ -58,7 +58,7 @@ class SemanticsRule:
     """The clause of the ONNX text, or what else decides."""
     attribute: str
     """An attribute without which no node meets it; empty if there is none."""
-    meets: Callable[[NodeUse], bool]
+    meets: Callable[[NodeForm], bool]
     """Whether the results of a node differ; nodes that onnxruntime refuses meet no rule."""
     pytorch: str = ""
     """The way of PyTorch, "onnx" or "onnxruntime", of operators that it exports."""

@@ -6,7 +6,7 @@ from math import floor
 import numpy as np
 
 from compiler.frontend.graph import Value
-from compiler.frontend.semantics.rule import NodeUse, SemanticsRule
+from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
@@ -14,7 +14,7 @@ _WHOLE = ("int32", "int8", "uint8")
 """The integers that onnxruntime interpolates."""
 
 
-def _is_regular(use: NodeUse, kernel: Sequence[int]) -> bool:
+def _is_regular(use: NodeForm, kernel: Sequence[int]) -> bool:
     """Whether windows have a number for each axis; others are errors."""
     rank = len(use.shape) - 2
     lists = [use.attributes.get(name) or kernel for name in ("strides", "dilations")]
@@ -23,7 +23,7 @@ def _is_regular(use: NodeUse, kernel: Sequence[int]) -> bool:
     return small and len(pads) == 2 * rank and all(len(x) == rank for x in (kernel, *lists))
 
 
-def _cropping_pool(use: NodeUse) -> bool:
+def _cropping_pool(use: NodeForm) -> bool:
     """Whether a pool that is padded automatically has other windows in onnxruntime."""
     if not use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
@@ -37,7 +37,7 @@ def _cropping_pool(use: NodeUse) -> bool:
     return axes != pool_axes(use.shape[2:], use.attributes)
 
 
-def _large_kernel(use: NodeUse) -> bool:
+def _large_kernel(use: NodeForm) -> bool:
     if use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
     axes = pool_axes(use.shape[2:], use.attributes)
@@ -50,7 +50,7 @@ def _is_cut_window(axis: PoolAxis) -> bool:
     return axis.ceil and axis.room > -axis.stride
 
 
-def _short_window(use: NodeUse) -> bool:
+def _short_window(use: NodeForm) -> bool:
     weight = use.inputs[1]
     if not use.keeps_size or use.attributes.get("output_shape") or weight is None:
         return False
@@ -64,36 +64,38 @@ def _short_window(use: NodeUse) -> bool:
     return any(span + more < stride for span, stride, more in axes)
 
 
-def _fractional_corners(use: NodeUse) -> bool:
-    """Whether coordinates count from the corners of a size by scales that is no whole number."""
+def _fractional_corners(use: NodeForm) -> bool:
+    """Whether coordinates count from the corners of a size that is a fraction."""
     attributes, scales = use.attributes, use.known(2)
     aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
-    if scales is None or not aligned or not _interpolates(use):
+    # antialiased integers are rounded in fixed point, and differ by more than corners
+    fixed = bool(attributes.get("antialias", 0)) and use.dtype in _WHOLE
+    if scales is None or not aligned or fixed or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
     sizes = [np.float32(use.shape[a]) * np.float32(s) for a, s in zip(axes, scales, strict=False)]
     return any(size != floor(size) for size in sizes)
 
 
-def _interpolates(use: NodeUse) -> bool:
+def _interpolates(use: NodeForm) -> bool:
     return use.attributes.get("mode", "nearest") in ("linear", "bilinear", "cubic")
 
 
-def _interpolated_integers(use: NodeUse) -> bool:
+def _interpolated_integers(use: NodeForm) -> bool:
     linear = use.attributes.get("mode", "nearest") in ("linear", "bilinear")
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
     plain = not use.attributes.get("antialias", 0) and not _has_channels_last(use)
     return linear and plain and use.dtype in _WHOLE
 
 
-def _has_channels_last(use: NodeUse) -> bool:
+def _has_channels_last(use: NodeForm) -> bool:
     """Whether a batch of images is resized along its second axis."""
     if len(use.shape) != 4:
         return False
     return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
 
 
-def _scaled_axes(use: NodeUse) -> list[tuple[int, float]]:
+def _scaled_axes(use: NodeForm) -> list[tuple[int, float]]:
     """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
     axes = list(use.attributes.get("axes") or range(len(use.shape)))
     if "scales" in use.attributes:
@@ -115,7 +117,7 @@ def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> l
     return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
 
 
-def _cropped_same_size(use: NodeUse) -> bool:
+def _cropped_same_size(use: NodeForm) -> bool:
     attributes, roi = use.attributes, use.known(1)
     crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     if not crops or roi is None:
@@ -126,7 +128,7 @@ def _cropped_same_size(use: NodeUse) -> bool:
     return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
 
 
-def _one_pixel(use: NodeUse) -> bool:
+def _one_pixel(use: NodeForm) -> bool:
     size = use.known(1)
     aligned = bool(use.attributes.get("align_corners", 0))
     return aligned and size is not None and 1 in size.reshape(-1)[2:]
@@ -135,7 +137,7 @@ def _one_pixel(use: NodeUse) -> bool:
 RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
     name="resize-align-corners-scale",
     operators=("Resize",),
-    when="the coordinates are `align_corners` and scales give no whole size",
+    when="the coordinates are `align_corners` and size times scale is a fraction",
     onnxruntime="places the last element, as PyTorch and OpenVINO do, at the last of the input",
     onnx="counts corners by the size with its fraction",
     reason="ONNX's reference, and its test resize_downsample_scales_linear_align_corners",
@@ -148,7 +150,7 @@ RESIZE_INTEGERS = SemanticsRule(
     name="resize-integers",
     operators=("Resize", "Upsample"),
     when="integers are interpolated linearly",
-    onnxruntime="cuts off what follows the point",
+    onnxruntime="drops the fraction",
     onnx="rounds to the nearest integer",
     reason="ONNX's reference rounds",
     attribute="mode",
@@ -227,7 +229,7 @@ LSTM_CLIP_CELL = SemanticsRule(
     meets=lambda use: "clip" in use.attributes,
 )
 
-RULES = (
+SEMANTICS_RULES = (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_INTEGERS,
     RESIZE_CROP_SAME_SIZE,

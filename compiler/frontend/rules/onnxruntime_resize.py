@@ -1,7 +1,9 @@
-"""Integers that are interpolated as onnxruntime does: in float32, then without their fractions.
+"""Resize as onnxruntime computes it where no operator of the table does.
 
-A sum that is a whole number but for rounding may be cut off below it, so every rounding has to be
-onnxruntime's: float64 holds the product of two float32 and nearly their sum, and rounds it once.
+Integers are interpolated in float32, and the fractions of the results are dropped. A sum that
+rounding moves below a whole number loses one by that, so each rounding has to be onnxruntime's: in
+float64 two float32 are multiplied exactly, and added so that rounding the sum to float32 is
+rounding once.
 """
 
 from collections.abc import Sequence
@@ -11,12 +13,29 @@ from itertools import product
 import numpy as np
 
 from compiler.frontend.graph import Inputs, Value
-from compiler.frontend.interpreter.resize import CoordinatesOfAxis, float32_axes
+from compiler.frontend.interpreter.resize import (
+    CoordinatesOfAxis,
+    aligned_filters,
+    float32_axes,
+)
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.types import in_type
+from compiler.frontend.rules.types import in_float32, in_type
 
 Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
+
+
+def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
+    """A Resize with antialias whose corners are those of whole sizes: a GEMM along each axis."""
+    known = [None if value is None else value.content for value in inputs[1:]]
+    like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
+    result = in_float32(call, call.data)
+    for axis, weights in aligned_filters([like, *known], call.attributes):
+        order = [i for i in range(result.rank) if i != axis] + [axis]
+        matrix = call.builder.constant(weights.T, result.dtype)
+        moved = call.one("MatMul", call.one("Transpose", result, perm=order), matrix)
+        result = call.one("Transpose", moved, perm=np.argsort(order).tolist())
+    return in_type(call, result, call.data.dtype)
 
 
 def interpolated_integers(call: Call, inputs: Inputs) -> Value:
