@@ -10,81 +10,50 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
-from compiler.frontend.interpreter.constants import compressed, non_zero
-from compiler.frontend.rules.classical import ML_DOMAIN
-from compiler.program.classical import classical
-from compiler.program.suppression import non_maximum_suppression
+from compiler.frontend.load import domain_of
+from compiler.program.host import learned, operators
+from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 
-HostValue = Any
-"""An array, a list of them (a sequence) or of dictionaries (maps), or None (an empty optional)."""
-
-
-def _optional(value: HostValue = None, **_: Any) -> tuple[HostValue]:
-    """An optional is its value, or None."""
-    return (value,)
+HOST_FAMILIES = (learned, operators)
+"""The modules whose import registers every host operator."""
 
 
-def _has_element(value: HostValue = None) -> tuple[np.ndarray]:
-    return (np.array(value is not None),)
+def _attribute(attribute: onnx.AttributeProto) -> Any:
+    """An attribute's value: strings as `str`, tensors as arrays."""
+    value: Any = helper.get_attribute_value(attribute)
+    match attribute.type:
+        case onnx.AttributeProto.STRING:
+            return value.decode(errors="replace")
+        case onnx.AttributeProto.STRINGS:
+            return [text.decode(errors="replace") for text in value]
+        case onnx.AttributeProto.TENSOR:
+            return numpy_helper.to_array(value)
+        case _:
+            return value
 
 
-def _compress(
-    x: np.ndarray, condition: np.ndarray, *, axis: int | None = None
-) -> tuple[np.ndarray]:
-    return (compressed(x, condition, axis),)
+def _own(node: onnx.NodeProto, opsets: Mapping[str, int]) -> HostFunction | None:
+    """The registered function of a node, or None where the reference implementation serves.
 
-
-def _non_zero(x: np.ndarray) -> tuple[np.ndarray]:
-    return (non_zero(x),)
-
-
-def _constant_of_shape(
-    shape: np.ndarray, value: onnx.TensorProto | None = None
-) -> tuple[np.ndarray]:
-    element = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
-    return (np.full(shape, element.reshape(()), element.dtype),)
-
-
-def _texts(x: np.ndarray, **_: Any) -> tuple[np.ndarray]:
-    """Numbers as onnxruntime writes them: at most 8 digits, and truth as 1 or 0."""
-    if x.dtype == object:
-        return (x,)
-    write = "{:d}" if x.dtype.kind in "biu" else "{:.8g}"
-    found = (write.format(value) for value in x.astype(_WRITTEN.get(x.dtype.kind, float)).flat)
-    return (np.array([_SPECIAL.get(text, text) for text in found], object).reshape(x.shape),)
-
-
-_WRITTEN = {"b": int, "i": np.int64, "u": np.uint64}
-_SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}
-
-OWN: Mapping[str, Callable[..., Sequence[HostValue]]] = {
-    "Compress": _compress,
-    "ConstantOfShape": _constant_of_shape,
-    "NonZero": _non_zero,
-    "NonMaxSuppression": non_maximum_suppression,
-    "Optional": _optional,
-    "OptionalGetElement": _optional,
-    "OptionalHasElement": _has_element,
-}
-"""Operators that onnx's reference implementation is slow at, or takes fewer shapes of."""
-
-
-def _own(node: onnx.NodeProto) -> Callable[..., Sequence[HostValue]] | None:
-    """The function for a node, or None where the reference implementation serves.
-
-    Raises ModelError for an ensemble of trees that is none.
+    Raises ModelError for attributes that are invalid.
     """
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    if node.domain == ML_DOMAIN:
-        try:
-            return classical(node.op_type, attributes)
-        except ValueError as error:
-            label = f"{node.op_type} {node.name or node.output[0]!r}"
-            raise ModelError(f"{label}: {error}; export the model again") from error
-    function = OWN.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    if attributes.get("to") == onnx.TensorProto.STRING and node.op_type == "Cast":
-        function = _texts
-    return None if function is None else partial(function, **attributes)
+    domain = domain_of(node)
+    operator = HOST_OPERATORS.get((domain, node.op_type))
+    opset = opsets.get(domain, 0)
+    if operator is None or opset < operator.first:
+        return None
+    call = HostCall(
+        op_type=node.op_type,
+        opset=opset,
+        attributes={a.name: _attribute(a) for a in node.attribute},
+        wanted=[bool(name) for name in node.output],
+        proto=node,
+    )
+    try:
+        return operator.factory(call)
+    except ValueError as error:
+        label = f"{node.op_type} {node.name or node.output[0]!r}"
+        raise ModelError(f"{label}: {error}; export the model again") from error
 
 
 class HostNode:
@@ -96,7 +65,7 @@ class HostNode:
         Raises ValueError or NotImplementedError if no implementation is known.
         """
         self.node = node
-        self._own = _own(node)
+        self._own = _own(node, opsets)
         self._names = list(reads)
         self._wanted = [name for name in node.output if name]
         if self._own is None:
