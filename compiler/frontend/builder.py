@@ -11,6 +11,7 @@ from compiler.frontend.graph import (
     Attributes,
     Graph,
     Inputs,
+    NeedsHost,
     NeedsValue,
     Operator,
     Unsupported,
@@ -31,12 +32,12 @@ _LARGEST_COPY = 1 << 24
 
 
 def supported(value: Value | None) -> None:
-    """Raise Unsupported unless kernels support the value's dtype."""
+    """Raise NeedsHost unless kernels support the value's dtype."""
     if value is not None and value.dtype not in ELEMENT_BYTES:
         dtype = "strings" if value.dtype == "str_" else f"{value.dtype} tensors"
         if value.items is not None:
             dtype = "sequences of tensors"
-        raise Unsupported(f"{dtype} cannot be compiled", "export the model with another type")
+        raise NeedsHost(f"{dtype} cannot be compiled", "export the model with another type")
 
 
 def is_known(inputs: Inputs) -> bool:
@@ -62,13 +63,15 @@ LONGEST_VECTOR = 1 << 24
 class Builder:
     """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
 
-    `has_kernel` says which recurrences stay one operator.
+    `has_kernel` says which recurrences stay one operator. Unless it is `bounded`, constants of any
+    size are folded.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
         self.expansion = expansion
         self.node = ""
+        self.bounded = True
         self.has_kernel: Callable[[Recurrence], bool] = unroll_all
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
@@ -79,7 +82,7 @@ class Builder:
 
     def integers(self, values: Sequence[int]) -> Value:
         """A known vector of int64; raises Unsupported if it is too long to be written down."""
-        if len(values) > LONGEST_VECTOR:
+        if self.bounded and len(values) > LONGEST_VECTOR:
             raise Unsupported(f"it needs {len(values):,} indices", "shorten its axis")
         return self.constant(list(values), "int64")
 
@@ -98,7 +101,7 @@ class Builder:
     ) -> list[Value]:
         """Like `emit`, if some outputs are omitted; those are unknown values."""
         self.expansion.count(f"{op_type} {self.node!r}")
-        if is_known(inputs) and not grows(op_type, inputs, attributes):
+        if is_known(inputs) and not (self.bounded and grows(op_type, inputs, attributes)):
             return self._folded(op_type, inputs, attributes, used)
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
@@ -132,7 +135,7 @@ class Builder:
                 raise run_time_input(i, value)
             if value.dtype not in entry.dtypes(i):
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
-                raise Unsupported(reason, "cast its inputs to another type")
+                raise NeedsHost(reason, "cast its inputs to another type")
 
 
 def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:

@@ -16,7 +16,7 @@ from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
 from compiler.frontend.part import ModelContext
 from compiler.frontend.shapes import checked_shape, dimensions_of
-from compiler.frontend.specialise import Problem, is_compiled
+from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
@@ -73,12 +73,13 @@ def read_program(
         proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
-    check_operators(proto.graph, opsets)
+    check_operators(proto.graph, context)
     constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
     sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
-    nodes, folded = without_constants(node for node, _ in live_nodes(proto.graph.node, outputs))
+    live = (node for node, _ in live_nodes(proto.graph.node, outputs))
+    nodes, folded = without_constants(live, folder)
     graph = BodyGraph(
         name=proto.graph.name or "main",
         nodes=nodes,
@@ -143,12 +144,12 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
     return ValueType(type.name, type.dtype, shape, type.kind)
 
 
-def check_operators(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
     """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
     unknown = {
-        str(_problem(node, opsets.get(domain_of(node), 0)))
+        str(_problem(node, context.opsets.get(domain_of(node), 0)))
         for node in _all_nodes(graph)
-        if not is_compiled(node, opsets) and not runs_on_host(node, opsets)
+        if not runs_on_host(node, context)
     }
     if unknown:
         count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"

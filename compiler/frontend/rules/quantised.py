@@ -9,6 +9,7 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import (
     Dequantised,
     Inputs,
+    NeedsHost,
     Quantised,
     Unsupported,
     Value,
@@ -64,7 +65,7 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
     """
     if value.array is None and dtype not in ELEMENT_BYTES:
         remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
-        raise Unsupported(f"it quantises to {dtype}", remedy)
+        raise NeedsHost(f"it quantises to {dtype}", remedy)
     if "float" in dtype:
         saturate = call.attributes.get("saturate", 1)
         return call.one("Cast", value, to=element_type(dtype), saturate=saturate)

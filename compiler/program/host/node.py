@@ -1,24 +1,31 @@
-"""Nodes that run on the host, by onnx's reference implementation and a few faster functions."""
+"""A node that runs on the host: by its registered function, or as the interpreter computes it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import helper
 
-from compiler.errors import InputDataError, ModelError, UnsupportedOperatorError
+from compiler.errors import FlowloomError, InputDataError, ModelError
+from compiler.frontend.evaluate import schema_of
+from compiler.frontend.external import ModelFolder
+from compiler.frontend.graph import NeedsHost, Unsupported
+from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.load import domain_of
+from compiler.frontend.node_results import node_results
+from compiler.frontend.part import ModelContext
+from compiler.frontend.specialise import is_compiled
+from compiler.frontend.tensors import array_of
 from compiler.program.host import learned, operators
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
+from compiler.program.host.types import standard_results
 
 HOST_FAMILIES = (learned, operators)
 """The modules whose import registers every host operator."""
 
 
-def _attribute(attribute: onnx.AttributeProto) -> Any:
+def _attribute(attribute: onnx.AttributeProto, folder: ModelFolder | None) -> Any:
     """An attribute's value: strings as `str`, tensors as arrays."""
     value: Any = helper.get_attribute_value(attribute)
     match attribute.type:
@@ -27,25 +34,24 @@ def _attribute(attribute: onnx.AttributeProto) -> Any:
         case onnx.AttributeProto.STRINGS:
             return [text.decode(errors="replace") for text in value]
         case onnx.AttributeProto.TENSOR:
-            return numpy_helper.to_array(value)
+            return array_of(value, folder)
         case _:
             return value
 
 
-def _own(node: onnx.NodeProto, opsets: Mapping[str, int]) -> HostFunction | None:
-    """The registered function of a node, or None where the reference implementation serves.
+def _own_function(node: onnx.NodeProto, context: ModelContext) -> HostFunction | None:
+    """The registered function of a node; None where the interpreter computes it, if anything.
 
-    Raises ModelError for attributes that are invalid.
+    Raises ModelError for attributes that are invalid, and Unsupported for a form that has none.
     """
     domain = domain_of(node)
-    operator = HOST_OPERATORS.get((domain, node.op_type))
-    opset = opsets.get(domain, 0)
+    operator, opset = HOST_OPERATORS.get((domain, node.op_type)), context.opsets.get(domain, 0)
     if operator is None or opset < operator.first:
         return None
     call = HostCall(
         op_type=node.op_type,
         opset=opset,
-        attributes={a.name: _attribute(a) for a in node.attribute},
+        attributes={a.name: _attribute(a, context.folder) for a in node.attribute},
         wanted=[bool(name) for name in node.output],
         proto=node,
     )
@@ -56,80 +62,67 @@ def _own(node: onnx.NodeProto, opsets: Mapping[str, int]) -> HostFunction | None
         raise ModelError(f"{label}: {error}; export the model again") from error
 
 
+def host_obstacle(
+    node: onnx.NodeProto, context: ModelContext, error: Unsupported
+) -> Unsupported | None:
+    """Why a node cannot run on the host either, where `error` is why it is not compiled."""
+    try:
+        if _own_function(node, context) is not None:
+            return None
+    except Unsupported as own:
+        return own
+    return None if isinstance(error, NeedsHost) else error
+
+
+def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
+    """Whether an operator has an implementation on the host, at least in some forms."""
+    operator = HOST_OPERATORS.get((domain_of(node), node.op_type))
+    if operator is not None and context.opsets.get(domain_of(node), 0) >= operator.first:
+        return True
+    if is_compiled(node, context.opsets):
+        return True
+    exists = schema_of(node.op_type, context.opsets.get("", 0)) is not None
+    return exists and not domain_of(node) and is_known_operator(node.op_type)
+
+
 class HostNode:
-    """A node that runs on the host."""
+    """A node without bodies that runs on the host."""
 
-    def __init__(self, node: onnx.NodeProto, reads: Sequence[str], opsets: Mapping[str, int]):
-        """Prepare a node, which may also read tensors in its bodies.
-
-        Raises ValueError or NotImplementedError if no implementation is known.
-        """
-        self.node = node
-        self._own = _own(node, opsets)
-        self._names = list(reads)
-        self._wanted = [name for name in node.output if name]
-        if self._own is None:
-            evaluator: Any = ReferenceEvaluator(_model_of(node, reads, opsets))
-            self._evaluate = partial(cast(Callable[..., list[Any]], evaluator.run), None)
+    def __init__(self, node: onnx.NodeProto, context: ModelContext):
+        """Prepare a node; raises ModelError for attributes that are invalid, and Unsupported."""
+        self.node, self._context = node, context
+        self._function = _own_function(node, context)
+        self._schema = schema_of(
+            node.op_type, context.opsets.get(domain_of(node), 0), domain_of(node)
+        )
+        self._label = f"{node.op_type} {node.name or next(filter(None, node.output))!r}"
 
     def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
         """The outputs by name; raises InputDataError if the node does not fit its inputs."""
         try:
             return self._results(values)
-        except ImportError as error:
-            raise UnsupportedOperatorError(f"{self._label} cannot run here: {error}") from error
-        except (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError) as error:
+        except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
+            if isinstance(error, FlowloomError):
+                raise
             raise InputDataError(
                 f"{self._label} does not fit its inputs ({_described(values)}): {error}; correct"
                 " the model or the inputs of this run"
             ) from error
 
-    @property
-    def _label(self) -> str:
-        return f"{self.node.op_type} {self.node.name or self._wanted[0]!r}"
-
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
-        if self._own is not None:
-            inputs = [values[name] if name else None for name in self.node.input]
-            found = self._own(*inputs)
-            return dict(zip(self.node.output, found, strict=False))
-        results = self._evaluate({name: values[name] for name in self._names})
-        return dict(zip(self._wanted, map(_plain, results), strict=True))
+        if self._function is None:
+            inputs = {name: values[name] for name in self.node.input if name}
+            return node_results(self.node, inputs, self._context)
+        inputs = [values[name] if name else None for name in self.node.input]
+        results = standard_results(self._schema, inputs, self._function(*inputs))
+        pairs = zip(self.node.output, results, strict=False)
+        return {name: value for name, value in pairs if name}
 
 
-def constant_of(node: onnx.NodeProto) -> np.ndarray:
+def constant_of(node: onnx.NodeProto, folder: ModelFolder | None) -> np.ndarray:
     """The value of a Constant node."""
-    opsets = {"": onnx.defs.onnx_opset_version()}
-    return HostNode(node, [], opsets).run({})[node.output[0]]
-
-
-def runs_on_host(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
-    """Whether onnx's reference implementation has an operator."""
-    try:
-        HostNode(node, [name for name in node.input if name], opsets)
-    except (ValueError, NotImplementedError, RuntimeError):
-        return False
-    return True
-
-
-def _model_of(
-    node: onnx.NodeProto, reads: Sequence[str], opsets: Mapping[str, int]
-) -> onnx.ModelProto:
-    """A model of one node."""
-    infos = [onnx.ValueInfoProto(name=name) for name in reads]
-    results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    graph = helper.make_graph([node], "host", infos, results)
-    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    return helper.make_model(graph, opset_imports=imports)
-
-
-def _plain(value: HostValue) -> HostValue:
-    """A result as an array, a list of arrays, or None."""
-    if value is None or isinstance(value, np.ndarray | dict):
-        return cast(HostValue, value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in cast(Sequence[Any], value)]
-    return np.asarray(value)
+    context = ModelContext({"": onnx.defs.onnx_opset_version()}, folder=folder)
+    return node_results(node, {}, context)[node.output[0]]
 
 
 def _described(values: Mapping[str, HostValue]) -> str:
@@ -138,5 +131,7 @@ def _described(values: Mapping[str, HostValue]) -> str:
 
 
 def _type_text(value: HostValue) -> str:
+    if isinstance(value, list):
+        return f"a sequence of {len(cast(Sequence[Any], value))}"
     tensor = hasattr(value, "dtype")
     return f"{value.dtype}{list(value.shape)}" if tensor else type(value).__name__
