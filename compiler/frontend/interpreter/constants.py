@@ -6,6 +6,7 @@ import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
 from compiler.frontend.interpreter.rounding import converted_array, double
+from compiler.frontend.interpreter.suppression import non_maximum_suppression
 
 
 @evaluates("Constant")
@@ -16,6 +17,8 @@ def evaluate_constant(node: Node) -> Array:
         return np.array(value, np.float64 if node.precise else np.float32)
     if name.startswith("value_int"):
         return np.array(value, np.int64)
+    if name.startswith("value_string"):
+        return np.array(value, object)
     return np.asarray(value)
 
 
@@ -77,52 +80,12 @@ def evaluate_unique(node: Node) -> list[Array]:
     return [values, *others][: len(node.outputs)]
 
 
-def _corners(boxes: Array, centred: bool) -> Array:
-    """Boxes as (low, high) corners: [2, boxes, 2]."""
-    first, second = boxes[:, :2], boxes[:, 2:]
-    if centred:
-        return np.stack([first - second / 2, first + second / 2])
-    return np.stack([np.minimum(first, second), np.maximum(first, second)])
-
-
-def _overlaps(corners: Array, one: int) -> Array:
-    """The intersection over union of one box with all."""
-    low, high = corners
-    inside = np.maximum(np.minimum(high, high[one]) - np.maximum(low, low[one]), 0).prod(1)
-    areas = (high - low).prod(1)
-    union = areas + areas[one] - inside
-    return np.where(inside > 0, inside / np.where(union > 0, union, 1), 0)
-
-
-def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: float) -> list[int]:
-    """The boxes of one class that are not suppressed, best first."""
-    kept: list[int] = []
-    alive = scores > least
-    for box in np.argsort(-scores, kind="stable").tolist():
-        if len(kept) == most:
-            break
-        if alive[box]:
-            kept.append(box)
-            alive &= _overlaps(corners, box) <= limit
-    return kept
-
-
 @evaluates("NonMaxSuppression")
 def evaluate_non_max_suppression(node: Node) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
-    boxes, scores = double(node[0]), double(node[1])
-    most, limit, least = (
-        node[i].reshape(-1)[0].item() if node.has(i) else default
-        for i, default in ((2, 0), (3, 0.0), (4, -np.inf))
-    )
-    centred = bool(node.attribute("center_point_box", 0))
-    rows = [
-        (batch, number, box)
-        for batch, corners in enumerate(_corners(b, centred) for b in boxes)
-        for number, row in enumerate(scores[batch])
-        for box in _suppressed(corners, row, int(most), limit, least)
-    ]
-    return np.array(rows, np.int64).reshape(-1, 3)
+    inputs = (*node.inputs, None, None, None)[:5]
+    centred = node.attribute("center_point_box", 0)
+    return non_maximum_suppression(*inputs, center_point_box=centred)[0]
 
 
 @evaluates("Det")

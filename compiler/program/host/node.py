@@ -17,11 +17,11 @@ from compiler.frontend.node_results import node_results
 from compiler.frontend.part import ModelContext
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
-from compiler.program.host import learned, operators
+from compiler.program.host import images, learned, operators, random, training
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 from compiler.program.host.types import standard_results
 
-HOST_FAMILIES = (learned, operators)
+HOST_FAMILIES = (images, learned, operators, random, training)
 """The modules whose import registers every host operator."""
 
 

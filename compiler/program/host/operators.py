@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.frontend.interpreter.constants import compressed, non_zero
 from compiler.program.host.registry import HostCall, HostFunction, HostValue, host_operator
-from compiler.program.suppression import non_maximum_suppression
+from compiler.frontend.interpreter.suppression import non_maximum_suppression
 
 
 @host_operator("Compress", first=9)
@@ -43,7 +43,8 @@ def _non_zero(x: np.ndarray) -> tuple[np.ndarray]:
 @host_operator("NonMaxSuppression", first=10)
 def suppression(call: HostCall) -> HostFunction:
     """The boxes that do not overlap a better one too much."""
-    return partial(non_maximum_suppression, **call.attributes)
+    centred = call.attributes.get("center_point_box", 0)
+    return partial(non_maximum_suppression, center_point_box=centred)
 
 
 @host_operator("Optional", "OptionalGetElement", first=15)
