@@ -14,7 +14,6 @@ from compiler.frontend.graph import (
     NeedsHost,
     NeedsValue,
     Operator,
-    Unsupported,
     Value,
     constant,
 )
@@ -81,9 +80,9 @@ class Builder:
         )
 
     def integers(self, values: Sequence[int]) -> Value:
-        """A known vector of int64; raises Unsupported if it is too long to be written down."""
+        """A known vector of int64; raises NeedsHost if it is too long to be written down."""
         if self.bounded and len(values) > LONGEST_VECTOR:
-            raise Unsupported(f"it needs {len(values):,} indices", "shorten its axis")
+            raise NeedsHost(f"it needs {len(values):,} indices", "shorten its axis")
         return self.constant(list(values), "int64")
 
     def emit(

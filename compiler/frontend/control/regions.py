@@ -15,7 +15,15 @@ from compiler.errors import ModelError, ShapeError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.control.bodies import check_passed
-from compiler.frontend.graph import Graph, NeedsHost, Operator, Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import (
+    Graph,
+    NeedsHost,
+    Operator,
+    Unsupported,
+    Value,
+    axis_of,
+    constant,
+)
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart

@@ -83,9 +83,9 @@ def evaluate_unique(node: Node) -> list[Array]:
 @evaluates("NonMaxSuppression")
 def evaluate_non_max_suppression(node: Node) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
-    inputs = (*node.inputs, None, None, None)[:5]
+    limits = (*node.inputs[2:], None, None, None)[:3]
     centred = node.attribute("center_point_box", 0)
-    return non_maximum_suppression(*inputs, center_point_box=centred)[0]
+    return non_maximum_suppression(node[0], node[1], *limits, center_point_box=centred)[0]
 
 
 @evaluates("Det")

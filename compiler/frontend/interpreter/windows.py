@@ -181,7 +181,9 @@ def evaluate_max_region_pool(node: Node) -> Array:
     x, regions = node[0], node[1].astype(np.float32)
     bins, scale = node.attribute("pooled_shape"), np.float32(node.attribute("spatial_scale", 1.0))
     if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
-        raise ValueError(f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes")
+        raise ValueError(
+            f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes"
+        )
     result = np.zeros((len(regions), x.shape[1], *bins), x.dtype)
     for row, (image, *ends) in zip(result, regions, strict=True):
         if not 0 <= image < len(x):

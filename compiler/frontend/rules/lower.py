@@ -5,8 +5,8 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import is_known, supported
-from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
+from compiler.frontend.evaluate import dtype_name, element_type, evaluate
+from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.types import in_float32, in_type
@@ -181,13 +181,22 @@ def rewrite_resize(call: Call) -> list[Value]:
     x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
     mode = call.attributes.get("coordinate_transformation_mode")
     if mode == "tf_half_pixel_for_nn":
-        raise Unsupported(f"the coordinate transformation {mode!r} is gone since opset 13")
+        return _of_old_mode(call)
     roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
     stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
     inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
     return call.emit(inputs if sizes is not None else inputs[:3])
+
+
+def _of_old_mode(call: Call) -> list[Value]:
+    """The result in a mode that only opset 11 has, and no kernel."""
+    if not is_known(call.inputs):
+        reason = "the coordinate transformation 'tf_half_pixel_for_nn' is gone since opset 13"
+        raise NeedsHost(reason, "export the model with opset 13 or newer")
+    (array,) = evaluate("Resize", call.inputs, call.attributes, [True])
+    return [call.builder.constant(array)]
 
 
 def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):

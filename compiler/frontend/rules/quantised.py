@@ -11,13 +11,13 @@ from compiler.frontend.graph import (
     Inputs,
     NeedsHost,
     Quantised,
-    Unsupported,
     Value,
     axis_of,
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
+from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.dtypes import ALL
 from compiler.schedule import ELEMENT_BYTES
 
@@ -42,14 +42,18 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     """Scales or zero points of blocks of an axis, repeated for each element."""
     size, count = call.data.shape[axis], value.shape[axis]
     block = call.attributes.get("block_size", 0) or -(-size // count)
-    if block * count != size:
-        raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
+    if not 0 <= block * count - size < block:
+        raise ShapeMismatch(f"{count} blocks of {block} do not fill an axis of {size} elements")
     if value.dtype not in ALL:  # types that Expand does not support
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
     repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
-    return call.reshaped(repeated, [*before, size, *after])
+    spread = call.reshaped(repeated, [*before, block * count, *after])
+    if block * count == size:
+        return spread
+    ends = [call.vector([number]) for number in (0, size, axis)]
+    return call.one("Slice", spread, *ends)
 
 
 def less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.interpreter.constants import compressed, non_zero
-from compiler.program.host.registry import HostCall, HostFunction, HostValue, host_operator
 from compiler.frontend.interpreter.suppression import non_maximum_suppression
+from compiler.program.host.registry import HostCall, HostFunction, HostValue, host_operator
 
 
 @host_operator("Compress", first=9)

@@ -100,10 +100,10 @@ def _multinomial(call: HostCall, generator: Any, logits: Array) -> tuple[Array]:
     if not np.isfinite(bounds).all():
         raise ValueError("a row of its input has no finite largest element")
     count = call.attributes.get("sample_size", 1)
-    drawn = generator.random_sample((len(wide), count)) * bounds[:, -1:]
-    rows = [np.searchsorted(b, d, side="right") for b, d in zip(bounds, drawn, strict=True)]
-    result = np.array(rows, np.int64).reshape(len(wide), count)
-    return (result.astype(_dtype(call, np.dtype(np.int32))),)
+    result = np.zeros((len(wide), count), _dtype(call, np.dtype(np.int32)))
+    for row, limits in zip(result, bounds, strict=True):
+        row[:] = np.searchsorted(limits, generator.random_sample(count) * limits[-1], "right")
+    return (result,)
 
 
 @host_operator("Dropout")

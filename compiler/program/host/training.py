@@ -23,7 +23,12 @@ def _optimizer(call: HostCall, states: int, step: Step) -> HostFunction:
 
 
 def _stepped(
-    attributes: Mapping[str, Any], states: int, step: Step, rate: Array, count: Array, *tensors: Array
+    attributes: Mapping[str, Any],
+    states: int,
+    step: Step,
+    rate: Array,
+    count: Array,
+    *tensors: Array,
 ) -> list[Array]:
     """The results of a step for each tensor; raises ValueError for an incomplete list of them."""
     kinds = 2 + states
