@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.fuzz.case import Case
+from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
@@ -42,5 +43,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "damage": _damaged,
     "data": random_extremes,
     "narrow": random_narrow,
+    "contents": random_contents,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

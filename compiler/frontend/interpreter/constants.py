@@ -46,8 +46,9 @@ def evaluate_non_zero(node: Node) -> Array:
 
 
 def non_zero(x: Array) -> Array:
-    """The result of NonZero; a scalar counts as a vector."""
-    return np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    """The result of NonZero; a scalar has no axes, so its one index has none either."""
+    found = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    return found if x.ndim else found[:0]
 
 
 @evaluates("Compress")
@@ -67,7 +68,11 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
 def evaluate_unique(node: Node) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
     axis, x = node.attribute("axis"), node[0]
-    unique = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
+    numbers, texts = double(x), None
+    if x.dtype.kind in "OUS":  # numpy has no slices of objects in order
+        texts, numbers = np.unique(x.reshape(-1), return_inverse=True)
+        numbers = numbers.reshape(x.shape)
+    unique = np.unique(numbers, True, True, True, axis=axis, equal_nan=False)
     values, first, inverse, counts = unique
     inverse = inverse.reshape(-1)
     if not node.attribute("sorted", 1):
@@ -76,7 +81,7 @@ def evaluate_unique(node: Node) -> list[Array]:
         values = np.take(values, order, axis or 0)
         first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
-    values = converted_array(values, x.dtype) if x.dtype.kind not in "OUS" else values
+    values = converted_array(values, x.dtype) if texts is None else texts[values]
     return [values, *others][: len(node.outputs)]
 
 
