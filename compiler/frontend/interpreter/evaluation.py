@@ -64,7 +64,7 @@ def evaluate_node(
             results = EVALUATIONS[op_type](node)
     except ZeroDivisionError as error:
         raise ValueError(f"an attribute of {op_type} is 0 ({error})") from error
-    if isinstance(results, np.ndarray | np.generic):
+    if isinstance(results, np.ndarray | np.generic | str):
         results = [results]
     arrays = [None if array is None else _as_array(array) for array in results]
     arrays += [None] * (len(outputs) - len(arrays))

@@ -114,7 +114,8 @@ class HostNode:
             inputs = {name: values[name] for name in self.node.input if name}
             return node_results(self.node, inputs, self._context)
         inputs = [values[name] if name else None for name in self.node.input]
-        results = standard_results(self._schema, inputs, self._function(*inputs))
+        with np.errstate(all="ignore"):
+            results = standard_results(self._schema, inputs, self._function(*inputs))
         pairs = zip(self.node.output, results, strict=False)
         return {name: value for name, value in pairs if name}
 

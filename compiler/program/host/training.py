@@ -18,8 +18,13 @@ Step = Callable[..., Sequence[Array]]
 DOMAIN = "ai.onnx.preview.training"
 
 
+_DEFAULTS = {"alpha": 0.9, "beta": 0.999, "decay_factor": 0.0, "epsilon": 1e-6}
+
+
 def _optimizer(call: HostCall, states: int, step: Step) -> HostFunction:
-    return partial(_stepped, call.attributes, states, step)
+    """The steps of a node, whose defaults are floats of 32 bits as its attributes are."""
+    defaults = {name: float(np.float32(value)) for name, value in _DEFAULTS.items()}
+    return partial(_stepped, defaults | dict(call.attributes), states, step)
 
 
 def _stepped(
@@ -56,10 +61,10 @@ def adagrad(call: HostCall) -> HostFunction:
 def _adagrad(
     attributes: Mapping[str, Any], rate: Array, count: int, x: Array, g: Array, h: Array
 ) -> tuple[Array, Array]:
-    rate = rate / (1 + count * attributes.get("decay_factor", 0.0))
+    rate = rate / (1 + count * attributes["decay_factor"])
     g = attributes.get("norm_coefficient", 0.0) * x + g
     h = h + g * g
-    return x - rate * g / (np.sqrt(h) + attributes.get("epsilon", 1e-6)), h
+    return x - rate * g / (np.sqrt(h) + attributes["epsilon"]), h
 
 
 @host_operator("Adam", domain=DOMAIN)
@@ -71,13 +76,13 @@ def adam(call: HostCall) -> HostFunction:
 def _adam(
     attributes: Mapping[str, Any], rate: Array, count: int, x: Array, g: Array, v: Array, h: Array
 ) -> tuple[Array, Array, Array]:
-    alpha, beta = attributes.get("alpha", 0.9), attributes.get("beta", 0.999)
+    alpha, beta = attributes["alpha"], attributes["beta"]
     g = attributes.get("norm_coefficient", 0.0) * x + g
     v = alpha * v + (1 - alpha) * g
     h = beta * h + (1 - beta) * g * g
     if count > 0:
         rate = rate * np.sqrt(1 - beta**count) / (1 - alpha**count)
-    x = x - rate * (v / (np.sqrt(h) + attributes.get("epsilon", 1e-6)))
+    x = x - rate * (v / (np.sqrt(h) + attributes["epsilon"]))
     return (1 - attributes.get("norm_coefficient_post", 0.0)) * x, v, h
 
 

@@ -54,8 +54,8 @@ def fresh(g: Grower, value: Any) -> str:
 
 def small(g: Grower, low: int = 0, high: int = 3) -> Shape:
     """A small shape, now and then without elements."""
-    rank = g.draw.randint(low, high)
-    return tuple(g.draw.choice([1, 2, 2, 3, 4, 0 if g.draw.chance(0.2) else 5]) for _ in range(rank))
+    sizes = [1, 2, 2, 3, 4, 0 if g.draw.chance(0.2) else 5]
+    return tuple(g.draw.choices(sizes, k=g.draw.randint(low, high)))
 
 
 def text(g: Grower, shape: Shape) -> np.ndarray:
@@ -71,8 +71,9 @@ def few(g: Grower, shape: Shape, dtypes: Sequence[str] = (*ANY, "text")) -> np.n
     if dtype == "text":
         return text(g, shape)
     array = g.draw.numpy.integers(0 if dtype.startswith("u") else -2, 3, shape).astype(dtype)
-    wild = g.draw.specials and array.dtype.kind == "f"
-    return np.where(g.draw.numpy.random(shape) < 0.1, np.nan, array).astype(dtype) if wild else array
+    if not g.draw.specials or array.dtype.kind != "f":
+        return array
+    return np.where(g.draw.numpy.random(shape) < 0.1, np.nan, array).astype(dtype)
 
 
 @hosts("Unique")
@@ -404,8 +405,9 @@ def pad(g: Grower, op: str) -> None:
     for axis, size in enumerate(shape):
         most = size - 1 if mode != "constant" else 2
         pads[0][axis], pads[1][axis] = (max(-(size // 2), min(p[axis], most)) for p in pads)
-    x = g.draw.array(shape, g.draw.choice(["float32", "int64", "bool"] if g.opset >= 13 else FLOATS))
-    place(g, op, [fresh(g, x), fresh(g, np.array(sum(pads, []), np.int64))], mode=mode)
+    dtypes = ["float32", "int64", "bool"] if g.opset >= 13 else FLOATS
+    x = g.draw.array(shape, g.draw.choice(dtypes))
+    place(g, op, [fresh(g, x), fresh(g, np.array(pads, np.int64).reshape(-1))], mode=mode)
 
 
 @hosts("BlackmanWindow HammingWindow HannWindow")
