@@ -32,6 +32,7 @@ from tests.fuzz.oracle import (
     Oracle,
     Refused,
     Value,
+    free_names,
     is_float,
     is_narrow,
     limits_of,
@@ -39,15 +40,17 @@ from tests.fuzz.oracle import (
 
 DECIDE_SHAPES = (
     "CenterCropPad Col2Im ConstantOfShape CumSum DFT Expand MaxUnpool OneHot Pad Range ReduceL1"
-    " ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Resize Slice Split"
-    " SplitToSequence Squeeze STFT Tile TopK Trilu Unsqueeze Upsample"
+    " ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
+    " ReduceSumSquare Reshape Resize Slice Split SplitToSequence Squeeze STFT Tile TopK Trilu"
+    " Unsqueeze Upsample"
 ).split()
 """Operators with an input whose content decides a shape."""
 
 MOVE = (
     "Cast CastLike Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND"
-    " Identity OneHot Pad Reshape ReverseSequence Scatter ScatterElements ScatterND Slice"
-    " SpaceToDepth Split Squeeze Tile Transpose Trilu Unique Unsqueeze Where"
+    " Identity IsInf IsNaN OneHot Pad Reshape ReverseSequence Scatter ScatterElements ScatterND"
+    " Shape Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu Unique"
+    " Unsqueeze Where"
 ).split()
 """Operators whose elements may have types without kernels."""
 
@@ -68,6 +71,10 @@ _TYPES = {
     "tensor(float8e4m3fnuz)": np.dtype(ml_dtypes.float8_e4m3fnuz),
     "tensor(float8e5m2)": np.dtype(ml_dtypes.float8_e5m2),
     "tensor(float8e5m2fnuz)": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "tensor(float8e8m0)": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "tensor(float4e2m1)": np.dtype(ml_dtypes.float4_e2m1fn),
+    "tensor(int2)": np.dtype(ml_dtypes.int2),
+    "tensor(uint2)": np.dtype(ml_dtypes.uint2),
     "tensor(int4)": np.dtype(ml_dtypes.int4),
     "tensor(uint4)": np.dtype(ml_dtypes.uint4),
 }
@@ -163,11 +170,12 @@ def _renamed(
     made = onnx.NodeProto()
     made.CopyFrom(node)
     inputs = [f"i{i}" if name else "" for i, name in enumerate(node.input)]
+    captured = [name for name in free_names(node) if name not in node.input]
     del made.input[:], made.output[:]
     made.input.extend(inputs)
     made.output.extend(f"o{i}" if name else "" for i, name in enumerate(node.output))
     given = {new: values[old] for new, old in zip(inputs, node.input, strict=True) if new}
-    return made, given
+    return made, given | {name: values[name] for name in captured}
 
 
 def _same_type(node: onnx.NodeProto, opset: int) -> list[str]:

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import is_known, supported
-from compiler.frontend.evaluate import dtype_name, element_type, evaluate
+from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
@@ -195,8 +195,7 @@ def _of_old_mode(call: Call) -> list[Value]:
     if not is_known(call.inputs):
         reason = "the coordinate transformation 'tf_half_pixel_for_nn' is gone since opset 13"
         raise NeedsHost(reason, "export the model with opset 13 or newer")
-    (array,) = evaluate("Resize", call.inputs, call.attributes, [True])
-    return [call.builder.constant(array)]
+    return call.evaluated()
 
 
 def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
