@@ -1,5 +1,6 @@
 """Rules that decompose operators into simpler ones of the table."""
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -39,10 +40,12 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
 
     If these overflow the type, the statistics remain operands. In training they are the batch's.
     """
-    if call.attributes.pop("training_mode", 0):
+    training = bool(call.attributes.pop("training_mode", 0))
+    per_activation = not call.attributes.get("spatial", 1)
+    check_statistics(training, not per_activation, call.used)
+    if training:
         return _normalised_by_batch(call)
-    call.only_first_output("running statistics")
-    per_activation = not call.attributes.pop("spatial", 1)
+    call.attributes.pop("spatial", None)
     call.attributes.pop("momentum", None)
     constants = _affine(call) if is_known(call.inputs[1:5]) else None
     if constants is None:
@@ -54,10 +57,16 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
     return [call.one("Add", call.one("Mul", call.data, factor), shift)]
 
 
+def check_statistics(training: bool, spatial: bool, used: Sequence[bool]) -> None:
+    """Raise Unsupported for statistics that batch normalisation does not compute."""
+    if training and (not spatial or any(used[3:])):
+        raise Unsupported("it saves statistics of old opsets", "export for inference")
+    if not training and any(used[1:]):
+        raise Unsupported("running statistics are not computed", "export the model for inference")
+
+
 def _normalised_by_batch(call: Call) -> list[Value]:
     """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
-    if not call.attributes.get("spatial", 1) or any(call.used[3:]):
-        raise Unsupported("it saves statistics of old opsets", "export for inference")
     x, scale, bias, mean, variance = (in_float32(call, value) for value in call.operands)
     axes = call.vector([axis for axis in range(x.rank) if axis != 1])
     centre = call.one("ReduceMean", x, axes, keepdims=1)
