@@ -11,9 +11,9 @@ from compiler.frontend.graph import (
     Attributes,
     Graph,
     Inputs,
+    NeedsHost,
     NeedsValue,
     Operator,
-    Unsupported,
     Value,
     constant,
 )
@@ -29,12 +29,12 @@ the first that has every operator of the table (RMSNormalization is the last).""
 
 
 def supported(value: Value | None) -> None:
-    """Raise Unsupported unless kernels support the value's dtype."""
+    """Raise NeedsHost unless kernels support the value's dtype."""
     if value is not None and value.dtype not in ELEMENT_BYTES:
         dtype = "strings" if value.dtype == "str_" else f"{value.dtype} tensors"
         if value.items is not None:
             dtype = "sequences of tensors"
-        raise Unsupported(f"{dtype} cannot be compiled", "export the model with another type")
+        raise NeedsHost(f"{dtype} cannot be compiled", "export the model with another type")
 
 
 def is_known(inputs: Inputs) -> bool:
@@ -59,13 +59,15 @@ LONGEST_VECTOR = 1 << 24
 class Builder:
     """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`.
 
-    `has_kernel` says which recurrences stay one operator.
+    `has_kernel` says which recurrences stay one operator. Unless it is `bounded`, constants of any
+    size are folded.
     """
 
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
         self.expansion = expansion
         self.node = ""
+        self.bounded = True
         self.has_kernel: Callable[[Recurrence], bool] = unroll_all
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
@@ -75,9 +77,9 @@ class Builder:
         )
 
     def integers(self, values: Sequence[int]) -> Value:
-        """A known vector of int64; raises Unsupported if it is too long to be written down."""
-        if len(values) > LONGEST_VECTOR:
-            raise Unsupported(f"it needs {len(values):,} indices", "shorten its axis")
+        """A known vector of int64; raises NeedsHost if it is too long to be written down."""
+        if self.bounded and len(values) > LONGEST_VECTOR:
+            raise NeedsHost(f"it needs {len(values):,} indices", "shorten its axis")
         return self.constant(list(values), "int64")
 
     def emit(
@@ -120,7 +122,11 @@ class Builder:
             return True
         results = infer(op_type, inputs, attributes, len(used))
         size = sum(byte_count(result.dtype, result.shape) for result in results)
-        return self.expansion.folds(size, input_bytes(inputs))
+        return self.folds(size, input_bytes(inputs))
+
+    def folds(self, result_bytes: int, operand_bytes: int) -> bool:
+        """Whether an operator on constants becomes a constant; see `Expansion.folds`."""
+        return not self.bounded or self.expansion.folds(result_bytes, operand_bytes)
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""
@@ -133,7 +139,7 @@ class Builder:
                 raise run_time_input(i, value)
             if value.dtype not in entry.dtypes(i):
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
-                raise Unsupported(reason, "cast its inputs to another type")
+                raise NeedsHost(reason, "cast its inputs to another type")
 
 
 def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:

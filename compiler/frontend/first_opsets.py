@@ -118,9 +118,14 @@ def _pad(old: Old) -> None:
 def _norm(old: Old) -> None:
     """The order of a norm was a float."""
     order = old.attributes.get("p", 2)
+    check_order(order)
+    old.attributes["p"] = int(order)
+
+
+def check_order(order: float) -> None:
+    """Raise Unsupported for a norm of an order that is no integer."""
     if order != int(order):
         raise Unsupported(f"its norm is of order {order}", "use an integer")
-    old.attributes["p"] = int(order)
 
 
 def _selu(old: Old) -> None:

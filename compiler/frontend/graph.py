@@ -22,7 +22,14 @@ class Unsupported(Exception):
         self.remedy = remedy
 
 
-class NeedsValue(Unsupported):
+class NeedsHost(Unsupported):
+    """Raised inside the frontend for types that no kernel has: numpy computes the node on the host.
+
+    Every other Unsupported holds for known inputs, too.
+    """
+
+
+class NeedsValue(NeedsHost):
     """Raised inside the frontend for an operator that needs the content of a run-time tensor."""
 
     def __init__(self, value: "Value", reason: str, remedy: str):

@@ -363,7 +363,8 @@ class Specialiser:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
-        return self._schema_function if _has_body(node) else None
+        only_known = is_known_operator(op_type)
+        return self._schema_function if _has_body(node) and not only_known else None
 
     def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)

@@ -3,7 +3,8 @@
 import onnx
 
 from compiler.frontend.evaluate import schema_of
-from compiler.frontend.graph import Unsupported
+from compiler.frontend.graph import NeedsHost, Unsupported
+from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.rules.contrib import DOMAIN
 
 RANDOM = (
@@ -22,10 +23,11 @@ def unknown_operator(op_type: str, domain: str, opset: int) -> Unsupported:
         return Unsupported(f"onnx {onnx.__version__} has no such operator", remedy)
     if op_type in RANDOM:
         return Unsupported("it draws random numbers", "make the random tensor an input")
+    kind = NeedsHost if is_known_operator(op_type) else Unsupported
     if op_type in _DATA_DEPENDENT:
         reason = "the shape of its result depends on values that are computed at run time"
-        return Unsupported(reason, "split the model before it and run the rest elsewhere")
-    return Unsupported("there is no kernel for it", "rewrite the model with other operators")
+        return kind(reason, "split the model before it and run the rest elsewhere")
+    return kind("there is no kernel for it", "rewrite the model with other operators")
 
 
 def _foreign(op_type: str, domain: str) -> Unsupported:

@@ -10,7 +10,10 @@ import numpy as np
 import onnx
 
 from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.external import ModelFolder
+from compiler.frontend.graph import Unsupported
 from compiler.frontend.node_order import names_read
+from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.program.host import HostNode, HostValue, constant_of
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
@@ -55,6 +58,7 @@ class Runtime:
     compiler: CompilesSegments
     most: int
     array_of: Callable[[onnx.TensorProto], np.ndarray]
+    context: ModelContext
     control: Callable[["Runtime", BodyGraph, onnx.NodeProto], HostStep | None]
     on_host: dict[str, str] = field(default_factory=dict[str, str])
     patience: int = 1
@@ -238,11 +242,10 @@ class ProgramBody:
         constants = self.graph.constants
         reads = sorted(names_read(node))
         try:
-            host = HostNode(node, reads, self.graph.opsets)
-        except (ValueError, NotImplementedError, RuntimeError) as error:
+            host = HostNode(node, self.runtime.context)
+        except Unsupported as error:
             raise UnsupportedOperatorError(
-                f"1 operator cannot be compiled:\n  {_label(node)}: {reason}; rewrite the model"
-                " without it"
+                f"1 operator cannot be compiled:\n  {_label(node)}: {error.reason}; {error.remedy}"
             ) from error
         self.runtime.on_host[_label(node)] = reason
         _LOG.info("%s runs on the host: %s", _label(node), reason)
@@ -251,14 +254,14 @@ class ProgramBody:
 
 
 def without_constants(
-    nodes: Iterable[onnx.NodeProto],
+    nodes: Iterable[onnx.NodeProto], folder: ModelFolder | None
 ) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
     """The nodes that are not Constant, and the values of those that are."""
     kept: list[onnx.NodeProto] = []
     constants: dict[str, np.ndarray] = {}
     for node in nodes:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
-            constants[node.output[0]] = constant_of(node)
+            constants[node.output[0]] = constant_of(node, folder)
         else:
             kept.append(node)
     return kept, constants

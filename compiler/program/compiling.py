@@ -9,15 +9,18 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import onnx
 
 from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import build_imported
-from compiler.errors import ModelError, ShapeError
+from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
 from compiler.export.manifest import with_sha256
+from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
+from compiler.frontend.load import domain_of
 from compiler.frontend.padding.graphs import Padding, padding_of
 from compiler.frontend.padding.masking import padded_graph
 from compiler.frontend.padding.pairs import CannotPad
@@ -27,11 +30,13 @@ from compiler.frontend.part import (
     Obstacles,
     specialise_part,
 )
+from compiler.frontend.specialise import Problem
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.module import Module, load_placed
 from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
+from compiler.program.host import host_obstacle
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
@@ -198,7 +203,7 @@ class SegmentCompiler:
         }
         found = specialise_part(part, values, self.context)
         if found.obstacles:
-            return _split(found.obstacles, list(source.nodes))
+            return _split(found.obstacles, source, self.context)
         return folded(found.graph)
 
     def _in_bucket(self, request: SegmentRequest, exact: FoldedGraph) -> PaddedSegment | None:
@@ -331,13 +336,35 @@ def _value(name: str, array: np.ndarray, known: bool) -> Value:
     return Value(name, array.dtype.name, array.shape, array.copy() if known else None)
 
 
-def _split(obstacles: Obstacles, positions: Sequence[int]) -> SegmentSplit | Needs:
-    """The answer to obstacles: first about the nodes that no graph can hold."""
+def _split(
+    obstacles: Obstacles, source: SegmentSource, context: ModelContext
+) -> SegmentSplit | Needs:
+    """The answer to obstacles: first about the nodes that no graph can hold.
+
+    Raises UnsupportedOperatorError for nodes that the host does not compute either.
+    """
+    positions = list(source.nodes)
     askers = frozenset(positions[index] for index in obstacles.askers)
     if not obstacles.problems and not obstacles.split_at:
         return Needs(obstacles.known, askers)
+    for index, problems in obstacles.problems.items():
+        _check_host(source.nodes[positions[index]], problems, context)
     reasons = {
         positions[index]: "; ".join(dict.fromkeys(problem.error.reason for problem in problems))
         for index, problems in obstacles.problems.items()
     }
     return SegmentSplit(reasons, obstacles.split_at)
+
+
+def _check_host(node: onnx.NodeProto, problems: Sequence[Problem], context: ModelContext) -> None:
+    """Raise UnsupportedOperatorError for a node that is not computed on the host either.
+
+    Bodies are programs of their own, which are checked when they are specialised.
+    """
+    if node.op_type in CONTROL and not domain_of(node):
+        return
+    for problem in problems:
+        if obstacle := host_obstacle(node, context, problem.error):
+            raise UnsupportedOperatorError(
+                f"1 operator cannot be compiled:\n{replace(problem, error=obstacle)}"
+            )

@@ -85,7 +85,7 @@ class Subprogram:
         known = {n: around.constants[n] for n in captured if n in around.constants}
         captures = tuple(sorted(captured - known.keys()))
         formals = tuple(info.name for info in proto.input)
-        nodes, folded = without_constants(proto.node)
+        nodes, folded = without_constants(proto.node, runtime.context.folder)
         graph = BodyGraph(
             name=name,
             nodes=nodes,

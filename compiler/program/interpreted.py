@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.errors import InputDataError
 from compiler.frontend.graph import Graph, Operator
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
@@ -26,7 +27,7 @@ class InterpretedGraph:
         self._graph = graph
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """The outputs by name."""
+        """The outputs by name; raises InputDataError for contents that do not fit."""
         found = _run(self._graph, [on_host(inputs[value.name]) for value in self._graph.inputs])
         return {name: array for (name, _), array in zip(self._graph.outputs, found, strict=True)}
 
@@ -50,7 +51,13 @@ def _results(
         bodies = [partial(_run, body) for body in operator.bodies]
         return run_control(operator.attributes["form"], given, bodies)
     used = [value is not None for value in operator.outputs]
-    return evaluate_node(operator.op_type, arrays, operator.attributes, used)
+    try:
+        return evaluate_node(operator.op_type, arrays, operator.attributes, used)
+    except (ValueError, IndexError) as error:
+        raise InputDataError(
+            f"{operator.op_type} {operator.node!r} does not fit its inputs: {error}; correct the"
+            " model or the inputs of this run"
+        ) from error
 
 
 def is_small(graph: Graph) -> bool:

@@ -50,8 +50,9 @@ class DynamicModule:
         self._body = self._new_body()
 
     def _new_body(self) -> ProgramBody:
-        runtime = Runtime(self.compiler, self._most, self._model.array_of, control)
-        return ProgramBody(self._model.graph, runtime, reread=frozenset())
+        model = self._model
+        runtime = Runtime(self.compiler, self._most, model.array_of, model.context, control)
+        return ProgramBody(model.graph, runtime, reread=frozenset())
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`: the division into segments is found again."""

@@ -15,8 +15,9 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
 from compiler.frontend.part import ModelContext
+from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.shapes import checked_shape, dimensions_of
-from compiler.frontend.specialise import Problem, is_compiled
+from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
@@ -73,12 +74,14 @@ def read_program(
         proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
-    check_operators(proto.graph, opsets)
+    check_operators(proto.graph, context)
+    check_forms(proto.graph, opsets)
     constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
     sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
-    nodes, folded = without_constants(node for node, _ in live_nodes(proto.graph.node, outputs))
+    live = (node for node, _ in live_nodes(proto.graph.node, outputs))
+    nodes, folded = without_constants(live, folder)
     graph = BodyGraph(
         name=proto.graph.name or "main",
         nodes=nodes,
@@ -143,12 +146,12 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
     return ValueType(type.name, type.dtype, shape, type.kind)
 
 
-def check_operators(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
     """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
     unknown = {
-        str(_problem(node, opsets.get(domain_of(node), 0)))
+        str(_problem(node, context.opsets.get(domain_of(node), 0)))
         for node in _all_nodes(graph)
-        if not is_compiled(node, opsets) and not runs_on_host(node, opsets)
+        if not runs_on_host(node, context)
     }
     if unknown:
         count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
@@ -161,6 +164,16 @@ def _problem(node: onnx.NodeProto, opset: int) -> Problem:
     error = unknown_operator(node.op_type, domain_of(node), opset)
     where = f"{node.domain or 'ai.onnx'} opset {opset}"
     return Problem(node.name or node.output[0], node.op_type, where, error)
+
+
+def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+    """Raise UnsupportedOperatorError for a node whose attributes ask for what nothing computes."""
+    opset = opsets.get("", 0)
+    for node in _all_nodes(graph):
+        if error := form_refusal(node, opset):
+            name, where = node.name or node.output[0], f"ai.onnx opset {opset}"
+            problem = Problem(name, node.op_type, where, error)
+            raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

@@ -2,9 +2,10 @@
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -27,6 +28,8 @@ class Case:
     seed: int
     model: bytes = b""
     feeds: dict[str, Array] = field(default_factory=dict[str, Array])
+    later: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The inputs of later runs of the same compiled model."""
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     target: str = "cpu"
     pipeline: str | None = None
@@ -75,15 +78,34 @@ def _model_bytes(model: Any) -> bytes:
     return json_format.ParseDict(model, onnx.ModelProto()).SerializeToString()
 
 
+def _feeds_json(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors by name, lists of them where an input is a sequence."""
+    return {name: _value_json(value) for name, value in feeds.items()}
+
+
+def _value_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value_json(item) for item in cast(list[Array], value)]
+    return json_format.MessageToDict(numpy_helper.from_array(np.asarray(value)))
+
+
+def _feeds_of(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value_of(value) for name, value in feeds.items()}
+
+
+def _value_of(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value_of(item) for item in cast(list[Any], value)]
+    return numpy_helper.to_array(json_format.ParseDict(value, onnx.TensorProto()))
+
+
 def save(case: Case, failure: Failure, path: Path) -> None:
     """Write a case, and why it is kept, as JSON."""
     content = asdict(case)
     content["reason"] = asdict(failure)
     content["model"] = _model_json(case.model)
-    content["feeds"] = {
-        name: json_format.MessageToDict(numpy_helper.from_array(np.asarray(array)))
-        for name, array in case.feeds.items()
-    }
+    content["feeds"] = _feeds_json(case.feeds)
+    content["later"] = [*map(_feeds_json, case.later)]
     content["files"] = {name: b64encode(data).decode() for name, data in case.files.items()}
     path.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -93,9 +115,7 @@ def load(path: Path) -> Case:
     content = json.loads(path.read_text())
     del content["reason"]
     content["model"] = _model_bytes(content["model"])
-    content["feeds"] = {
-        name: numpy_helper.to_array(json_format.ParseDict(tensor, onnx.TensorProto()))
-        for name, tensor in content["feeds"].items()
-    }
+    content["feeds"] = _feeds_of(content["feeds"])
+    content["later"] = [*map(_feeds_of, content.get("later", []))]
     content["files"] = {name: b64decode(data) for name, data in content["files"].items()}
     return Case(**content)

@@ -28,6 +28,7 @@ from compiler.frontend.export import graph_of
 from compiler.ir.types import dtype_of, shape_of
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
+from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
@@ -310,6 +311,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "shared": differential,
     "invalid": invalid,
     "data": extreme,
+    "contents": check_contents,
     "models": damaged_model,
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,

@@ -195,3 +195,10 @@ def contracted(call: Call) -> list[Array]:
     """An Einsum of integers, modulo 2 to the power of their bits."""
     equation = call.attributes["equation"].decode()
     return [np.asarray(np.einsum(equation, *call.inputs))]
+
+
+def gathered(call: Call) -> list[Array]:
+    """Gather by numpy."""
+    x, indices, *_ = call.inputs
+    taken = np.take(x, indices, call.attributes.get("axis", 0))
+    return [taken if isinstance(taken, np.ndarray) else np.array(taken, x.dtype)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.fuzz.case import Case
+from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
@@ -46,5 +47,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "narrow": random_narrow,
     "forged": random_forgery,
     "shared": random_shared,
+    "contents": random_contents,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

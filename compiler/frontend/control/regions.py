@@ -15,7 +15,15 @@ from compiler.errors import ModelError, ShapeError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.control.bodies import check_passed
-from compiler.frontend.graph import Graph, Operator, Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import (
+    Graph,
+    NeedsHost,
+    Operator,
+    Unsupported,
+    Value,
+    axis_of,
+    constant,
+)
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
@@ -64,18 +72,18 @@ def _traced(
         check_passed(body, given, 0)
         results = walker.body(body, node.scope.inner(f"{node.name}/{attribute}/"), given)
     except (ModelError, ShapeError) as error:
-        raise Unsupported(f"its {attribute} does not fit its inputs: {error}") from error
+        raise NeedsHost(f"its {attribute} does not fit its inputs: {error}") from error
     finally:
         walker.builder.graph, walker.builder.node = outer, node.name
     if len(walker.problems) > problems:
         found = walker.problems[problems]
-        raise Unsupported(
+        raise NeedsHost(
             f"its {attribute} cannot be a static graph: {found.op_type} {found.node!r}:"
             f" {found.error.reason}",
             found.error.remedy,
         )
     if len(walker.watch.outputs) > watched:
-        raise Unsupported(f"its {attribute} reads at indices that shall be checked")
+        raise NeedsHost(f"its {attribute} reads at indices that shall be checked")
     return TracedBody(graph, results)
 
 
@@ -150,7 +158,7 @@ def if_region(walker: "Specialiser", node: "BodyNode", condition: Value) -> Sequ
 def _check_same(one: Value, other: Value, what: str) -> None:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         types = f"{one.dtype}{listed(one.shape)} and {other.dtype}{listed(other.shape)}"
-        raise Unsupported(f"{what} {types}", "give both one type and shape")
+        raise NeedsHost(f"{what} {types}", "give both one type and shape")
 
 
 def _carried(node: "BodyNode", values: Sequence[Value]) -> list[Value]:
@@ -179,7 +187,7 @@ def loop_region(
         length = None if conditional else _length(limit, condition)
         if rows and length is None:
             reason = "a run decides how often it runs, and so how many rows it has"
-            raise Unsupported(reason, "make its trip count a constant")
+            raise NeedsHost(reason, "make its trip count a constant")
         form = ControlForm(
             kind="loop",
             carried=len(carried),

@@ -16,7 +16,7 @@ from compiler.frontend.control.regions import (
     loop_region,
     scan_region,
 )
-from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
     from compiler.frontend.specialise import BodyNode, Specialiser
@@ -38,7 +38,7 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     if condition is None or condition.array is None:
         if walker.regions and condition is not None:
             return if_region(walker, node, condition)
-        raise Unsupported("its condition is computed at run time", _REMEDY)
+        raise NeedsHost("its condition is computed at run time", _REMEDY)
     branch = node.attributes["then_branch" if condition.array.all() else "else_branch"]
     return walker.body(branch, node.scope.inner(node.scope.prefix), [])
 
@@ -69,14 +69,14 @@ def _trip_count(limit: Value | None) -> int:
     if limit is None:
         return sys.maxsize
     if limit.array is None:
-        raise Unsupported("its trip count is computed at run time", _REMEDY)
+        raise NeedsHost("its trip count is computed at run time", _REMEDY)
     return int(limit.array.reshape(()))
 
 
 def _check_length(walker: "Specialiser", trips: int) -> None:
     """Raise Unsupported for more iterations than are unrolled."""
     if walker.longest_loop < trips < sys.maxsize:
-        raise Unsupported(f"its {trips} iterations are too many to unroll")
+        raise NeedsHost(f"its {trips} iterations are too many to unroll")
 
 
 def _holds(condition: Value | None) -> bool:
@@ -84,7 +84,7 @@ def _holds(condition: Value | None) -> bool:
         return True
     check_number(condition, "bool", "condition")
     if condition.array is None:
-        raise Unsupported("its condition is computed at run time", _REMEDY)
+        raise NeedsHost("its condition is computed at run time", _REMEDY)
     return bool(condition.array.all())
 
 

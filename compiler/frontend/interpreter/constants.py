@@ -6,6 +6,7 @@ import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
 from compiler.frontend.interpreter.rounding import converted_array, double
+from compiler.frontend.interpreter.suppression import non_maximum_suppression
 
 
 @evaluates("Constant")
@@ -16,6 +17,8 @@ def evaluate_constant(node: Node) -> Array:
         return np.array(value, np.float64 if node.precise else np.float32)
     if name.startswith("value_int"):
         return np.array(value, np.int64)
+    if name.startswith("value_string"):
+        return np.array(value, object)
     return np.asarray(value)
 
 
@@ -43,8 +46,9 @@ def evaluate_non_zero(node: Node) -> Array:
 
 
 def non_zero(x: Array) -> Array:
-    """The result of NonZero; a scalar counts as a vector."""
-    return np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    """The result of NonZero; a scalar has no axes, so its one index has none either."""
+    found = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    return found if x.ndim else found[:0]
 
 
 @evaluates("Compress")
@@ -64,7 +68,11 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
 def evaluate_unique(node: Node) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
     axis, x = node.attribute("axis"), node[0]
-    unique = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
+    numbers, texts = double(x), None
+    if x.dtype.kind in "OUS":  # numpy has no slices of objects in order
+        texts, numbers = np.unique(x.reshape(-1), return_inverse=True)
+        numbers = numbers.reshape(x.shape)
+    unique = np.unique(numbers, True, True, True, axis=axis, equal_nan=False)
     values, first, inverse, counts = unique
     inverse = inverse.reshape(-1)
     if not node.attribute("sorted", 1):
@@ -73,56 +81,16 @@ def evaluate_unique(node: Node) -> list[Array]:
         values = np.take(values, order, axis or 0)
         first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
-    values = converted_array(values, x.dtype) if x.dtype.kind not in "OUS" else values
+    values = converted_array(values, x.dtype) if texts is None else texts[values]
     return [values, *others][: len(node.outputs)]
-
-
-def _corners(boxes: Array, centred: bool) -> Array:
-    """Boxes as (low, high) corners: [2, boxes, 2]."""
-    first, second = boxes[:, :2], boxes[:, 2:]
-    if centred:
-        return np.stack([first - second / 2, first + second / 2])
-    return np.stack([np.minimum(first, second), np.maximum(first, second)])
-
-
-def _overlaps(corners: Array, one: int) -> Array:
-    """The intersection over union of one box with all."""
-    low, high = corners
-    inside = np.maximum(np.minimum(high, high[one]) - np.maximum(low, low[one]), 0).prod(1)
-    areas = (high - low).prod(1)
-    union = areas + areas[one] - inside
-    return np.where(inside > 0, inside / np.where(union > 0, union, 1), 0)
-
-
-def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: float) -> list[int]:
-    """The boxes of one class that are not suppressed, best first."""
-    kept: list[int] = []
-    alive = scores > least
-    for box in np.argsort(-scores, kind="stable").tolist():
-        if len(kept) == most:
-            break
-        if alive[box]:
-            kept.append(box)
-            alive &= _overlaps(corners, box) <= limit
-    return kept
 
 
 @evaluates("NonMaxSuppression")
 def evaluate_non_max_suppression(node: Node) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
-    boxes, scores = double(node[0]), double(node[1])
-    most, limit, least = (
-        node[i].reshape(-1)[0].item() if node.has(i) else default
-        for i, default in ((2, 0), (3, 0.0), (4, -np.inf))
-    )
-    centred = bool(node.attribute("center_point_box", 0))
-    rows = [
-        (batch, number, box)
-        for batch, corners in enumerate(_corners(b, centred) for b in boxes)
-        for number, row in enumerate(scores[batch])
-        for box in _suppressed(corners, row, int(most), limit, least)
-    ]
-    return np.array(rows, np.int64).reshape(-1, 3)
+    limits = (*node.inputs[2:], None, None, None)[:3]
+    centred = node.attribute("center_point_box", 0)
+    return non_maximum_suppression(node[0], node[1], *limits, center_point_box=centred)[0]
 
 
 @evaluates("Det")

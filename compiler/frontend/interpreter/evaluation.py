@@ -64,8 +64,13 @@ def evaluate_node(
             results = EVALUATIONS[op_type](node)
     except ZeroDivisionError as error:
         raise ValueError(f"an attribute of {op_type} is 0 ({error})") from error
-    if isinstance(results, np.ndarray | np.generic):
+    if isinstance(results, np.ndarray | np.generic | str):
         results = [results]
-    arrays = [None if array is None else np.asarray(array) for array in results]
+    arrays = [None if array is None else _as_array(array) for array in results]
     arrays += [None] * (len(outputs) - len(arrays))
     return [array if wanted else None for array, wanted in zip(arrays, outputs, strict=False)]
+
+
+def _as_array(result: Array | str) -> Array:
+    """A result as an array; an element of texts is one, too."""
+    return np.array(result, object) if isinstance(result, str) else np.asarray(result)

@@ -80,6 +80,8 @@ def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
             if size > 1:
                 return (axis.start * (extent - 1) + x * span / (size - 1)).astype(kind)
             return x * 0 + kind(0.5 * (axis.start + axis.end) * (extent - 1))
+        case "tf_half_pixel_for_nn":
+            return (x + kind(0.5)) / scale
         case "half_pixel":
             return (x + kind(0.5)) / scale - kind(0.5)
         case _:

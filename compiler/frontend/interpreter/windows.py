@@ -169,3 +169,44 @@ def evaluate_global_pool(node: Node) -> Array:
         case _:
             result = _norm(x, node.attribute("p", 2), axes)
     return converted_array(np.expand_dims(result, axes), node[0].dtype)
+
+
+@evaluates("MaxRoiPool")
+def evaluate_max_region_pool(node: Node) -> Array:
+    """The maximum of the pixels of each bin of each region, 0 of an empty one.
+
+    A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to
+    it; neighbouring bins share the pixels that their borders cut.
+    """
+    x, regions = node[0], node[1].astype(np.float32)
+    bins, scale = node.attribute("pooled_shape"), np.float32(node.attribute("spatial_scale", 1.0))
+    if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
+        raise ValueError(
+            f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes"
+        )
+    result = np.zeros((len(regions), x.shape[1], *bins), x.dtype)
+    for row, (image, *ends) in zip(result, regions, strict=True):
+        if not 0 <= image < len(x):
+            raise ValueError(f"a region of image {image:g} of {len(x)}")
+        left, top, right, bottom = (_rounded(end * scale) for end in ends)
+        rows = _bins(top, bottom, bins[0], x.shape[2])
+        columns = _bins(left, right, bins[1], x.shape[3])
+        for place in np.ndindex(*bins):
+            pixels = x[int(image), :, rows[place[0]], columns[place[1]]]
+            if pixels.size:
+                row[(slice(None), *place)] = pixels.max((1, 2))
+    return result
+
+
+def _rounded(value: np.float32) -> int:
+    """The nearest integer, halves away from zero, as C rounds them."""
+    return int(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
+
+
+def _bins(first: int, last: int, count: int, size: int) -> list[slice]:
+    """The pixels of each bin of a region along an axis, inside the image."""
+    length = np.float32(max(last - first + 1, 1)) / np.float32(count)
+    starts = [int(np.floor(np.float32(i) * length)) + first for i in range(count)]
+    ends = [int(np.ceil(np.float32(i + 1) * length)) + first for i in range(count)]
+    clipped = (np.clip([start, end], 0, size) for start, end in zip(starts, ends, strict=True))
+    return [slice(int(start), int(end)) for start, end in clipped]

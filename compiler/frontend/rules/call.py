@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder, run_time_input
+from compiler.frontend.evaluate import evaluate
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.semantics import SemanticsRule
 
@@ -107,6 +108,11 @@ class Call:
         """Emit the operator itself, with other inputs or changed attributes."""
         inputs = self.inputs if inputs is None else inputs
         return self.builder.emit_used(self.op_type, inputs, self.attributes | changed, self.used)
+
+    def evaluated(self) -> list[Value]:
+        """The outputs of the operator itself on known inputs, in forms that no kernel has."""
+        arrays = evaluate(self.op_type, self.inputs, self.attributes, self.used)
+        return [Value("") if a is None else self.builder.constant(a) for a in arrays]
 
     def only_first_output(self, what: str) -> None:
         """Raise Unsupported if an output after the first is used."""

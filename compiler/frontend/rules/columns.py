@@ -5,9 +5,10 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.sources.sampling import unpooled
 
 
@@ -94,6 +95,6 @@ def rewrite_max_unpool(call: Call) -> list[Value]:
         return [result]
     after = [int(n) - o for n, o in zip(wanted, own, strict=True)]
     if min(after, default=0) < 0:
-        raise Unsupported(f"its output {wanted.tolist()} is smaller than {own}", "enlarge it")
+        raise ShapeMismatch(f"its output {wanted.tolist()} is smaller than {own}")
     pads = call.vector([*[0] * len(after), *after])
     return [call.one("Pad", result, pads, call.builder.constant(0, x.dtype))]

@@ -32,7 +32,7 @@ def rewrite_range(call: Call) -> list[Value]:
     first, end, by = (double(array).item() for array in (start, limit, step))
     count = max(0, ceil((end - first) / by))
     check_size(dtype, (count,))
-    if call.builder.expansion.folds(byte_count(dtype, (count,)), 0):
+    if call.builder.folds(byte_count(dtype, (count,)), 0):
         (array,) = evaluate("Range", call.inputs, {}, [True])
         assert array is not None
         return [constant("", array)]

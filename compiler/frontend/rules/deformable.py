@@ -2,7 +2,7 @@
 
 from math import prod
 
-from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.columns import WindowTaps
 from compiler.frontend.rules.sampling import Image, component, floating
@@ -13,15 +13,13 @@ from compiler.frontend.rules.types import in_type
 def rewrite_deformable_convolution(call: Call) -> list[Value]:
     """A GEMM of the weights by pixels read at the kernel's positions moved by the offsets."""
     x, weight, offset = (floating(call, call.operand(i)) for i in range(3))
-    if len(x.shape) != 4:
-        raise Unsupported("its image has other than two spatial axes", "use images")
     taps = WindowTaps(call, weight.shape[2:], offset.shape[2:])
     batch, channels, *sizes = x.shape
     groups, own = call.attributes.get("group", 1), call.attributes.get("offset_group", 1)
     count, places = prod(taps.kernel), prod(taps.output)
     flat = call.reshaped(x, [batch * own, channels // own, prod(sizes)])
     image = Image(call, flat, tuple(sizes))
-    moves = call.reshaped(offset, [batch * own, count, 2, places])
+    moves = call.reshaped(offset, [batch * own, count, len(sizes), places])
     positions = [
         image.op("Add", component(call, moves, axis, 2), call.builder.constant(base, x.dtype))
         for axis, base in enumerate(taps.positions())
@@ -37,6 +35,6 @@ def rewrite_deformable_convolution(call: Call) -> list[Value]:
         call.one("MatMul", rows, columns), [batch, weight.shape[0], *taps.output]
     )
     if (bias := call.input(3)) is not None:
-        column = call.reshaped(in_type(call, bias, x.dtype), [-1, 1, 1])
+        column = call.reshaped(in_type(call, bias, x.dtype), [-1, *[1] * len(sizes)])
         result = call.one("Add", result, column)
     return [in_type(call, result, call.data.dtype)]

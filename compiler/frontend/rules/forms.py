@@ -14,6 +14,7 @@ from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped_indices
 from compiler.frontend.interpreter.rounding import finite_limits, is_floating
 from compiler.frontend.rules.call import Call, filled, rule
+from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.values import numpy_dtype
 
@@ -126,7 +127,7 @@ def rewrite_expand(call: Call) -> list[Value]:
     try:
         shape = np.broadcast_shapes(x.shape, tuple(target))
     except ValueError as error:
-        raise Unsupported(f"its input {x.shape} does not broadcast to {target}") from error
+        raise ShapeMismatch(f"its input {x.shape} does not broadcast to {target}") from error
     return [x] if shape == x.shape else call.emit([x, call.vector(shape)])
 
 

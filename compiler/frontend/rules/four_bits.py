@@ -22,6 +22,8 @@ def four_bits(call: Call, axis: int) -> FourBits | None:
     scales = _shaped(scale.content)
     if scales.ndim == 2 and not block:
         block = -(-x.shape[axis] // scales.shape[axis])
+    if block and x.shape[axis] % block:
+        return None
     zeros = np.zeros(scales.shape, x.content.dtype) if zero is None else _shaped(zero.content)
     return FourBits(_unsigned(x.content), scales, _unsigned(zeros), axis, block)
 

@@ -5,9 +5,10 @@ from math import isqrt
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.graph import Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.ir.operators import ShapeMismatch
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -166,7 +167,7 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     axis = call.integers("axis", 2) if call.version >= 20 else [call.attributes.get("axis", 1)]
     at = axis_of((axis or [-2])[0], x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
-        raise Unsupported(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
+        raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
     given, have = call.known(1), x.shape[at]
     default = 2 * (have - 1) if onesided and inverse else have
     length = default if given is None else int(given.reshape(()))
@@ -189,12 +190,12 @@ def rewrite_short_time_transform(call: Call) -> list[Value]:
     step = int(call.content(1).reshape(()))
     frame = call.known(3)
     if frame is None and window is None:
-        raise Unsupported("it has neither a window nor a frame's length", "add one")
+        raise ShapeMismatch("it has neither a window nor a frame's length")
     length = int(frame.reshape(())) if frame is not None else call.operand(2).shape[0]
     batch, samples = signal.shape[:2]
     frames = (samples - length) // step + 1
     if step < 1 or frames < 1:
-        raise Unsupported(f"it has no frame: {samples} samples, {length} a frame, step {step}")
+        raise ShapeMismatch(f"it has no frame: {samples} samples, {length} a frame, step {step}")
     parts = _parts(call, call.reshaped(signal, [batch, samples, -1]))
     fourier = Fourier(call, -1)
     places = np.arange(frames)[:, None] * step + np.arange(length)

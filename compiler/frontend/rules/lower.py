@@ -1,12 +1,13 @@
 """Rules that decompose operators into simpler ones of the table."""
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from compiler.frontend.builder import is_known
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
+from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.onnxruntime_resize import (
@@ -51,10 +52,12 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
 
     If these overflow the type, the statistics remain operands. In training they are the batch's.
     """
-    if call.attributes.pop("training_mode", 0):
+    training = bool(call.attributes.pop("training_mode", 0))
+    per_activation = not call.attributes.get("spatial", 1)
+    check_statistics(training, not per_activation, call.used)
+    if training:
         return _normalised_by_batch(call)
-    call.only_first_output("running statistics")
-    per_activation = not call.attributes.pop("spatial", 1)
+    call.attributes.pop("spatial", None)
     call.attributes.pop("momentum", None)
     constants = _affine(call) if is_known(call.inputs[1:5]) else None
     if constants is None:
@@ -66,10 +69,16 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
     return [call.one("Add", call.one("Mul", call.data, factor), shift)]
 
 
+def check_statistics(training: bool, spatial: bool, used: Sequence[bool]) -> None:
+    """Raise Unsupported for statistics that batch normalisation does not compute."""
+    if training and (not spatial or any(used[3:])):
+        raise Unsupported("it saves statistics of old opsets", "export for inference")
+    if not training and any(used[1:]):
+        raise Unsupported("running statistics are not computed", "export the model for inference")
+
+
 def _normalised_by_batch(call: Call) -> list[Value]:
     """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
-    if not call.attributes.get("spatial", 1) or any(call.used[3:]):
-        raise Unsupported("it saves statistics of old opsets", "export for inference")
     x, scale, bias, mean, variance = (in_float32(call, value) for value in call.operands)
     axes = call.vector([axis for axis in range(x.rank) if axis != 1])
     centre = call.one("ReduceMean", x, axes, keepdims=1)
@@ -190,7 +199,7 @@ def rewrite_resize(call: Call) -> list[Value]:
     x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
     mode = call.attributes.get("coordinate_transformation_mode")
     if mode == "tf_half_pixel_for_nn":
-        raise Unsupported(f"the coordinate transformation {mode!r} is gone since opset 13")
+        return _of_old_mode(call)
     roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
     if RESIZE_CROP_SAME_SIZE in call.onnxruntime and roi is not None:
         roi = _cropping_scaled(call, roi, scales, sizes)
@@ -222,6 +231,14 @@ def _whole_sizes(call: Call, scales: Value) -> Value:
     axes = call.attributes.get("axes") or range(call.data.rank)
     pairs = zip(axes, scales.content.reshape(-1), strict=True)
     return call.vector([scaled_size(call.data.shape[axis], scale) for axis, scale in pairs])
+
+
+def _of_old_mode(call: Call) -> list[Value]:
+    """The result in a mode that only opset 11 has, and no kernel."""
+    if not is_known(call.inputs):
+        reason = "the coordinate transformation 'tf_half_pixel_for_nn' is gone since opset 13"
+        raise NeedsHost(reason, "export the model with opset 13 or newer")
+    return call.evaluated()
 
 
 def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):

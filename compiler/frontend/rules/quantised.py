@@ -9,14 +9,15 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import (
     Dequantised,
     Inputs,
+    NeedsHost,
     Quantised,
-    Unsupported,
     Value,
     axis_of,
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
+from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.dtypes import ALL
 from compiler.schedule import ELEMENT_BYTES
 
@@ -41,14 +42,18 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     """Scales or zero points of blocks of an axis, repeated for each element."""
     size, count = call.data.shape[axis], value.shape[axis]
     block = call.attributes.get("block_size", 0) or -(-size // count)
-    if block * count != size:
-        raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
+    if not 0 <= block * count - size < block:
+        raise ShapeMismatch(f"{count} blocks of {block} do not fill an axis of {size} elements")
     if value.dtype not in ALL:  # types that Expand does not support
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
     repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
-    return call.reshaped(repeated, [*before, size, *after])
+    spread = call.reshaped(repeated, [*before, block * count, *after])
+    if block * count == size:
+        return spread
+    ends = [call.vector([number]) for number in (0, size, axis)]
+    return call.one("Slice", spread, *ends)
 
 
 def less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
@@ -64,7 +69,7 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
     """
     if value.array is None and dtype not in ELEMENT_BYTES:
         remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
-        raise Unsupported(f"it quantises to {dtype}", remedy)
+        raise NeedsHost(f"it quantises to {dtype}", remedy)
     if "float" in dtype:
         saturate = call.attributes.get("saturate", 1)
         return call.one("Cast", value, to=element_type(dtype), saturate=saturate)

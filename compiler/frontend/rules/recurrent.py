@@ -60,10 +60,16 @@ class ActivationFunction:
         return call.one(self.name, x, **values)
 
 
-def _function(name: str, given: Mapping[str, Iterator[float]]) -> ActivationFunction:
+def activation_named(name: str) -> str:
+    """The standard name of an activation function; raises Unsupported for others."""
     known = _BY_LOWER_NAME.get(name.lower())
     if known is None:
         raise Unsupported(f"its activation {name!r} is not known", "use a standard activation")
+    return known
+
+
+def _function(name: str, given: Mapping[str, Iterator[float]]) -> ActivationFunction:
+    known = activation_named(name)
     return ActivationFunction(
         known, {key: next(given[key], value) for key, value in _PARAMETERS[known].items()}
     )

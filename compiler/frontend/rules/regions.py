@@ -7,29 +7,100 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.sampling import Image, component, floating
 from compiler.frontend.rules.types import in_type
 
+_SIDES = ("height", "width")
+
 
 @rule("RoiAlign")
 def rewrite_region_align(call: Call) -> list[Value]:
-    """The mean or maximum of samples of each bin; their number must be given."""
+    """The mean or maximum of samples of each bin.
+
+    Without a number of samples, a region has as many along a bin as the bin has pixels: regions
+    that are constants are grouped by these numbers, others need the host.
+    """
     count = call.attributes.get("sampling_ratio", 0)
-    if count < 1:
-        raise Unsupported("each region decides how often it is sampled", "set sampling_ratio")
     x, regions, batches = floating(call, call.data), call.operand(1), call.operand(2)
     batch, channels, *sizes = x.shape
-    total, bins = regions.shape[0], [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
-    if 0 in (*x.shape, total):
-        empty = np.zeros((total, channels, *bins))
+    bins = [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
+    if 0 in (*x.shape, regions.shape[0]):
+        empty = np.zeros((regions.shape[0], channels, *bins))
         return [call.builder.constant(empty, call.data.dtype)]
     image = Image(call, _together(call, x), (batch, *sizes), "border")
-    axes = [_samples(image, in_type(call, regions, x.dtype), i, bins[i]) for i in (0, 1)]
-    shape = [total, bins[0] * count, bins[1] * count]
-    first = in_type(call, call.reshaped(batches, [total, 1, 1]), x.dtype)
-    full = call.one("Expand", first, call.vector(shape))
+    spans = [_span(image, in_type(call, regions, x.dtype), i) for i in (0, 1)]
+    batches = in_type(call, batches, x.dtype)
+    if count < 1:
+        result = _grouped(image, spans, batches, bins)
+    else:
+        result = _aligned(image, spans, batches, bins, [count, count])
+    return [in_type(call, result, call.data.dtype)]
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The first position and the extent of all regions along an axis: [regions, 1] each."""
+
+    first: Value
+    extent: Value
+
+    def of(self, call: Call, rows: Value) -> "_Span":
+        """Those of some regions."""
+        return _Span(*(call.one("Gather", v, rows, axis=0) for v in (self.first, self.extent)))
+
+
+def _span(image: Image, regions: Value, axis: int) -> _Span:
+    """The span of regions [left, top, right, bottom]; before opset 16 at least a pixel long."""
+    call = image.call
+    half = call.attributes.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    half = half and call.version >= 16
+    ends = [component(call, regions, number, 1) for number in (1 - axis, 3 - axis)]
+    scale, column = call.attributes.get("spatial_scale", 1.0), [regions.shape[0], 1]
+    first, last = (call.reshaped(image.op("Mul", end, scale), column) for end in ends)
+    if half:
+        first, last = image.op("Sub", first, 0.5), image.op("Sub", last, 0.5)
+    extent = image.op("Sub", last, first)
+    return _Span(first, extent if half else image.op("Max", extent, 1.0))
+
+
+def _grouped(image: Image, spans: Sequence[_Span], batches: Value, bins: Sequence[int]) -> Value:
+    """The results of regions that have as many samples as pixels, in the order of the regions."""
+    call = image.call
+    if any(span.extent.array is None for span in spans):
+        raise NeedsHost("each region decides how often it is sampled", "set sampling_ratio")
+    lengths = [
+        np.ceil(span.extent.content[:, 0] / np.asarray(n, span.extent.content.dtype))
+        for span, n in zip(spans, bins, strict=True)
+    ]
+    counts = np.maximum(np.nan_to_num(np.stack(lengths, 1)), 0).astype(np.int64)
+    groups, numbers = np.unique(counts, axis=0, return_inverse=True)
+    rows = [np.flatnonzero(numbers.reshape(-1) == number) for number in range(len(groups))]
+    results: list[Value] = []
+    for chosen, group in zip(rows, groups.tolist(), strict=True):
+        index = call.builder.constant(chosen, "int64")
+        some = [span.of(call, index) for span in spans]
+        results.append(_aligned(image, some, call.one("Gather", batches, index), bins, group))
+    joined = results[0] if len(results) == 1 else call.one("Concat", *results, axis=0)
+    order = call.builder.constant(np.argsort(np.concatenate(rows)), "int64")
+    return call.one("Gather", joined, order, axis=0)
+
+
+def _aligned(
+    image: Image,
+    spans: Sequence[_Span],
+    batches: Value,
+    bins: Sequence[int],
+    counts: Sequence[int],
+) -> Value:
+    """The bins of regions that have the same numbers of samples: [regions, channels, *bins]."""
+    call, total, channels = image.call, batches.shape[0], image.pixels.shape[1]
+    if 0 in counts:
+        return call.builder.constant(np.zeros((total, channels, *bins)), image.pixels.dtype)
+    axes = [_samples(image, spans[i], i, bins[i], counts[i]) for i in (0, 1)]
+    shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
+    full = call.one("Expand", call.reshaped(batches, [total, 1, 1]), call.vector(shape))
     flat = [1, 1, prod(shape)]
     best = call.attributes.get("mode", "avg") == "max"
     values: list[Value] = []
@@ -46,14 +117,10 @@ def rewrite_region_align(call: Call) -> list[Value]:
     held = image.op("And", axes[0].inside, axes[1].inside)
     held = call.reshaped(call.one("Expand", held, call.vector(shape)), flat)
     combined = image.op("Where", held, combined, 0.0)
-    split = call.reshaped(combined, [channels, total, bins[0], count, bins[1], count])
+    split = call.reshaped(combined, [channels, total, bins[0], counts[0], bins[1], counts[1]])
     reduce = "ReduceMax" if best else "ReduceMean"
     result = call.one(reduce, split, call.vector([3, 5]), keepdims=0)
-    result = call.one("Transpose", result, perm=[1, 0, 2, 3])
-    return [in_type(call, result, call.data.dtype)]
-
-
-_SIDES = ("height", "width")
+    return call.one("Transpose", result, perm=[1, 0, 2, 3])
 
 
 @dataclass(frozen=True)
@@ -75,24 +142,13 @@ def _spread(call: Call, value: Value, shape: Sequence[int]) -> Value:
     return call.one("Expand", value, call.vector(shape))
 
 
-def _samples(image: Image, regions: Value, axis: int, bins: int) -> _Samples:
-    """The samples of all regions along an axis: [regions, samples, 1] or [regions, 1, samples]."""
-    call, size = image.call, image.sizes[1 + axis]
-    get, total = call.attributes.get, regions.shape[0]
-    count = get("sampling_ratio", 0)
-    half = get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    half = half and call.version >= 16
-    ends = [component(call, regions, number, 1) for number in (1 - axis, 3 - axis)]
-    scale = get("spatial_scale", 1.0)
-    first, last = (call.reshaped(image.op("Mul", end, scale), [total, 1]) for end in ends)
-    if half:
-        first, last = image.op("Sub", first, 0.5), image.op("Sub", last, 0.5)
-    extent = image.op("Sub", last, first)
-    extent = extent if half else image.op("Max", extent, 1.0)
+def _samples(image: Image, span: _Span, axis: int, bins: int, count: int) -> _Samples:
+    """The samples of regions along an axis: [regions, samples, 1] or [regions, 1, samples]."""
+    call, size, total = image.call, image.sizes[1 + axis], span.first.shape[0]
     numbers = [[(number + 0.5) / count for number in range(bins * count)]]
-    steps = call.builder.constant(numbers, regions.dtype)
-    moved = image.op("Mul", image.op("Div", extent, float(bins)), steps)
-    position = image.op("Add", first, moved)
+    steps = call.builder.constant(numbers, span.first.dtype)
+    moved = image.op("Mul", image.op("Div", span.extent, float(bins)), steps)
+    position = image.op("Add", span.first, moved)
     shape = [total, bins * count, 1] if axis == 0 else [total, 1, bins * count]
     position = call.reshaped(position, shape)
     above = image.op("GreaterOrEqual", position, -1.0)

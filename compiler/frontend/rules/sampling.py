@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.graph import NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import AFFINE_GRID_ONE_PIXEL
@@ -134,10 +134,14 @@ def gathered(call: Call, pixels: Value, index: Value) -> Value:
 
 
 def floating(call: Call, value: Value) -> Value:
-    """A tensor of floats in at least 32 bits."""
-    if "float" not in value.dtype:
+    """A tensor of floats in at least 32 bits; integers become floats on the host only."""
+    if "float" in value.dtype:
+        return in_float32(call, value)
+    if "int" not in value.dtype and value.dtype != "bool":
         raise Unsupported(f"its input is {value.dtype}", "cast it to float32")
-    return in_float32(call, value)
+    if value.array is None:
+        raise NeedsHost(f"its input is {value.dtype}", "cast it to float32")
+    return in_type(call, value, "float64")
 
 
 def component(call: Call, value: Value, number: int, axis: int) -> Value:
@@ -152,8 +156,6 @@ def rewrite_grid_sample(call: Call) -> list[Value]:
     named = str(call.attributes.get("mode", "linear"))
     mode = _MODES.get(named, named)
     align = bool(call.attributes.get("align_corners", 0))
-    if mode == "cubic" and len(sizes) > 2:
-        raise Unsupported("it interpolates volumes by cubic polynomials", "use linear")
     grid = in_type(call, call.operand(1), x.dtype)
     batch, channels, *_ = x.shape
     outer = grid.shape[1:-1]

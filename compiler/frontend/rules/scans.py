@@ -1,5 +1,6 @@
 """Rules for running multiplications, and for caches that are written at run-time positions."""
 
+from compiler.frontend.builder import is_known
 from compiler.frontend.graph import Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
@@ -38,6 +39,8 @@ def rewrite_running_multiplication(call: Call) -> list[Value]:
 @rule("TensorScatter")
 def rewrite_tensor_scatter(call: Call) -> list[Value]:
     """Each position of the cache chooses between itself and a position of the update."""
+    if is_known(call.inputs):
+        return call.evaluated()
     cache, update = call.data, call.operand(1)
     axis = axis_of(call.attributes.get("axis", -2), cache.rank)
     batch, size, count = cache.shape[0], cache.shape[axis], update.shape[axis]

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.graph import NeedsHost, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.ir.operators import Mismatch, ShapeMismatch
 from compiler.ir.operators.shapes import listed
@@ -12,7 +12,7 @@ from compiler.ir.operators.shapes import listed
 
 def _items(call: Call) -> list[Value]:
     if call.data.items is None:
-        raise Unsupported("its input is not a sequence of known length", "export with tensors")
+        raise NeedsHost("its input is not a sequence of known length", "export with tensors")
     return call.data.items
 
 

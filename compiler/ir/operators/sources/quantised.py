@@ -19,14 +19,14 @@ def _is_scalar(shape: Shape) -> bool:
 
 
 def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> None:
-    """Check a scale for each block of an axis."""
+    """Check a scale for each block of an axis, of which the last may be cut off."""
     if len(scale) != len(x) or without(scale, axis) != without(x, axis):
         raise ShapeMismatch(
             f"{what} has the shape {listed(scale)}, which differs from the input's {listed(x)} in"
             f" more than axis {axis}"
         )
     size = block or (-(-x[axis] // scale[axis]) if scale[axis] else 0)
-    if size * scale[axis] != x[axis]:
+    if not 0 <= size * scale[axis] - x[axis] < max(size, 1):
         raise ShapeMismatch(
             f"{what} has the shape {listed(scale)}, the input {listed(x)}: blocks of {size} do"
             f" not fill axis {axis}"

@@ -1,0 +1,65 @@
+"""The results of one node whose inputs are all known, by the same rules as compiled graphs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import onnx
+
+from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.graph import Graph, Value, constant
+from compiler.frontend.part import ModelContext
+from compiler.frontend.specialise import Scope, Specialiser
+
+Array = np.ndarray
+
+Known = Any
+"""An array, or a list of arrays where the tensor is a sequence."""
+
+REMEDY = "correct the model or the inputs of this run"
+
+
+def node_results(
+    node: onnx.NodeProto, inputs: Mapping[str, Known], context: ModelContext
+) -> dict[str, Known]:
+    """The outputs by name of a node that has no bodies, in numpy.
+
+    Tensors may be of any type of ONNX. Raises ModelError or ShapeError if the inputs do not fit
+    the node, and UnsupportedOperatorError if no rule and no evaluation takes its form.
+    """
+    specialiser = Specialiser(context.functions, context.folder, Graph([]), REMEDY)
+    specialiser.builder.bounded = False
+    scope = Scope(context.opsets)
+    scope.values |= {n: _value(n, v, _item_dtype(inputs)) for n, v in inputs.items()}
+    wanted = {name for name in node.output if name}
+    specialiser.visit(node, wanted, scope)
+    if specialiser.problems:
+        raise UnsupportedOperatorError(
+            "1 operator cannot be compiled:\n" + str(specialiser.problems[0])
+        )
+    return {name: _content(scope.values[name]) for name in node.output if name}
+
+
+def _item_dtype(inputs: Mapping[str, Known]) -> str:
+    """The dtype of an empty sequence, which the other inputs must have: float32 without any."""
+    dtypes = [constant("", cast(Array, v)).dtype for v in inputs.values() if is_array(v)]
+    return next((dtype for dtype in dtypes if dtype != "int64"), "int64") if dtypes else "float32"
+
+
+def is_array(value: Known) -> bool:
+    """Whether a value is a tensor, no sequence."""
+    return isinstance(value, np.ndarray)
+
+
+def _value(name: str, value: Known, item_dtype: str) -> Value:
+    if is_array(value):
+        return constant(name, cast(Array, value))
+    items = [constant(f"{name}.{i}", v) for i, v in enumerate(cast(Sequence[Array], value))]
+    return Value(name, items=items, item_dtype=items[0].dtype if items else item_dtype)
+
+
+def _content(value: Value | None) -> Known:
+    assert value is not None
+    if value.items is not None:
+        return [item.content for item in value.items]
+    return value.content

@@ -1,0 +1,138 @@
+"""A node that runs on the host: by its registered function, or as the interpreter computes it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from compiler.errors import FlowloomError, InputDataError, ModelError
+from compiler.frontend.evaluate import schema_of
+from compiler.frontend.external import ModelFolder
+from compiler.frontend.graph import NeedsHost, Unsupported
+from compiler.frontend.interpreter import is_known_operator
+from compiler.frontend.load import domain_of
+from compiler.frontend.node_results import node_results
+from compiler.frontend.part import ModelContext
+from compiler.frontend.specialise import is_compiled
+from compiler.frontend.tensors import array_of
+from compiler.program.host import images, learned, operators, random, training
+from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
+from compiler.program.host.types import standard_results
+
+HOST_FAMILIES = (images, learned, operators, random, training)
+"""The modules whose import registers every host operator."""
+
+
+def _attribute(attribute: onnx.AttributeProto, folder: ModelFolder | None) -> Any:
+    """An attribute's value: strings as `str`, tensors as arrays."""
+    value: Any = helper.get_attribute_value(attribute)
+    match attribute.type:
+        case onnx.AttributeProto.STRING:
+            return value.decode(errors="replace")
+        case onnx.AttributeProto.STRINGS:
+            return [text.decode(errors="replace") for text in value]
+        case onnx.AttributeProto.TENSOR:
+            return array_of(value, folder)
+        case _:
+            return value
+
+
+def _own_function(node: onnx.NodeProto, context: ModelContext) -> HostFunction | None:
+    """The registered function of a node; None where the interpreter computes it, if anything.
+
+    Raises ModelError for attributes that are invalid, and Unsupported for a form that has none.
+    """
+    domain = domain_of(node)
+    operator, opset = HOST_OPERATORS.get((domain, node.op_type)), context.opsets.get(domain, 0)
+    if operator is None or opset < operator.first:
+        return None
+    call = HostCall(
+        op_type=node.op_type,
+        opset=opset,
+        attributes={a.name: _attribute(a, context.folder) for a in node.attribute},
+        wanted=[bool(name) for name in node.output],
+        proto=node,
+    )
+    try:
+        return operator.factory(call)
+    except ValueError as error:
+        label = f"{node.op_type} {node.name or node.output[0]!r}"
+        raise ModelError(f"{label}: {error}; export the model again") from error
+
+
+def host_obstacle(
+    node: onnx.NodeProto, context: ModelContext, error: Unsupported
+) -> Unsupported | None:
+    """Why a node cannot run on the host either, where `error` is why it is not compiled."""
+    try:
+        if _own_function(node, context) is not None:
+            return None
+    except Unsupported as own:
+        return own
+    return None if isinstance(error, NeedsHost) else error
+
+
+def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
+    """Whether an operator has an implementation on the host, at least in some forms."""
+    operator = HOST_OPERATORS.get((domain_of(node), node.op_type))
+    if operator is not None and context.opsets.get(domain_of(node), 0) >= operator.first:
+        return True
+    if is_compiled(node, context.opsets):
+        return True
+    exists = schema_of(node.op_type, context.opsets.get("", 0)) is not None
+    return exists and not domain_of(node) and is_known_operator(node.op_type)
+
+
+class HostNode:
+    """A node without bodies that runs on the host."""
+
+    def __init__(self, node: onnx.NodeProto, context: ModelContext):
+        """Prepare a node; raises ModelError for attributes that are invalid, and Unsupported."""
+        self.node, self._context = node, context
+        self._function = _own_function(node, context)
+        self._schema = schema_of(
+            node.op_type, context.opsets.get(domain_of(node), 0), domain_of(node)
+        )
+        self._label = f"{node.op_type} {node.name or next(filter(None, node.output))!r}"
+
+    def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
+        """The outputs by name; raises InputDataError if the node does not fit its inputs."""
+        try:
+            return self._results(values)
+        except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
+            if isinstance(error, FlowloomError):
+                raise
+            raise InputDataError(
+                f"{self._label} does not fit its inputs ({_described(values)}): {error}; correct"
+                " the model or the inputs of this run"
+            ) from error
+
+    def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
+        if self._function is None:
+            inputs = {name: values[name] for name in self.node.input if name}
+            return node_results(self.node, inputs, self._context)
+        inputs = [values[name] if name else None for name in self.node.input]
+        with np.errstate(all="ignore"):
+            results = standard_results(self._schema, inputs, self._function(*inputs))
+        pairs = zip(self.node.output, results, strict=False)
+        return {name: value for name, value in pairs if name}
+
+
+def constant_of(node: onnx.NodeProto, folder: ModelFolder | None) -> np.ndarray:
+    """The value of a Constant node."""
+    context = ModelContext({"": onnx.defs.onnx_opset_version()}, folder=folder)
+    return node_results(node, {}, context)[node.output[0]]
+
+
+def _described(values: Mapping[str, HostValue]) -> str:
+    """The types of inputs, for messages."""
+    return ", ".join(f"{name}: {_type_text(value)}" for name, value in values.items())
+
+
+def _type_text(value: HostValue) -> str:
+    if isinstance(value, list):
+        return f"a sequence of {len(cast(Sequence[Any], value))}"
+    tensor = hasattr(value, "dtype")
+    return f"{value.dtype}{list(value.shape)}" if tensor else type(value).__name__

@@ -1,0 +1,63 @@
+"""The registry of host operators: what makes the function of a node."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+HostValue = Any
+"""An array, a list of them (a sequence) or of dictionaries (maps), or None (an empty optional)."""
+
+HostFunction = Callable[..., Sequence[HostValue]]
+"""The outputs of a node for its inputs by position, None for those that are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A node without its inputs.
+
+    Strings among `attributes` are `str`, tensors are arrays; `wanted` says which outputs are used,
+    `opset` is the version of the node's domain that the model imports.
+    """
+
+    op_type: str
+    opset: int
+    attributes: Mapping[str, Any]
+    wanted: Sequence[bool]
+    proto: onnx.NodeProto
+
+
+HostFactory = Callable[[HostCall], HostFunction | None]
+"""Makes the function of a node; None where the interpreter of the frontend computes it.
+
+Raises ValueError for attributes that are invalid, and Unsupported for a form of the operator that
+has no implementation.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperator:
+    """An operator with an implementation on the host, from an opset of its domain on."""
+
+    domain: str
+    op_type: str
+    first: int
+    factory: HostFactory
+
+
+HOST_OPERATORS: dict[tuple[str, str], HostOperator] = {}
+"""Every operator with an implementation of its own on the host, by domain and name."""
+
+
+def host_operator(
+    *names: str, domain: str = "", first: int = 1
+) -> Callable[[HostFactory], HostFactory]:
+    """Register the factory of operators."""
+
+    def register(factory: HostFactory) -> HostFactory:
+        for name in names:
+            HOST_OPERATORS[domain, name] = HostOperator(domain, name, first, factory)
+        return factory
+
+    return register
