@@ -6,6 +6,7 @@ from typing import Any
 import onnx
 
 from compiler.dag import reverse, topological_order
+from compiler.frontend.tensors import initializers_of
 
 
 def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -24,7 +25,7 @@ def names_read(node: onnx.NodeProto) -> set[str]:
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            inner = {i.name for i in graph.input} | {i.name for i in graph.initializer}
+            inner = {i.name for i in graph.input} | initializers_of(graph).keys()
             made = {name for inner_node in graph.node for name in inner_node.output}
             read = {name for inner_node in graph.node for name in names_read(inner_node)}
             names |= (read | {o.name for o in graph.output}) - inner - made

@@ -49,7 +49,7 @@ class DynamicModule:
         self._body = self._new_body()
 
     def _new_body(self) -> ProgramBody:
-        runtime = Runtime(self.compiler, self._most, self._model.array_of, control)
+        runtime = Runtime(self.compiler, self._most, control)
         return ProgramBody(self._model.graph, runtime, reread=frozenset())
 
     def __getstate__(self) -> dict[str, Any]:

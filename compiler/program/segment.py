@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from compiler.backends.memory import numpy_name
+from compiler.frontend.tensors import initializers_of
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor, on_host
 from compiler.schedule import ELEMENT_BYTES
@@ -224,8 +225,7 @@ def reads_of(node: onnx.NodeProto) -> set[str]:
 
 def captures_of(body: onnx.GraphProto) -> set[str]:
     """The tensors from around a body that it reads."""
-    made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
-    made |= {sparse.values.name for sparse in body.sparse_initializer}
+    made = {info.name for info in body.input} | initializers_of(body).keys()
     captured = set[str]()
     for node in body.node:
         captured |= reads_of(node) - made

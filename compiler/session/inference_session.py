@@ -14,6 +14,7 @@ import onnx
 import compiler
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
 from compiler.frontend.load import overridable, read_model
+from compiler.frontend.tensors import initializers_of
 from compiler.module import Module
 from compiler.session.device_memory import driver_of, empty_on
 from compiler.session.feeds import checked_feed
@@ -106,7 +107,7 @@ class InferenceSession:
         self._sized, proto = with_sizes(self._model, proto, self._options)
         self._meta = metadata_of(proto)
         self._overridable = [node_arg(info) for info in overridable(proto)]
-        constants = {tensor.name for tensor in proto.graph.initializer}
+        constants = initializers_of(proto.graph)
         self.module = self._compiled()
         self._inputs = [node_arg(i) for i in proto.graph.input if i.name not in constants]
         self._outputs = _outputs_of(proto, self.module)
