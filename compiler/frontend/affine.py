@@ -4,6 +4,7 @@
 """
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,9 @@ from compiler.frontend.graph import Graph, Operator, Value, constant
 from compiler.ir.values import numpy_dtype
 
 _LINEAR = {"Conv", "ConvTranspose", "Gemm"}
+_STEPPED = {"Cast", "Ceil", "Floor", "Round"}
+"""Operators that may make a whole step of the last bit: x * s / t of dequantised integers has
+halves, which x * (s / t) has not, or has elsewhere."""
 _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
@@ -172,8 +176,9 @@ def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
 
 def fold_affine(graph: Graph) -> None:
     """Fold chains of per-channel Mul and Add into their only producer, in place."""
+    rounded = {op.inputs[0] for op in graph.operators if op.op_type in _STEPPED}
     with np.errstate(all="ignore"):
-        graph.operators[:] = [o for item in _chains(graph) for o in _settled(item)]
+        graph.operators[:] = [o for item in _chains(graph) for o in _settled(item, rounded)]
 
 
 def _chains(graph: Graph) -> list[Operator | Affine]:
@@ -205,13 +210,15 @@ def _neutral(channels: int) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(channels), np.zeros(channels)
 
 
-def _settled(item: Operator | Affine) -> list[Operator]:
-    """A chain folded into its source, or collapsed after it."""
+def _settled(item: Operator | Affine, rounded: Set[Value | None]) -> list[Operator]:
+    """A chain folded into its source, or collapsed after it unless its result is rounded."""
     if isinstance(item, Operator):
         return [item]
     source = item.source
-    if source is None or not item.steps:
-        return _collapsed(item) if source is None else [source]
+    if source is None:
+        return item.steps if item.steps[-1].output in rounded else _collapsed(item)
+    if not item.steps:
+        return [source]
     if item.trivial or _folded(item, source):
         source.outputs = item.steps[-1].outputs
         return [source]

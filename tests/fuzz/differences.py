@@ -237,14 +237,6 @@ DIFFERENCES = [
         "the ONNX text: undefined, as a float becomes an integer that cannot hold it",
     ),
     Difference(
-        "DynamicQuantizeLinear",
-        "all elements are zero",
-        lambda call: not call.inputs[0].any(),
-        "gives a scale of 1",
-        "gives a scale of 0",
-        "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
-    ),
-    Difference(
         "Celu",
         "`alpha` is 0, NaN or larger than 1000",
         lambda call: not 0 < abs(call.attributes.get("alpha", 1.0)) <= 1000,
