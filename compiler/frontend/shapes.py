@@ -14,7 +14,7 @@ Shapes = Mapping[str, Sequence[int]]
 PLACEHOLDERS = frozenset({"", "?", "*", "-1", "any", "dynamic", "none", "null", "unk", "unknown"})
 """The names, in lower case, that exporters give a dimension of which they know nothing.
 
-Each such dimension is a symbol of its own, like one without a name.
+Each such dimension has any size, like one without a name.
 """
 
 

@@ -75,7 +75,7 @@ def test_zeros_are_quantised_by_a_scale_of_one(shape: tuple[int, ...], target: s
     assert found["q"].shape == shape
 
 
-def test_the_product_of_two_vectors_of_bytes_is_a_number():
+def test_a_matmul_of_two_vectors_of_bytes_is_a_scalar():
     one = {"s": np.array([0.05], "f4"), "z": np.array([3], np.uint8)}
     text = "g (uint8[3] a, uint8[3] b) => (uint8 y) { y = QLinearMatMul(a, s, z, b, s, z, s, z) }"
     a, b = np.array([10, 20, 200], np.uint8), np.array([1, 100, 7], np.uint8)

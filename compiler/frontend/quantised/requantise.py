@@ -20,7 +20,7 @@ LONGEST_CHAIN = 8
 def is_of_sums(
     value: Value, makers: Mapping[Value, Operator], sums: Set[Value], depth: int = 0
 ) -> bool:
-    """Whether a value is one of some scaled sums of products, perhaps with other terms."""
+    """Whether a value has the scaled sums of a contraction among its terms."""
     if value in sums:
         return True
     maker = makers.get(value)

@@ -302,7 +302,7 @@ def rewrite_qlinear_matmul(call: Call) -> list[Value]:
 
 
 def _single(call: Call, value: Value) -> Value:
-    """A vector of one element as that element: the product of two vectors has no axis."""
+    """A vector of one element as that element: a MatMul of two vectors has no axis."""
     return call.reshaped(value, []) if value.shape == (1,) else value
 
 

@@ -63,7 +63,7 @@ STEPS = {
     "scaled": "e = Mul(d, f)",
     "of two": "g = DequantizeLinear(x, f, z)  e = Add(d, g)",
 }
-"""What is between a dequantisation and a quantisation."""
+"""The operators between a dequantisation and a quantisation."""
 
 
 def by_formula(step: str, x: np.ndarray, numbers: dict[str, np.ndarray]) -> np.ndarray:
