@@ -57,8 +57,8 @@ def put_outside(
 
 
 def sparse(name: str, array: np.ndarray) -> onnx.SparseTensorProto:
-    """An array as ONNX's sparse tensor, whose indices are those of the flattened array."""
-    places = np.flatnonzero(array)
+    """An array as a sparse tensor with the indices of the flattened array; -0.0 stays."""
+    places = np.flatnonzero((array != 0) | np.signbit(array.astype(np.float64)))
     values = numpy_helper.from_array(array.reshape(-1)[places], name)
     indices = numpy_helper.from_array(places.astype(np.int64), f"{name}_indices")
     return helper.make_sparse_tensor(values, indices, array.shape)

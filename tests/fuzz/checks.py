@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.fuzz.compare import compared, judges
 from tests.fuzz.execute import compiled, executed, unlike
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
+from tests.fuzz.outside import MODEL
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
@@ -225,11 +226,29 @@ def damaged_schedule(case: Case) -> Failure | None:
     return None
 
 
+def outside(case: Case) -> Failure | None:
+    """Tensors in files, read from another directory, give the bits that those inside give."""
+    try:
+        inside = executed(case)[0]
+    except Exception as error:
+        return raised(error)
+    with _folder(case) as folder, tempfile.TemporaryDirectory() as other, chdir(other):
+        for name in case.files:  # files of these names there must not be read
+            (Path(other) / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(other) / name).write_bytes(b"\xff" * 64)
+        try:
+            results = executed(case, folder / MODEL)[0]
+        except Exception as error:
+            return raised(error)
+    return unlike(inside, results)
+
+
 CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "graphs": differential,
     "nodes": differential,
     "folding": differential,
     "narrow": differential,
+    "outside": outside,
     "invalid": invalid,
     "data": extreme,
     "models": damaged_model,

@@ -9,6 +9,7 @@ from tests.fuzz.extremes import random_extremes
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
+from tests.fuzz.outside import random_outside
 
 
 def _node(seed: int, target: str) -> Case | None:
@@ -42,5 +43,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "damage": _damaged,
     "data": random_extremes,
     "narrow": random_narrow,
+    "outside": random_outside,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""
