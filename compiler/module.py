@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from compiler.arguments import LOAD, check_arguments, check_run
+from compiler.arguments import LOAD, check_arguments, inputs_by_name, taking
 from compiler.backends.base import (
     Array,
     Executable,
@@ -166,9 +166,9 @@ class Module:
             if self._loaded is None:
                 self._backend.check(self.requirements)
                 self._check()
-                self._loaded = self._backend.load(
-                    self.schedule, self.kernels, self._weights, **self._options
-                )
+                code = self.schedule, self.kernels, self._weights
+                with taking("the backend", **self._options):
+                    self._loaded = self._backend.load(*code, **self._options)
             return self._loaded
 
     def _check(self) -> Certificate:
@@ -212,32 +212,39 @@ class Module:
         for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
         index out of range if the module was compiled with `check_indices`.
         """
-        check_run(inputs)
-        return without_checks(self.executable.run(inputs, **options))
+        inputs = inputs_by_name(inputs)
+        if not options:
+            return without_checks(self.executable.run(inputs))
+        executable = self.executable
+        with taking("a run", **options):
+            return without_checks(executable.run(inputs, **options))
 
     def executor(self, **options: Any) -> Executor:
         """A new executor, which shares code and weights and has its own arena.
 
         If the module checks indices, pass the results of its runs to `without_checks`.
         """
-        return self.executable.executor(**options)
+        executable = self.executable
+        with taking("an executor", **options):
+            return executable.executor(**options)
 
     def with_options(self, **options: Any) -> "Module":
         """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
         kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
-        return Module(
-            self.target,
-            self.schedule,
-            self.kernels,
-            self._weights,
-            requirements=self.requirements,
-            build_seconds=self.build_seconds,
-            choice=self.choice,
-            tuning=self.tuning,
-            library=self._library,
-            certificate=self._certificate,
-            **(kept | options),
-        )
+        with taking("a module", **options):
+            return Module(
+                self.target,
+                self.schedule,
+                self.kernels,
+                self._weights,
+                requirements=self.requirements,
+                build_seconds=self.build_seconds,
+                choice=self.choice,
+                tuning=self.tuning,
+                library=self._library,
+                certificate=self._certificate,
+                **(kept | options),
+            )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the artifact that `compiler.load` reads; replaces an older one atomically.
@@ -330,17 +337,18 @@ def load_placed(
         backend(target).check(needed)
 
     saved = artifact.load(directory, check, place, vouch)
-    module = Module(
-        saved.target,
-        saved.schedule,
-        saved.kernels,
-        saved.weights,
-        requirements=saved.requirements,
-        choice=saved.choice,
-        tuning=saved.tuning,
-        library=saved.library,
-        certificate=saved.certificate,
-        **options,
-    )
+    with taking("a module", **options):
+        module = Module(
+            saved.target,
+            saved.schedule,
+            saved.kernels,
+            saved.weights,
+            requirements=saved.requirements,
+            choice=saved.choice,
+            tuning=saved.tuning,
+            library=saved.library,
+            certificate=saved.certificate,
+            **options,
+        )
     _ = module.executable
     return module

@@ -20,6 +20,7 @@ from compiler.ir.operators.sources import Source, check_source, check_source_att
 ONNX_DIFFERS = {
     "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",
     "Upsample": "as Resize",
+    "Einsum": "a letter of size 1 is broadcast, as in numpy; onnx takes the first operand's size",
     **dict.fromkeys(
         ("AveragePool", "LpPool", "MaxPool"),
         "before opset 22 onnx counts windows of ceil_mode that start after the input and its pads",

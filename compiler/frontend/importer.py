@@ -19,7 +19,7 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
-from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.load import check_model, folder_of, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
@@ -94,8 +94,7 @@ def import_model(
     """
     proto = read_model(model)
     check_model(proto)
-    by_path = isinstance(model, str | os.PathLike)
-    folder = ModelFolder.of(model) if by_path else None
+    folder = folder_of(model)
     with collector_paused():
         options = check_indices, regions, has_kernel, semantics
         graph = specialise(proto, input_shapes or {}, folder, *options)

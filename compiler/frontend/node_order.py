@@ -30,8 +30,7 @@ def names_read(node: onnx.NodeProto) -> set[str]:
 
 def captures_of(body: onnx.GraphProto) -> set[str]:
     """The values from around a body that it reads, or returns as they are."""
-    own = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
-    own |= {sparse.values.name for sparse in body.sparse_initializer}
+    own = {info.name for info in body.input} | initializers_of(body).keys()
     read = {output.name for output in body.output}
     for node in body.node:
         own.update(node.output)

@@ -47,7 +47,7 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
-from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unknown import RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
 
@@ -165,13 +165,9 @@ class Specialiser:
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Add a graph's initializers to its scope."""
-        for tensor in graph.initializer:
-            array = array_of(tensor, self.folder)
+        for name, array in arrays_of(graph, self.folder).items():
             self.expansion.stored_bytes += array.nbytes
-            scope.values[tensor.name] = constant(tensor.name, array)
-        for sparse in graph.sparse_initializer:
-            name = sparse.values.name
-            scope.values[name] = constant(name, dense_array_of(sparse, self.folder))
+            scope.values[name] = constant(name, array)
 
     def body(self, graph: onnx.GraphProto, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a subgraph."""

@@ -50,14 +50,12 @@ class BodyGraph:
 class Runtime:
     """The state that bodies share; `most` bounds the specialisations of a segment.
 
-    `array_of` reads a tensor of the model, `control` makes the step of a node with bodies;
-    `patience` is that of segments; `on_host` has the reason of each node that runs on the host, by
-    operator and name.
+    `control` makes the step of a node with bodies; `patience` is that of segments; `on_host` has
+    the reason of each node that runs on the host, by operator and name.
     """
 
     compiler: CompilesSegments
     most: int
-    array_of: Callable[[onnx.TensorProto], np.ndarray]
     context: ModelContext
     control: Callable[["Runtime", BodyGraph, onnx.NodeProto], HostStep | None]
     on_host: dict[str, str] = field(default_factory=dict[str, str])

@@ -11,6 +11,7 @@ from onnx import helper
 
 from compiler.errors import InputDataError
 from compiler.frontend.node_order import captures_of
+from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
 from compiler.program.host import HostValue
 from compiler.program.resident import on_host
@@ -80,7 +81,7 @@ class Subprogram:
         cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str
     ) -> "Subprogram":
         """The program of a body in a graph."""
-        own = {t.name: runtime.array_of(t) for t in proto.initializer}
+        own = arrays_of(proto, None)
         captured = captures_of(proto)
         known = {n: around.constants[n] for n in captured if n in around.constants}
         captures = tuple(sorted(captured - known.keys()))

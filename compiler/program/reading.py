@@ -4,21 +4,24 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
 from onnx import inliner
-from onnx.numpy_helper import from_array
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
+from compiler.frontend.load import (
+    check_model,
+    domain_of,
+    folder_of,
+    opsets_of,
+    read_model,
+)
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.specialise import Problem
-from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.tensors import arrays_of, bring_inside
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
 from compiler.program.host import runs_on_host
@@ -46,14 +49,8 @@ class ReadModel:
         """The model with all of its data inside."""
         whole = onnx.ModelProto()
         whole.CopyFrom(self.proto)
-        for tensor in whole.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                tensor.CopyFrom(from_array(self.graph.constants[tensor.name], tensor.name))
+        bring_inside(whole.graph.initializer, self.context.folder)
         return whole
-
-    def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """A tensor of the model."""
-        return array_of(tensor, self.context.folder)
 
 
 def read_program(
@@ -67,7 +64,7 @@ def read_program(
     """
     proto = read_model(model)
     check_model(proto)
-    folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
+    folder = folder_of(model)
     if proto.functions:
         proto = _without_functions(proto)
     if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
@@ -76,8 +73,7 @@ def read_program(
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
-    constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
-    sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
+    constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
     live = (node for node, _ in live_nodes(proto.graph.node, outputs))
@@ -87,7 +83,7 @@ def read_program(
         nodes=nodes,
         inputs=tuple(info.name for info in inputs),
         outputs=outputs,
-        constants=constants | sparse | folded,
+        constants=constants | folded,
         opsets=opsets,
     )
     types = _with_shapes([type_of(info) for info in inputs], shapes)

@@ -1,11 +1,12 @@
 """The inputs and outputs of a program: types with symbolic dimensions, and checks of a run's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from compiler.backends.host_arrays import read_input
 from compiler.backends.memory import numpy_dtype, numpy_name
 from compiler.errors import COMPILED_IN, ShapeError
 from compiler.program.host import HostValue
@@ -49,8 +50,20 @@ def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict
         if type.name not in given and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
         value = given.get(type.name)
-        values[type.name] = _checked(type, value, symbols) if type.kind == "tensor" else value
+        tensor = type.kind == "tensor"
+        values[type.name] = _checked(type, value, symbols) if tensor else _items(type, value)
     return values
+
+
+def _items(type: ValueType, value: Any) -> HostValue:
+    """A sequence, an optional or a map with arrays of the host in it; raises ShapeError."""
+    if type.kind == "sequence" and not isinstance(value, list | tuple):
+        raise ShapeError(f"the input {type} was given a {value.__class__.__name__}: pass a list")
+    if value is None or isinstance(value, dict):
+        return cast(HostValue, value)
+    if isinstance(value, list | tuple):
+        return [_items(replace(type, kind="item"), item) for item in cast(Sequence[Any], value)]
+    return read_input(type.name, value, listed=True)
 
 
 def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
@@ -69,7 +82,8 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
 
 def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> HostValue:
     """An input as an array of the declared type."""
-    array = value if isinstance(value, ResidentTensor) else _array(type.name, value)
+    resident = isinstance(value, ResidentTensor)
+    array = value if resident else read_input(type.name, value, listed=True)
     if type.dtype and _dtype(array) != type.dtype:
         raise ShapeError(f"the input {type} was given {_dtype(array)}{list(array.shape)}")
     if type.shape is None:
@@ -87,18 +101,6 @@ def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -
                     f" {where!r}: give one size for it"
                 )
     return array
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    """An input as numpy's; raises ShapeError for one on a device."""
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
-        return np.asarray(cast(Any, value))
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ShapeError(
-            f"the input {name!r} cannot be read on the host ({error}): copy it there first"
-        ) from error
 
 
 def _dtype(array: np.ndarray | ResidentTensor) -> str:

@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
+from tests.fuzz.outside import MODEL
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
@@ -303,12 +304,30 @@ def _content(place: Path) -> list[object]:
     return content
 
 
+def outside(case: Case) -> Failure | None:
+    """Tensors in files, read from another directory, give the bits that those inside give."""
+    try:
+        inside = executed(case)[0]
+    except Exception as error:
+        return raised(error)
+    with _folder(case) as folder, tempfile.TemporaryDirectory() as other, chdir(other):
+        for name in case.files:  # files of these names there must not be read
+            (Path(other) / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(other) / name).write_bytes(b"\xff" * 64)
+        try:
+            results = executed(case, folder / MODEL)[0]
+        except Exception as error:
+            return raised(error)
+    return unlike(inside, results)
+
+
 CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "graphs": differential,
     "nodes": differential,
     "folding": differential,
     "narrow": differential,
     "shared": differential,
+    "outside": outside,
     "invalid": invalid,
     "data": extreme,
     "contents": check_contents,

@@ -228,14 +228,6 @@ DIFFERENCES = [
         kind=OPEN,
     ),
     Difference(
-        "DynamicQuantizeLinear",
-        "all elements are zero",
-        lambda call: not call.inputs[0].any(),
-        "gives a scale of 1",
-        "gives a scale of 0",
-        "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
-    ),
-    Difference(
         "Celu",
         "`alpha` is 0, NaN or larger than 1000",
         lambda call: not 0 < abs(call.attributes.get("alpha", 1.0)) <= 1000,

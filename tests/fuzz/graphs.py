@@ -30,10 +30,11 @@ def grow(draw: Draw, grower: Grower, count: int, tries: int = 6) -> None:
         if len(grower.model.graph.node) >= count:
             return
         name = draw.choice(NAMES)
-        grower.attempt(partial(_generate, name))
+        grower.attempt(partial(generate, name))
 
 
-def _generate(name: str, grower: Grower) -> None:
+def generate(name: str, grower: Grower) -> None:
+    """Let the generator of an operator add nodes; raises Unsuitable."""
     FAMILIES[name](grower, name)
 
 
@@ -83,7 +84,7 @@ def random_node(
     grower.semantics = draw.choice(SEMANTICS)
     grower.most_inputs = 16
     name = draw.choice(names)
-    if not any(grower.attempt(partial(_generate, name)) for _ in range(8)):
+    if not any(grower.attempt(partial(generate, name)) for _ in range(8)):
         return None
     return make_case(kind, seed, draw, grower, target, None)
 

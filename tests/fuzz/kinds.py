@@ -11,6 +11,7 @@ from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
+from tests.fuzz.outside import random_outside
 from tests.fuzz.shared import random_shared
 
 
@@ -48,5 +49,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "forged": random_forgery,
     "shared": random_shared,
     "contents": random_contents,
+    "outside": random_outside,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

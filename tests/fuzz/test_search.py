@@ -18,7 +18,7 @@ SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "40"))
 @pytest.mark.parametrize(
     "shares",
     [
-        {"graphs": 0.5, "folding": 0.15, "narrow": 0.15, "shared": 0.2},
+        {"graphs": 0.4, "folding": 0.1, "narrow": 0.2, "shared": 0.15, "outside": 0.15},
         {"invalid": 0.4, "damage": 0.2, "forged": 0.1, "data": 0.3},
     ],
     ids=lambda shares: "-".join(shares),

@@ -19,6 +19,7 @@ from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
+from compiler.backends.host_arrays import reading
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
@@ -71,6 +72,15 @@ class ExecutorSettings:
     pdl: bool = True
     delays: int | None = None
     index_limits: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        """Raise DeviceError for settings of other types."""
+        kinds = {"bindings": Mapping, "updates": int, "delays": int | None}
+        for name, kind in kinds.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise DeviceError(f"an executor has no {name} of {type(value).__name__}: {kind}")
+        with reading("the bindings of an executor"):
+            dict(self.bindings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,13 @@ def _same_pads(mode: str, total: list[int]) -> list[int]:
     return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
 
 
+@rule("Gemm")
+def rewrite_gemm(call: Call) -> list[Value]:
+    """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
+    unread = call.attributes.get("beta", 1.0) == 0
+    return call.emit(call.inputs[:2] if unread else call.inputs)
+
+
 @rule("Conv")
 def rewrite_convolution(call: Call) -> list[Value]:
     """Windows with explicit strides, dilations and pads, and without dead taps."""

@@ -15,7 +15,7 @@ from tvm.ir import Call, PrimType, TensorLoad, Var
 from tvm.runtime import Object
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.narrow import widened
+from compiler.kernels.tir.narrow import upper_half, widened
 from compiler.kernels.tir.once import once
 
 Expression = Any
@@ -266,7 +266,7 @@ class _Expansion:
         dtype = str(variable.ty.dtype)
         if dtype == "bfloat16":
             held = Var("value", PrimType("float32"))
-            self.written[variable] = held.astype(dtype)
+            self.written[variable] = upper_half(held)
             return held, once(widened(value))
         if "int" not in dtype:
             return variable, once(widened(value))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.fuzz.catalogue.registry import generates
 from tests.fuzz.grower import Grower
@@ -12,8 +12,30 @@ from tests.fuzz.grower import Grower
 _BODIES = ("Relu", "Tanh", "Abs", "Sigmoid", "Neg")
 
 
-def _infos(names: list[str]) -> list[onnx.ValueInfoProto]:
-    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+def _infos(g: Grower, x: str, *names: str) -> list[onnx.ValueInfoProto]:
+    """Tensors of the type of `x`."""
+    element = helper.np_dtype_to_tensor_dtype(g.values[x].dtype)
+    return [helper.make_tensor_value_info(name, element, None) for name in names]
+
+
+def _with_weight(
+    g: Grower, x: str, nodes: list[onnx.NodeProto], like: str = ""
+) -> list[TensorProto]:
+    """Let a body's first node read `x`, of the type of `like`, plus a weight of the body.
+
+    Gives the initializers of the body; the weight may be a Constant in it instead.
+    """
+    if g.draw.chance(0.4):
+        return []
+    weight, sum = g.name("w"), g.name("b")
+    dtype = g.values[like or x].dtype
+    tensor = numpy_helper.from_array(g.draw.array((), "float32").astype(dtype), weight)
+    nodes[0].input[0] = sum
+    nodes.insert(0, helper.make_node("Add", [x, weight], [sum]))
+    if g.draw.chance(0.5):
+        return [tensor]
+    nodes.insert(0, helper.make_node("Constant", [], [weight], value=tensor))
+    return []
 
 
 def _float(g: Grower, low: int = 1) -> str:
@@ -30,8 +52,9 @@ def branches(g: Grower, op: str) -> None:
 
     def branch(name: str) -> onnx.GraphProto:
         inner = g.name()
-        node = helper.make_node(g.draw.choice(_BODIES), [x], [inner])
-        return helper.make_graph([node], name, [], _infos([inner]))
+        nodes = [helper.make_node(g.draw.choice(_BODIES), [x], [inner])]
+        weights = _with_weight(g, x, nodes)
+        return helper.make_graph(nodes, name, [], _infos(g, x, inner), weights)
 
     g.emit(op, [condition], then_branch=branch("then"), else_branch=branch("else"))
 
@@ -51,10 +74,11 @@ def loops(g: Grower, op: str) -> None:
     ins = [
         helper.make_tensor_value_info(count, TensorProto.INT64, []),
         helper.make_tensor_value_info(keep, TensorProto.BOOL, []),
-        *_infos([state]),
+        *_infos(g, x, state),
     ]
-    outs = [helper.make_tensor_value_info(go, TensorProto.BOOL, []), *_infos([after, row])]
-    body = helper.make_graph(nodes, "body", ins, outs)
+    outs = [helper.make_tensor_value_info(go, TensorProto.BOOL, []), *_infos(g, x, after, row)]
+    weights = _with_weight(g, state, nodes, x)
+    body = helper.make_graph(nodes, "body", ins, outs, weights)
     trips = g.constant(np.array(g.draw.randint(1, 4), np.int64))
     g.emit(op, [trips, g.constant(np.array(True)), g.like(x, g.values[x].shape)], 2, body=body)
 
@@ -70,7 +94,9 @@ def scans(g: Grower, op: str) -> None:
         helper.make_node("Add", [state, item], [after]),
         helper.make_node(g.draw.choice(_BODIES), [after], [row]),
     ]
-    body = helper.make_graph(nodes, "body", _infos([state, item]), _infos([after, row]))
+    weights = _with_weight(g, state, nodes, x)
+    ins, outs = _infos(g, x, state, item), _infos(g, x, after, row)
+    body = helper.make_graph(nodes, "body", ins, outs, weights)
     back: dict[str, Any] = {
         name: [1] for name in g.draw.some(["scan_input_directions", "scan_output_directions"])
     }
