@@ -6,6 +6,7 @@ from typing import Any
 import onnx
 
 from compiler.dag import reverse, topological_order
+from compiler.frontend.tensors import initializers_of
 
 
 def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
