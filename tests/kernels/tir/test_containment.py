@@ -135,7 +135,7 @@ def test_every_way_to_prove_proves_only_what_holds(
 def test_small_questions_are_decided(
     question: tuple[KernelTerms, Integer, list[Integer]], data: st.DataObject
 ):
-    """Right accesses are proved; wrong ones are met outside, unless memory decides."""
+    """Right accesses are proved; wrong ones are met outside, unless memory may decide."""
     terms, index, conditions = question
     assume(is_reached(index, conditions))
     extent = data.draw(st.integers(1, max(2, index.high + 1)))
@@ -145,7 +145,7 @@ def test_small_questions_are_decided(
         assert not verdict.undecided
         assert not verdict.outside
     elif any(leaf.kind == "unknown" for leaf in leaves((index, *conditions))):
-        assert verdict.undecided
+        assert verdict.undecided or verdict.outside
     else:
         assert verdict.outside
 
