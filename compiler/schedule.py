@@ -372,7 +372,7 @@ Containment = Literal["proved", "tested", "declared"]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What was proved of a kernel's accesses to its tensors and to its own buffers.
+    """The proofs that a kernel's accesses to its tensors and its other buffers stay inside.
 
     `read_launches` names the launches whose code was generated, and read. Of its `accesses`,
     `by_solver` and `by_enumeration` say how many were proved in that way to be inside; intervals

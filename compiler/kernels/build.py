@@ -17,7 +17,7 @@ from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
-from compiler.kernels.group import Group, extract_group, operands_of
+from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
@@ -206,7 +206,7 @@ def exact_target(text: str) -> Target:
 
 def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
     """The kernel of a group with the types of the tensors that it reads and writes."""
-    reads, writes = operands_of(group, spec.packings)
+    reads, writes = operand_types(group, spec.packings)
     return replace(spec, reads=reads, writes=writes)
 
 

@@ -249,7 +249,7 @@ def _operator(
     return Operator(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)
 
 
-def operands_of(
+def operand_types(
     group: Group, packings: Sequence[str]
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
     """The tensors that a group's kernel reads and writes, of which reads are packed."""

@@ -34,7 +34,7 @@ from compiler.kernels.ops import (
     top_k,
 )
 from compiler.kernels.requantise import requantised
-from compiler.kernels.tir.footprint import buffers_of, cpu_footprint
+from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
@@ -146,7 +146,7 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
     )
     packings = scheduled.packings or ("",) * group.inputs
     workspaces = scheduled.workspaces + scratch
-    buffers = buffers_of(group, packings, workspaces)
+    buffers = task_buffers(group, packings, workspaces)
     footprint = cpu_footprint([f.function for f in functions], launches, buffers)
     code = compile_llvm(group.name, functions, scheduled, target)
     return KernelSpec(

@@ -11,8 +11,8 @@ from compiler.module import Module
 from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
-from compiler.tools.footprints import containment_lines
 from compiler.tools.inspection import Prediction, gap, prediction
+from compiler.verify.footprints import containment_lines
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""

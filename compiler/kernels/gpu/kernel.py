@@ -17,7 +17,7 @@ from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
-from compiler.kernels.tir.footprint import buffers_of, gpu_footprint
+from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
@@ -111,7 +111,7 @@ def generic_kernel(group: Group, target: GpuTarget) -> CudaKernel:
     than its tensors."""
     device = split_device(schedule_gpu(requantised(group)), group.name, target)
     functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
-    buffers = buffers_of(group, ("",) * group.inputs, device.scratch)
+    buffers = task_buffers(group, ("",) * group.inputs, device.scratch)
     return CudaKernel(
         cuda_text(device.module, target),
         device.launches,

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from math import prod
+from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
@@ -14,9 +13,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.tir import scalars
-from compiler.kernels.tir.integers import RANGES, Interval, Term, Terms
-from compiler.kernels.tir.scalars import Scalars, State, hull, is_within
-from compiler.schedule import ELEMENT_BYTES
+from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
+from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
+from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
 
 GROWING_TURNS = 3
 """The turns of a loop in which the intervals of its integers grow by what a turn adds."""
@@ -40,41 +39,8 @@ _BINARY = {
 """TVM's operators that are one of a term's, where no number is negative."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A read or a write of one element of a buffer of `extent` elements, under conditions.
-
-    An access of several lanes has an axis for them in its index. `parameter` is the position of the
-    buffer among the function's, None for a buffer of its own.
-    """
-
-    buffer: str
-    parameter: int | None
-    extent: int
-    index: Term
-    conditions: tuple[Term, ...]
-    writes: bool
-
-
-@dataclass
-class Accesses:
-    """What a function does to memory.
-
-    `opaque` describes what is no load or store: its addresses are not known. `axes` are the extents
-    of thread axes by tag, `blocks` the axes of what runs in any order, and `views` the bytes
-    declared of each parameter that is a buffer.
-    """
-
-    terms: Terms
-    listed: list[Access] = field(default_factory=list[Access])
-    opaque: list[str] = field(default_factory=list[str])
-    axes: dict[str, int] = field(default_factory=dict[str, int])
-    blocks: set[Term] = field(default_factory=set[Term])
-    views: list[int] = field(default_factory=list[int])
-
-
 def accesses_of(function: PrimFunc, blocks: int | None = None) -> Accesses:
-    """The accesses of a function to all its buffers, those of its own included.
+    """The accesses of a function to all buffers, also to those that it allocates.
 
     A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends.
     """
@@ -91,17 +57,17 @@ class _Reader:
     """Walks a function in the order in which it runs."""
 
     def __init__(self, function: PrimFunc):
-        self.terms = Terms()
+        self.terms = KernelTerms()
         self.found: Accesses = Accesses(self.terms)
-        self.values = dict[Any, Term]()
+        self.values = dict[Any, Integer]()
         self.begin: Any = None
         pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
         self.found.views = [0] * len(pointers)
         self._parameters: dict[Any, int | None] = {p: i for i, p in enumerate(pointers)}
         self._extents = dict[Any, int]()
-        self._conditions = tuple[Term, ...]()
+        self._conditions = tuple[Integer, ...]()
         self._loops = 0
-        self._loads = dict[tvm_ffi.StructuralKey, Term]()
+        self._loads = dict[tvm_ffi.StructuralKey, Integer]()
         self._written = scalars.written(function.body)
         self._scalars = Scalars(self.terms, function.body)
         self._statements: Mapping[type, Callable[[Any], None]] = {
@@ -116,7 +82,7 @@ class _Reader:
             stmt.DeclBuffer: self._declaration,
             stmt.Evaluate: self._evaluation,
         }
-        self._expressions: Mapping[type, Callable[[Any], Term | None]] = {
+        self._expressions: Mapping[type, Callable[[Any], Integer | None]] = {
             **dict.fromkeys(_BINARY, self._binary),
             **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
             **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
@@ -145,14 +111,14 @@ class _Reader:
         else:
             visit(node)
 
-    def value(self, node: Any) -> Term | None:
+    def value(self, node: Any) -> Integer | None:
         """Visit an expression; its term if it is an integer or a truth value."""
         kind = node.__class__
         visit = self._expressions.get(kind)
         return self._other(node) if visit is None else visit(node)
 
     @contextmanager
-    def _under(self, condition: Term | None, holds: bool = True) -> Generator[bool]:
+    def _under(self, condition: Integer | None, holds: bool = True) -> Generator[bool]:
         """Add a condition, or its contrary, for a while; says whether that can be true."""
         outer = self._conditions
         if condition is not None:
@@ -164,7 +130,7 @@ class _Reader:
             yield True
         self._conditions = outer
 
-    def _conjuncts(self, term: Term) -> Iterator[Term]:
+    def _conjuncts(self, term: Integer) -> Iterator[Integer]:
         negated = term.operands[0] if term.kind == "not" else None
         if term.kind == "and":
             for operand in term.operands:
@@ -178,8 +144,8 @@ class _Reader:
     # Statements.
 
     def _sequence(self, node: Any) -> None:
-        for each in node.seq:
-            self.statement(each)
+        for statement in node.seq:
+            self.statement(statement)
 
     def _attribute(self, node: Any) -> None:
         if node.attr_key == "thread_extent":
@@ -216,7 +182,7 @@ class _Reader:
 
     def _branch(self, node: Any) -> None:
         condition, before = self.value(node.condition), dict(self._scalars.state)
-        ends = list[State]()
+        ends = list[ScalarState]()
         for case, holds in ((node.then_case, True), (node.else_case, False)):
             self._scalars.state = dict(before)
             with self._under(condition, holds) as possible:
@@ -227,7 +193,7 @@ class _Reader:
                         ends.append(self._scalars.state)
         self._scalars.state = ends[0] if ends else before
         for end in ends[1:]:
-            self._scalars.join(end)
+            self._scalars.merge(end)
 
     def _while(self, node: Any) -> None:
         def turn() -> None:
@@ -253,8 +219,8 @@ class _Reader:
                 stays = is_within(hull(first, self._after(turn, changed, grown)), grown)
                 within = grown if stays else within
                 break
-            widest = {b: RANGES[str(b.dtype)] for b in grown}
-            within = scalars.widened(within, grown, widest if count >= GROWING_TURNS else {})
+            widest = {b: TYPE_LIMITS[str(b.dtype)] for b in grown}
+            within = scalars.extended(within, grown, widest if count >= GROWING_TURNS else {})
         else:
             within = {}
         self._scalars.forget(changed, within)
@@ -262,8 +228,8 @@ class _Reader:
         self._scalars.forget(changed, within)
 
     def _after(
-        self, turn: Callable[[], None], changed: set[Any], within: Mapping[Any, Interval]
-    ) -> Mapping[Any, Interval]:
+        self, turn: Callable[[], None], changed: set[Any], within: Mapping[Any, IntegerRange]
+    ) -> Mapping[Any, IntegerRange]:
         """The intervals of a loop's integers after a turn from others, which is not recorded."""
         found, self.found = self.found, replace(self.found, listed=[], opaque=[])
         self._scalars.forget(changed, within)
@@ -284,22 +250,22 @@ class _Reader:
 
     def _allocation(self, node: Any) -> None:
         self._scalars.state.pop(node.buffer, None)
-        self._extents[node.buffer] = _elements(node.buffer)
+        self._extents[node.buffer] = buffer_elements(node.buffer)
 
     def _declaration(self, node: Any) -> None:
         """A name for a parameter, for another buffer, or for part of one."""
         buffer, source = node.buffer, node.data
-        self._extents[buffer] = _elements(buffer)
+        self._extents[buffer] = buffer_elements(buffer)
         if isinstance(source, Call) and len(source.args) == 1 and is_buffer_var(source.args[0]):
             owner = source.args[0]
-            fits = _nbytes(buffer) <= _nbytes(owner)
+            fits = buffer_bytes(buffer) <= buffer_bytes(owner)
             self._parameters[buffer] = self._parameters.get(owner)
         else:
             number = self._parameters.get(source)
             fits = number is not None
             self._parameters[buffer] = number
             if number is not None:
-                self.found.views[number] = max(self.found.views[number], _nbytes(buffer))
+                self.found.views[number] = max(self.found.views[number], buffer_bytes(buffer))
         if not fits or (self.value(buffer.ty.elem_offset) or self.terms.number(0)).high:
             self.found.opaque.append(f"the buffer {buffer.name} at an address that is computed")
 
@@ -311,10 +277,10 @@ class _Reader:
     def _nothing(self, node: Any) -> None:
         return None
 
-    def _number(self, node: Any) -> Term | None:
+    def _number(self, node: Any) -> Integer | None:
         return self.terms.number(int(node.value))
 
-    def _variable(self, node: Any) -> Term | None:
+    def _variable(self, node: Any) -> Integer | None:
         if node in self.values:
             return self.values[node]
         if isinstance(node.ty, PrimType):
@@ -322,7 +288,7 @@ class _Reader:
         self.found.opaque.append(f"the address of {node.name} is passed on")
         return None
 
-    def _binary(self, node: Any) -> Term | None:
+    def _binary(self, node: Any) -> Integer | None:
         kind, a, b = _BINARY[type(node)], self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
@@ -332,26 +298,26 @@ class _Reader:
                 return self._any(node)
         return self._exactly(node, self.terms.apply(kind, a, b))
 
-    def _different(self, node: Any) -> Term | None:
+    def _different(self, node: Any) -> Integer | None:
         a, b = self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
         return self.terms.apply("not", self.terms.apply("==", a, b))
 
-    def _greater(self, node: Any) -> Term | None:
+    def _greater(self, node: Any) -> Integer | None:
         a, b = self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
         return self.terms.apply("<" if isinstance(node, tirx.GT) else "<=", b, a)
 
-    def _shift(self, node: Any) -> Term | None:
+    def _shift(self, node: Any) -> Integer | None:
         a, b = self.value(node.a), self.value(node.b)
         if a is None or b is None or b.low != b.high or not 0 <= b.low < 64:
             return self._any(node)
         kind = "*" if isinstance(node, tirx.LShift) else "//"
         return self._exactly(node, self.terms.apply(kind, a, self.terms.number(1 << b.low)))
 
-    def _masked(self, node: Any) -> Term | None:
+    def _masked(self, node: Any) -> Integer | None:
         a, b = self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
@@ -360,29 +326,31 @@ class _Reader:
         limits = [term.high for term in (a, b) if term.low >= 0]
         return self.terms.unknown(0, min(limits)) if limits else self._any(node)
 
-    def _not(self, node: Any) -> Term | None:
+    def _not(self, node: Any) -> Integer | None:
         a = self.value(node.a)
         return self._any(node) if a is None else self.terms.apply("not", a)
 
-    def _select(self, node: Any) -> Term | None:
+    def _select(self, node: Any) -> Integer | None:
         """Both values are computed, whatever the condition."""
-        parts = (node.condition, node.true_value, node.false_value)
-        return self._chosen(node, *map(self.value, parts))
+        operands = (node.condition, node.true_value, node.false_value)
+        return self._chosen(node, *map(self.value, operands))
 
-    def _chosen(self, node: Any, c: Term | None, a: Term | None, b: Term | None) -> Term | None:
+    def _chosen(
+        self, node: Any, c: Integer | None, a: Integer | None, b: Integer | None
+    ) -> Integer | None:
         if c is None or a is None or b is None:
             return self._any(node)
         return self.terms.apply("select", c, a, b)
 
-    def _cast(self, node: Any) -> Term | None:
+    def _cast(self, node: Any) -> Integer | None:
         value = self.value(node.value)
         return self._any(node) if value is None else self._exactly(node, value)
 
-    def _let(self, node: Any) -> Term | None:
+    def _let(self, node: Any) -> Integer | None:
         self._bind(node)
         return self.value(node.body)
 
-    def _ramp(self, node: Any) -> Term | None:
+    def _ramp(self, node: Any) -> Integer | None:
         base, stride = self.value(node.base), self.value(node.stride)
         if base is None or stride is None:
             return None
@@ -391,11 +359,11 @@ class _Reader:
         apply = self.terms.apply
         return self._exactly(node, apply("+", base, apply("*", stride, lane)))
 
-    def _broadcast(self, node: Any) -> Term | None:
+    def _broadcast(self, node: Any) -> Integer | None:
         return self.value(node.value)
 
-    def _load(self, node: Any) -> Term | None:
-        """What is not written by the function is the same at every read."""
+    def _load(self, node: Any) -> Integer | None:
+        """A buffer that the function does not write holds the same at every read."""
         self._touch(node.source, node.indices, False)
         if node.source in self._scalars.state:
             return self._scalars.state[node.source][0]
@@ -408,11 +376,11 @@ class _Reader:
             self._loads[key] = term
         return self._loads[key]
 
-    def _call(self, node: Any) -> Term | None:
+    def _call(self, node: Any) -> Integer | None:
         name = str(getattr(node.op, "name", "")).rpartition(".")[2]
         if name == "if_then_else":
             condition = self.value(node.args[0])
-            values = list[Term | None]()
+            values = list[Integer | None]()
             for holds in (True, False):
                 with self._under(condition, holds) as possible:
                     values.append(self.value(node.args[2 - holds]) if possible else None)
@@ -434,33 +402,40 @@ class _Reader:
             self.value(argument)
         return self._any(node)
 
-    def _table(self, node: Any, symbol: str) -> Term | None:
+    def _table(self, node: Any, symbol: str) -> Integer | None:
         """An element of a constant table, which is read as memory is."""
         table, position = TABLES[symbol], self.value(node.args[1])
         if position is None:
             self.found.opaque.append(f"a table is read at {node.args[1]}")
         else:
-            access = Access(symbol, None, len(table), position, self._conditions, False)
+            access = Access(
+                buffer=symbol,
+                parameter=None,
+                extent=len(table),
+                index=position,
+                conditions=self._conditions,
+                writes=False,
+            )
             self.found.listed.append(access)
         if table.dtype.kind not in "iub":
             return None
         return self.terms.unknown(int(table.min()), int(table.max()), symbol)
 
-    def _other(self, node: Any) -> Term | None:
+    def _other(self, node: Any) -> Integer | None:
         """An operator of no known meaning, of which each operand is visited."""
         for name in ("a", "b", "value", "base"):
             if hasattr(node, name):
                 self.value(getattr(node, name))
-        for each in [*getattr(node, "vectors", ()), *getattr(node, "indices", ())]:
-            self.value(each)
+        for operand in [*getattr(node, "vectors", ()), *getattr(node, "indices", ())]:
+            self.value(operand)
         return self._any(node)
 
-    def _any(self, node: Any, name: str = "") -> Term | None:
+    def _any(self, node: Any, name: str = "") -> Integer | None:
         """An unknown of an expression's type; None unless that is of integers."""
         limits = _range(node)
         return None if limits is None else self.terms.unknown(*limits, name)
 
-    def _exactly(self, node: Any, term: Term) -> Term | None:
+    def _exactly(self, node: Any, term: Integer) -> Integer | None:
         """A term, unless an expression of that type could wrap around."""
         limits = _range(node)
         if limits is None:
@@ -476,21 +451,17 @@ class _Reader:
         if len(terms) != 1 or terms[0] is None or extent is None:
             self.found.opaque.append(f"an access of {buffer.name} by {len(terms)} indices")
         else:
-            number = self._parameters.get(buffer)
-            access = Access(buffer.name, number, extent, terms[0], self._conditions, writes)
+            access = Access(
+                buffer=buffer.name,
+                parameter=self._parameters.get(buffer),
+                extent=extent,
+                index=terms[0],
+                conditions=self._conditions,
+                writes=writes,
+            )
             self.found.listed.append(access)
 
 
-def _range(node: Any) -> Interval | None:
+def _range(node: Any) -> IntegerRange | None:
     """The least and the greatest number of an expression's type; None unless of integers."""
-    return RANGES.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])
-
-
-def _elements(buffer: Any) -> int:
-    return prod(int(extent) for extent in buffer.shape)
-
-
-def _nbytes(buffer: Any) -> int:
-    """The bytes of a buffer, whose elements may be vectors."""
-    dtype, _, lanes = str(buffer.dtype).partition("x")
-    return _elements(buffer) * ELEMENT_BYTES[dtype] * int(lanes or 1)
+    return TYPE_LIMITS.get(str(getattr(node.ty, "dtype", "")).partition("x")[0])

@@ -1,4 +1,4 @@
-"""Whether every access of a function lies inside its buffer: proved, refuted, or neither.
+"""Whether every access of a function is inside its buffer: proved, refuted, or neither.
 
 Intervals decide most; then TVM's analyzer, which knows conditions and asks Z3 within a budget that
 counts its steps; then all values of the axes, as far as they are few.
@@ -15,18 +15,18 @@ from tvm import tirx
 from tvm.ir import PrimType, Range, Var
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.accesses import Access, Accesses
 from compiler.kernels.tir.integers import (
     COMPARISONS,
     LOGIC,
-    Term,
-    Terms,
+    Integer,
+    KernelTerms,
     addends,
     leaves,
-    parts,
     related,
+    subterms,
 )
 from compiler.kernels.tir.linear import Linear, Sums, follows
+from compiler.kernels.tir.memory import Access, Accesses
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""
@@ -34,7 +34,7 @@ SOLVER_STEPS = 200_000
 MOST_POINTS = 1 << 22
 """The most values of all axes that an access is tried with."""
 
-CHUNK = 1 << 18
+POINTS_AT_ONCE = 1 << 18
 """The values that are tried at once."""
 
 SAMPLES = 1 << 13
@@ -43,10 +43,10 @@ SAMPLES = 1 << 13
 SYMBOLIC = 1
 """TVM's number of the proofs that may ask Z3."""
 
-LARGEST = 1 << 62
+LARGEST_NUMBER = 1 << 62
 """Numbers from here on would wrap around in the arithmetic of 64 bits that decides."""
 
-Values = NDArray[numpy.int64]
+Points = NDArray[numpy.int64]
 
 
 @dataclass
@@ -89,37 +89,37 @@ def judge(found: Accesses) -> Verdict:
     return verdict
 
 
-def _enumerate(accesses: Sequence[Access], terms: Terms, verdict: Verdict) -> None:
+def _enumerate(accesses: Sequence[Access], terms: KernelTerms, verdict: Verdict) -> None:
     """Decide accesses one by one, by all values of their axes."""
     for access in accesses:
         answer = enumerated(_inside(access, access, terms), access.conditions)
         if answer is True:
             verdict.by_enumeration += 1
         elif answer is False:
-            verdict.undecided.append(described(access))
+            verdict.undecided.append(access_text(access))
         else:
-            verdict.outside.append(f"{described(access)} {answer}")
+            verdict.outside.append(f"{access_text(access)} {answer}")
 
 
-def described(access: Access) -> str:
+def access_text(access: Access) -> str:
     """An access in words."""
     verb = "writes" if access.writes else "reads"
     return f"{verb} element {access.index} of {access.buffer}, which has {access.extent}"
 
 
-def _inside(least: Access, greatest: Access, terms: Terms) -> Term:
+def _inside(least: Access, greatest: Access, terms: KernelTerms) -> Integer:
     """That two accesses, and all between them, are inside their buffer."""
     first = terms.apply("<=", terms.number(0), least.index)
     last = terms.apply("<", greatest.index, terms.number(greatest.extent))
     return terms.apply("and", first, last)
 
 
-def proves(goal: Term, conditions: Sequence[Term]) -> bool:
+def proves(goal: Integer, conditions: Sequence[Integer]) -> bool:
     """Whether TVM's analyzer proves that a goal follows from conditions.
 
     Z3's integers have no end, but TVM's constants do.
     """
-    constants = [term for term in parts((goal, *conditions)) if term.kind == "number"]
+    constants = [term for term in subterms((goal, *conditions)) if term.kind == "number"]
     return all(map(_is_small, constants)) and _Solver().proves(goal, conditions)
 
 
@@ -130,16 +130,16 @@ class _Solver:
         self._analyzer: Any = Analyzer()
         if self._analyzer.is_z3_enabled:
             self._analyzer.set_z3_rlimit(SOLVER_STEPS)
-        self._expressions = dict[Term, Any]()
+        self._expressions = dict[Integer, Any]()
 
-    def proves(self, goal: Term, conditions: Sequence[Term]) -> bool:
+    def proves(self, goal: Integer, conditions: Sequence[Integer]) -> bool:
         """Whether a goal follows from conditions."""
         if not conditions:
             return bool(self._analyzer.can_prove(self._truth(goal), SYMBOLIC))
         with self._analyzer.constraint_scope(self._truth(conditions[0])):
             return self.proves(goal, conditions[1:])
 
-    def _truth(self, term: Term) -> Any:
+    def _truth(self, term: Integer) -> Any:
         """A term as a condition."""
         if term.kind == "not":
             return tirx.Not(self._truth(term.operands[0]))
@@ -150,13 +150,13 @@ class _Solver:
             return _COMPARED[term.kind](*map(self._integer, term.operands))
         return tirx.NE(self._integer(term), _constant(0))
 
-    def _integer(self, term: Term) -> Any:
+    def _integer(self, term: Integer) -> Any:
         """A term as an integer of 64 bits."""
         if term not in self._expressions:
             self._expressions[term] = self._new_integer(term)
         return self._expressions[term]
 
-    def _new_integer(self, term: Term) -> Any:
+    def _new_integer(self, term: Integer) -> Any:
         if term.kind == "number":
             return _constant(term.low)
         if term.kind in ("axis", "unknown"):
@@ -189,11 +189,11 @@ def _constant(value: int) -> Any:
     return tirx.const(value, "int64")
 
 
-def _is_small(term: Term) -> bool:
-    return -LARGEST < term.low and term.high < LARGEST
+def _is_small(term: Integer) -> bool:
+    return -LARGEST_NUMBER < term.low and term.high < LARGEST_NUMBER
 
 
-def enumerated(goal: Term, conditions: tuple[Term, ...]) -> bool | str:
+def enumerated(goal: Integer, conditions: tuple[Integer, ...]) -> bool | str:
     """Try a goal with all values of its axes: True if it holds, False if they are too many.
 
     Where it fails although all conditions hold, the text says for which values. Conditions that
@@ -201,7 +201,7 @@ def enumerated(goal: Term, conditions: tuple[Term, ...]) -> bool | str:
     """
     own = related(goal, conditions)
     variables, every = leaves((goal, *own)), leaves((goal, *conditions))
-    if not all(map(_is_small, parts((goal, *conditions)))):
+    if not all(map(_is_small, subterms((goal, *conditions)))):
         return False
     if prod(v.high - v.low + 1 for v in variables) > MOST_POINTS:
         return _counterexample(goal, conditions, every, _samples(every))
@@ -215,11 +215,14 @@ def enumerated(goal: Term, conditions: tuple[Term, ...]) -> bool | str:
 
 
 def _counterexample(
-    goal: Term, conditions: Sequence[Term], variables: Sequence[Term], values: Mapping[Term, Values]
+    goal: Integer,
+    conditions: Sequence[Integer],
+    variables: Sequence[Integer],
+    values: Mapping[Integer, Points],
 ) -> bool | str:
     """The values among some for which a goal fails and each condition holds, or False.
 
-    What only memory knows is no counterexample: the values may never be there.
+    An unknown of memory makes no counterexample: its value may never be there.
     """
     if any(variable.kind == "unknown" for variable in variables):
         return False
@@ -230,9 +233,11 @@ def _counterexample(
     return f"at {at}" if at else "always"
 
 
-def _holds(goal: Term, conditions: Sequence[Term], values: Mapping[Term, Values]) -> NDArray[Any]:
+def _holds(
+    goal: Integer, conditions: Sequence[Integer], values: Mapping[Integer, Points]
+) -> NDArray[Any]:
     """Where a goal holds, or a condition does not."""
-    results = dict[Term, Any](values)
+    results = dict[Integer, Any](values)
     met: Any = True
     for condition in conditions:
         met = met & (_evaluated(condition, results) != 0)
@@ -240,23 +245,23 @@ def _holds(goal: Term, conditions: Sequence[Term], values: Mapping[Term, Values]
     return numpy.broadcast_to((_evaluated(goal, results) != 0) | ~numpy.asarray(met), shape)
 
 
-def _grid(variables: Sequence[Term]) -> Iterator[dict[Term, Values]]:
+def _grid(variables: Sequence[Integer]) -> Iterator[dict[Integer, Points]]:
     """All values of variables, so many at once."""
     counts = [v.high - v.low + 1 for v in variables]
     total = prod(counts)
-    for first in range(0, total, CHUNK):
-        rest = numpy.arange(first, min(first + CHUNK, total), dtype=numpy.int64)
-        values = dict[Term, Values]()
+    for first in range(0, total, POINTS_AT_ONCE):
+        rest = numpy.arange(first, min(first + POINTS_AT_ONCE, total), dtype=numpy.int64)
+        values = dict[Integer, Points]()
         for variable, count in zip(variables, counts, strict=True):
             rest, own = numpy.divmod(rest, count)
             values[variable] = own + variable.low
         yield values
 
 
-def _samples(variables: Sequence[Term]) -> dict[Term, Values]:
+def _samples(variables: Sequence[Integer]) -> dict[Integer, Points]:
     """Some values of variables: half of them at the ends of their ranges, always the same."""
     generator = numpy.random.default_rng(0)
-    values = dict[Term, Values]()
+    values = dict[Integer, Points]()
     for variable in variables:
         inner = generator.integers(variable.low, variable.high, SAMPLES, endpoint=True)
         ends = generator.choice((variable.low, variable.high), SAMPLES)
@@ -264,9 +269,9 @@ def _samples(variables: Sequence[Term]) -> dict[Term, Values]:
     return values
 
 
-def _evaluated(term: Term, results: dict[Term, Any]) -> NDArray[Any]:
+def _evaluated(term: Integer, results: dict[Integer, Any]) -> NDArray[Any]:
     """The values of a term, remembered in `results`; truth values are numbers here, too."""
-    for part in parts((term,)):
+    for part in subterms((term,)):
         if part not in results:
             if part.kind == "number":
                 results[part] = numpy.int64(part.low)
@@ -277,7 +282,7 @@ def _evaluated(term: Term, results: dict[Term, Any]) -> NDArray[Any]:
     return values
 
 
-def _chosen(condition: Values, first: Values, second: Values) -> Values:
+def _chosen(condition: Points, first: Points, second: Points) -> Points:
     return numpy.where(condition != 0, first, second)
 
 

@@ -1,4 +1,4 @@
-"""The footprint of a generated kernel: every access is proved inside, or described, or refused."""
+"""The footprint of a generated kernel: every access is proved inside, or listed, or refused."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,32 +7,33 @@ from math import prod
 from tvm.tirx import PrimFunc
 
 from compiler.errors import KernelError
-from compiler.kernels.group import Group, operands_of
-from compiler.kernels.tir.accesses import Access, Accesses, accesses_of
-from compiler.kernels.tir.containment import described, judge
+from compiler.kernels.group import Group, operand_types
+from compiler.kernels.tir.accesses import accesses_of
+from compiler.kernels.tir.containment import access_text, judge
 from compiler.kernels.tir.integers import leaves
+from compiler.kernels.tir.memory import Access, Accesses
 from compiler.schedule import Footprint, Launch
 
-REMEDY = "report this as a bug of its schedule"
+REPORT_IT = "report this as a bug of its schedule"
 
 
 @dataclass(frozen=True)
-class Buffers:
+class TaskBuffers:
     """The bytes of each buffer that a task passes to a kernel, and which of them are results."""
 
     nbytes: tuple[int, ...]
     results: range
 
 
-def buffers_of(group: Group, packings: Sequence[str], workspaces: Sequence[int]) -> Buffers:
+def task_buffers(group: Group, packings: Sequence[str], workspaces: Sequence[int]) -> TaskBuffers:
     """The buffers of a group's kernel, whose reads are packed."""
-    reads, writes = operands_of(group, packings)
+    reads, writes = operand_types(group, packings)
     sizes = (*(operand.nbytes for operand in (*reads, *writes)), *workspaces)
-    return Buffers(sizes, range(len(reads), len(reads) + len(writes)))
+    return TaskBuffers(sizes, range(len(reads), len(reads) + len(writes)))
 
 
 def cpu_footprint(
-    functions: Iterable[PrimFunc], launches: Sequence[Launch], buffers: Buffers
+    functions: Iterable[PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> Footprint:
     """The footprint of a CPU's launches, each of which calls its function for all its blocks.
 
@@ -47,7 +48,7 @@ def cpu_footprint(
 
 
 def gpu_footprint(
-    functions: Mapping[str, PrimFunc], launches: Sequence[Launch], buffers: Buffers
+    functions: Mapping[str, PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> Footprint:
     """The footprint of a GPU's launches of device functions, by symbol; see `cpu_footprint`.
 
@@ -60,16 +61,16 @@ def gpu_footprint(
 
 
 def _footprint(
-    found: Sequence[Accesses], launches: Sequence[Launch], buffers: Buffers
+    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> Footprint:
     accesses = solved = enumerated = 0
     undecided = list[str]()
-    for each, launch in zip(found, launches, strict=True):
-        _check_views(each, launch, buffers)
-        _check_blocks(each, launch)
-        verdict = judge(each)
+    for function, launch in zip(found, launches, strict=True):
+        _check_views(function, launch, buffers)
+        _check_blocks(function, launch)
+        verdict = judge(function)
         if verdict.outside:
-            raise KernelError(f"the kernel {launch.symbol} {verdict.outside[0]}: {REMEDY}")
+            raise KernelError(f"the kernel {launch.symbol} {verdict.outside[0]}: {REPORT_IT}")
         accesses += verdict.accesses
         solved += verdict.by_solver
         enumerated += verdict.by_enumeration
@@ -86,17 +87,17 @@ def _check_extents(found: Accesses, launch: Launch) -> None:
         if counted != launched:
             raise KernelError(
                 f"the kernel {launch.symbol} counts {kind} up to {counted}, but its launch has"
-                f" {launched}: {REMEDY}"
+                f" {launched}: {REPORT_IT}"
             )
 
 
-def _check_views(found: Accesses, launch: Launch, buffers: Buffers) -> None:
+def _check_views(found: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
     """Raise KernelError if a function takes a buffer for larger than what it is launched on."""
     for position, (number, used) in enumerate(zip(launch.args, found.views, strict=True)):
         if used > buffers.nbytes[number]:
             raise KernelError(
                 f"the kernel {launch.symbol} takes its argument {position} for {used} bytes, but"
-                f" buffer {number} has {buffers.nbytes[number]}: {REMEDY}"
+                f" buffer {number} has {buffers.nbytes[number]}: {REPORT_IT}"
             )
 
 
@@ -112,26 +113,28 @@ def _check_blocks(found: Accesses, launch: Launch) -> None:
         if access.writes and access.parameter is not None and missing and decided:
             axis = next(iter(missing))
             raise KernelError(
-                f"the kernel {launch.symbol} {described(access)}, in each of {axis.high + 1}"
-                f" blocks: {REMEDY}"
+                f"the kernel {launch.symbol} {access_text(access)}, in each of {axis.high + 1}"
+                f" blocks: {REPORT_IT}"
             )
 
 
-def _check_results(found: Sequence[Accesses], launches: Sequence[Launch], buffers: Buffers) -> None:
+def _check_results(
+    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
+) -> None:
     """Raise KernelError if the stores are fewer than the elements of a result."""
     stores = dict[int, list[Access]]()
-    for each, launch in zip(found, launches, strict=True):
-        for access in each.listed:
+    for function, launch in zip(found, launches, strict=True):
+        for access in function.listed:
             if access.writes and access.parameter is not None:
                 stores.setdefault(launch.args[access.parameter], []).append(access)
-    for number in buffers.results if not any(each.opaque for each in found) else ():
+    for number in buffers.results if not any(function.opaque for function in found) else ():
         written = stores.get(number, [])
         most = sum(map(_most_elements, {access.index: access for access in written}.values()))
         extent = max((access.extent for access in written), default=buffers.nbytes[number])
         if most < extent:
             raise KernelError(
                 f"the kernel {launches[0].symbol if launches else ''} writes at most {most} of"
-                f" {extent} elements of its buffer {number}: {REMEDY}"
+                f" {extent} elements of its buffer {number}: {REPORT_IT}"
             )
 
 

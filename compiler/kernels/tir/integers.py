@@ -7,9 +7,9 @@ whole type. Equal terms are one object.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-Interval = tuple[int, int]
+IntegerRange = tuple[int, int]
 
-RANGES: Mapping[str, Interval] = {
+TYPE_LIMITS: Mapping[str, IntegerRange] = {
     "bool": (0, 1),
     **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
@@ -18,16 +18,16 @@ RANGES: Mapping[str, Interval] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class Integer:
     """An integer between `low` and `high`, both included; truth values are 0 and 1.
 
-    `kind` is "number", "axis", "unknown" or an operator of `OPERATORS`.
+    `kind` is "number", "axis", "unknown" or an operator of `OPERATOR_LIMITS`.
     """
 
     kind: str
     low: int
     high: int
-    operands: tuple["Term", ...] = ()
+    operands: tuple["Integer", ...] = ()
     name: str = ""
 
     def __str__(self) -> str:
@@ -45,66 +45,66 @@ class Term:
                 return f"({f' {self.kind} '.join(texts)})"
 
 
-TRUTH: Interval = (0, 1)
+TRUTH: IntegerRange = (0, 1)
 """The interval of a truth value."""
 
 
-def _added(a: Term, b: Term) -> Interval:
+def _added(a: Integer, b: Integer) -> IntegerRange:
     return a.low + b.low, a.high + b.high
 
 
-def _subtracted(a: Term, b: Term) -> Interval:
+def _subtracted(a: Integer, b: Integer) -> IntegerRange:
     return a.low - b.high, a.high - b.low
 
 
-def _multiplied(a: Term, b: Term) -> Interval:
+def _multiplied(a: Integer, b: Integer) -> IntegerRange:
     products = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
     return min(products), max(products)
 
 
-def _divided(a: Term, b: Term) -> Interval:
+def _divided(a: Integer, b: Integer) -> IntegerRange:
     assert b.low > 0, "only quotients by positive numbers are terms"
     quotients = (a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high)
     return min(quotients), max(quotients)
 
 
-def _remainder(a: Term, b: Term) -> Interval:
+def _remainder(a: Integer, b: Integer) -> IntegerRange:
     assert b.low > 0, "only remainders by positive numbers are terms"
     if a.low >= 0 and a.high < b.low:
         return a.low, a.high
     return 0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1
 
 
-def _lesser(a: Term, b: Term) -> Interval:
+def _lesser(a: Integer, b: Integer) -> IntegerRange:
     return min(a.low, b.low), min(a.high, b.high)
 
 
-def _greater(a: Term, b: Term) -> Interval:
+def _greater(a: Integer, b: Integer) -> IntegerRange:
     return max(a.low, b.low), max(a.high, b.high)
 
 
-def _less(a: Term, b: Term) -> Interval:
+def _less(a: Integer, b: Integer) -> IntegerRange:
     return int(a.high < b.low), int(a.low < b.high)
 
 
-def _not_more(a: Term, b: Term) -> Interval:
+def _not_more(a: Integer, b: Integer) -> IntegerRange:
     return int(a.high <= b.low), int(a.low <= b.high)
 
 
-def _equal(a: Term, b: Term) -> Interval:
+def _equal(a: Integer, b: Integer) -> IntegerRange:
     always = a.low == a.high == b.low == b.high
     return int(always), int(a.low <= b.high and b.low <= a.high)
 
 
-def _contrary(a: Term) -> Interval:
+def _contrary(a: Integer) -> IntegerRange:
     return 1 - a.high, 1 - a.low
 
 
-def _either(condition: Term, a: Term, b: Term) -> Interval:
+def _either(condition: Integer, a: Integer, b: Integer) -> IntegerRange:
     return min(a.low, b.low), max(a.high, b.high)
 
 
-OPERATORS: Mapping[str, Callable[..., Interval]] = {
+OPERATOR_LIMITS: Mapping[str, Callable[..., IntegerRange]] = {
     "+": _added,
     "-": _subtracted,
     "*": _multiplied,
@@ -126,41 +126,41 @@ COMPARISONS = ("<", "<=", "==")
 LOGIC = ("and", "or", "not")
 
 
-class Terms:
+class KernelTerms:
     """The terms of one kernel."""
 
     def __init__(self) -> None:
-        self._numbers = dict[int, Term]()
-        self._axes = dict[tuple[str, int, int], Term]()
-        self._applied = dict[tuple[str | Term, ...], Term]()
+        self._numbers = dict[int, Integer]()
+        self._axes = dict[tuple[str, int, int], Integer]()
+        self._applied = dict[tuple[str | Integer, ...], Integer]()
 
-    def number(self, value: int) -> Term:
+    def number(self, value: int) -> Integer:
         """A constant."""
         if value not in self._numbers:
-            self._numbers[value] = Term("number", value, value)
+            self._numbers[value] = Integer("number", value, value)
         return self._numbers[value]
 
-    def axis(self, name: str, low: int, high: int) -> Term:
+    def axis(self, name: str, low: int, high: int) -> Integer:
         """A variable that takes each value from `low` to `high`; the same one for equal names."""
         if low == high:
             return self.number(low)
         key = (name, low, high)
         if key not in self._axes:
-            self._axes[key] = Term("axis", low, high, (), name)
+            self._axes[key] = Integer("axis", low, high, (), name)
         return self._axes[key]
 
-    def unknown(self, low: int, high: int, name: str = "") -> Term:
+    def unknown(self, low: int, high: int, name: str = "") -> Integer:
         """A value that may be any in an interval, different from all others."""
-        return Term("unknown", low, high, (), name)
+        return Integer("unknown", low, high, (), name)
 
-    def apply(self, kind: str, *operands: Term) -> Term:
+    def apply(self, kind: str, *operands: Integer) -> Integer:
         """An operator's result."""
         key = (kind, *operands)
         if key not in self._applied:
             self._applied[key] = self._applied_to(kind, operands)
         return self._applied[key]
 
-    def _applied_to(self, kind: str, operands: tuple[Term, ...]) -> Term:
+    def _applied_to(self, kind: str, operands: tuple[Integer, ...]) -> Integer:
         if kind == "select" and operands[0].low == operands[0].high:
             return operands[1] if operands[0].low else operands[2]
         if kind == "+" and operands[0].low == operands[0].high == 0:
@@ -169,20 +169,20 @@ class Terms:
             return operands[0]
         if kind == "%" and 0 <= operands[0].low and operands[0].high < operands[1].low:
             return operands[0]
-        low, high = OPERATORS[kind](*operands)
-        return self.number(low) if low == high else Term(kind, low, high, operands)
+        low, high = OPERATOR_LIMITS[kind](*operands)
+        return self.number(low) if low == high else Integer(kind, low, high, operands)
 
 
-def leaves(terms: tuple[Term, ...]) -> list[Term]:
+def leaves(terms: tuple[Integer, ...]) -> list[Integer]:
     """The axes and unknowns in terms, in order of their first use."""
-    return [term for term in parts(terms) if term.kind in ("axis", "unknown")]
+    return [term for term in subterms(terms) if term.kind in ("axis", "unknown")]
 
 
-def parts(terms: tuple[Term, ...]) -> Iterator[Term]:
+def subterms(terms: tuple[Integer, ...]) -> Iterator[Integer]:
     """All terms in terms, each once, operands first."""
     seen = set[int]()
 
-    def visit(term: Term) -> Iterator[Term]:
+    def visit(term: Integer) -> Iterator[Integer]:
         if id(term) not in seen:
             seen.add(id(term))
             for operand in term.operands:
@@ -193,7 +193,7 @@ def parts(terms: tuple[Term, ...]) -> Iterator[Term]:
         yield from visit(term)
 
 
-def addends(term: Term) -> tuple[tuple[Term, ...], int]:
+def addends(term: Integer) -> tuple[tuple[Integer, ...], int]:
     """The terms that a sum is made of, and the constants among them together."""
     if term.kind == "number":
         return (), term.low
@@ -203,9 +203,9 @@ def addends(term: Term) -> tuple[tuple[Term, ...], int]:
     return first + second, one + other
 
 
-def related(goal: Term, conditions: tuple[Term, ...]) -> tuple[Term, ...]:
+def related(goal: Integer, conditions: tuple[Integer, ...]) -> tuple[Integer, ...]:
     """The conditions that share an axis or an unknown with a goal, or with another such one."""
-    reached, rest, chosen = set(leaves((goal,))), list(conditions), set[Term]()
+    reached, rest, chosen = set(leaves((goal,))), list(conditions), set[Integer]()
     while joined := [c for c in rest if not reached.isdisjoint(leaves((c,)))]:
         reached.update(leaves(tuple(joined)))
         chosen.update(joined)

@@ -9,12 +9,12 @@ not to find one means nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.kernels.tir.integers import Interval, Term, Terms
+from compiler.kernels.tir.integers import Integer, IntegerRange, KernelTerms
 
-MOST_STEPS = 12
+MOST_SUMS = 12
 """The conditions that a proof may add."""
 
-ROUNDS = 3
+NARROWINGS = 3
 """How often all conditions narrow the intervals of their terms."""
 
 WIDTH = 4
@@ -25,7 +25,7 @@ WIDTH = 4
 class Linear:
     """A sum of terms with factors, and a constant."""
 
-    factors: dict[Term, int]
+    factors: dict[Integer, int]
     constant: int
 
     def plus(self, other: "Linear", factor: int = 1) -> "Linear":
@@ -41,13 +41,13 @@ class Linear:
         factors = {term: factor * own for term, own in self.factors.items()} if factor else {}
         return Linear(factors, factor * self.constant)
 
-    def greatest(self, within: Mapping[Term, Interval]) -> int:
+    def greatest(self, within: Mapping[Integer, IntegerRange]) -> int:
         """Its greatest value where each term is in an interval."""
         ends = (factor * within[term][factor > 0] for term, factor in self.factors.items())
         return self.constant + sum(ends)
 
 
-def follows(goals: Sequence[Linear], conditions: Sequence[Term], sums: "Sums") -> bool:
+def follows(goals: Sequence[Linear], conditions: Sequence[Integer], sums: "Sums") -> bool:
     """Whether all goals, sums that are at most 0, follow from conditions as far as can be seen."""
     known = [bound for condition in conditions for bound in sums.at_most_zero(condition)]
     bounds, terms = sums.with_definitions(known, goals)
@@ -55,12 +55,12 @@ def follows(goals: Sequence[Linear], conditions: Sequence[Term], sums: "Sums") -
     return within is None or all(_follows(goal, bounds, within) for goal in goals)
 
 
-def interval(term: Term, conditions: Sequence[Term], sums: "Sums") -> Interval | None:
+def interval(term: Integer, conditions: Sequence[Integer], sums: "Sums") -> IntegerRange | None:
     """An interval of a term that conditions narrow; None if they contradict each other."""
     own = sums.of(term)
     known = [bound for condition in conditions for bound in sums.at_most_zero(condition)]
     bounds, terms = sums.with_definitions(known, [own])
-    within = _narrowed({each: (each.low, each.high) for each in terms}, bounds)
+    within = _narrowed({variable: (variable.low, variable.high) for variable in terms}, bounds)
     if within is None:
         return None
     least, greatest = -own.times(-1).greatest(within), own.greatest(within)
@@ -68,10 +68,10 @@ def interval(term: Term, conditions: Sequence[Term], sums: "Sums") -> Interval |
 
 
 def _narrowed(
-    within: dict[Term, Interval], bounds: Sequence[Linear]
-) -> Mapping[Term, Interval] | None:
+    within: dict[Integer, IntegerRange], bounds: Sequence[Linear]
+) -> Mapping[Integer, IntegerRange] | None:
     """The intervals of terms for which all bounds, at most 0, can hold; None if there are none."""
-    for _ in range(ROUNDS):
+    for _ in range(NARROWINGS):
         for bound in bounds:
             least = bound.plus(bound, -2).greatest(within)  # the negative of its least value
             for term, factor in bound.factors.items():
@@ -86,10 +86,12 @@ def _narrowed(
     return within
 
 
-def _follows(goal: Linear, bounds: Sequence[Linear], within: Mapping[Term, Interval]) -> bool:
+def _follows(
+    goal: Linear, bounds: Sequence[Linear], within: Mapping[Integer, IntegerRange]
+) -> bool:
     """The greatest value never rises, but may stay: a quotient for its operand gains nothing."""
     tried = [(goal, 1)]
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_SUMS):
         options = dict[tuple[object, ...], tuple[float, Linear, int]]()
         for own, scale in tried:
             greatest = own.greatest(within)
@@ -106,7 +108,7 @@ def _follows(goal: Linear, bounds: Sequence[Linear], within: Mapping[Term, Inter
 
 
 def _sums(goal: Linear, bound: Linear) -> Iterator[tuple[Linear, int]]:
-    """Sums of a goal and a bound that lack a term of the goal, and how much larger they are."""
+    """Sums of a goal and a bound without one of the goal's terms, and how much larger they are."""
     for term, factor in bound.factors.items():
         own = goal.factors.get(term, 0)
         if own * factor > 0:
@@ -116,17 +118,17 @@ def _sums(goal: Linear, bound: Linear) -> Iterator[tuple[Linear, int]]:
 class Sums:
     """The linear forms of a kernel's terms."""
 
-    def __init__(self, terms: Terms):
+    def __init__(self, terms: KernelTerms):
         self._terms = terms
-        self._forms = dict[Term, Linear]()
+        self._forms = dict[Integer, Linear]()
 
-    def of(self, term: Term) -> Linear:
+    def of(self, term: Integer) -> Linear:
         """A term as a sum of axes, unknowns, quotients, and what is not linear."""
         if term not in self._forms:
             self._forms[term] = self._form(term)
         return self._forms[term]
 
-    def _form(self, term: Term) -> Linear:
+    def _form(self, term: Integer) -> Linear:
         if term.kind == "number":
             return Linear({}, term.low)
         if term.kind in ("+", "-"):
@@ -143,16 +145,16 @@ class Sums:
             return self.of(term.operands[0]).plus(whole, -1)
         return Linear({term: 1}, 0)
 
-    def at_most_zero(self, condition: Term) -> list[Linear]:
+    def at_most_zero(self, condition: Integer) -> list[Linear]:
         """The sums that are at most 0 where a condition holds, as far as it is linear."""
         negated = condition.kind == "not"
         inner = condition.operands[0] if negated else condition
         if inner.kind == "and" and not negated:
-            return [each for term in inner.operands for each in self.at_most_zero(term)]
+            return [bound for term in inner.operands for bound in self.at_most_zero(term)]
         if not negated and inner.kind in ("<", "<=") and inner.operands[1].kind == "min":
             smaller, larger = inner.operands[0], inner.operands[1].operands
-            apart = [self._terms.apply(inner.kind, smaller, each) for each in larger]
-            return [each for term in apart for each in self.at_most_zero(term)]
+            apart = [self._terms.apply(inner.kind, smaller, other) for other in larger]
+            return [bound for term in apart for bound in self.at_most_zero(term)]
         if inner.kind not in ("<", "<=", "=="):
             return []
         first, second = map(self.of, inner.operands)
@@ -164,21 +166,21 @@ class Sums:
 
     def with_definitions(
         self, bounds: Sequence[Linear], goals: Sequence[Linear]
-    ) -> tuple[list[Linear], set[Term]]:
+    ) -> tuple[list[Linear], set[Integer]]:
         """Sums that are at most 0 with those that define what is in them, and all their terms."""
-        every, seen = list(bounds), set[Term]()
-        queue = [term for each in (*bounds, *goals) for term in each.factors]
+        every, seen = list(bounds), set[Integer]()
+        queue = [term for linear in (*bounds, *goals) for term in linear.factors]
         while queue:
             term = queue.pop()
             if term not in seen:
                 seen.add(term)
                 definitions = self._definitions(term)
                 every += definitions
-                queue += [t for each in definitions for t in each.factors]
+                queue += [t for linear in definitions for t in linear.factors]
         return every, seen
 
-    def _definitions(self, term: Term) -> list[Linear]:
-        """What is at most 0 of a quotient, a minimum or a maximum and its operands."""
+    def _definitions(self, term: Integer) -> list[Linear]:
+        """Sums that are at most 0 of a quotient, a minimum or a maximum and its operands."""
         own = Linear({term: 1}, 0)
         if term.kind == "//" and term.operands[1].kind == "number":
             divisor = term.operands[1].low

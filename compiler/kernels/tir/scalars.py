@@ -7,10 +7,10 @@ import tvm_ffi
 from tvm.ir import Call
 from tvm.tirx import stmt
 
-from compiler.kernels.tir.integers import RANGES, Interval, Term, Terms
+from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
 from compiler.kernels.tir.linear import Sums, interval
 
-State = dict[Any, tuple[Term, Interval]]
+ScalarState = dict[Any, tuple[Integer, IntegerRange]]
 """The value of each buffer, and the interval that the conditions of its store leave to it."""
 
 
@@ -20,9 +20,9 @@ class Scalars:
     They are followed in functions that have a loop by condition, where they are what is counted.
     """
 
-    def __init__(self, terms: Terms, body: Any):
+    def __init__(self, terms: KernelTerms, body: Any):
         self._terms, self._sums = terms, Sums(terms)
-        self.state: State = {}
+        self.state: ScalarState = {}
         self.followed = False
         self._aliased = set[Any]()
 
@@ -36,19 +36,19 @@ class Scalars:
         visitors = ((stmt.While, loop), (stmt.DeclBuffer, declaration))
         tvm_ffi.structural_walk(body, visitors, order="pre")
 
-    def store(self, buffer: Any, value: Term | None, conditions: tuple[Term, ...]) -> None:
-        """Give a buffer a value; None if it is no integer."""
+    def store(self, buffer: Any, value: Integer | None, conditions: tuple[Integer, ...]) -> None:
+        """Give a buffer a value; None if it is not an integer."""
         own = buffer.scope() in ("", "global", "local") and buffer not in self._aliased
-        if value is None or not self.followed or not own or str(buffer.dtype) not in RANGES:
+        if value is None or not self.followed or not own or str(buffer.dtype) not in TYPE_LIMITS:
             self.state.pop(buffer, None)
         else:
             self.state[buffer] = (value, self.interval(value, conditions))
 
-    def interval(self, value: Term, conditions: tuple[Term, ...]) -> Interval:
+    def interval(self, value: Integer, conditions: tuple[Integer, ...]) -> IntegerRange:
         """An interval of a value under conditions."""
         return interval(value, conditions, self._sums) or (value.low, value.high)
 
-    def narrow(self, conditions: tuple[Term, ...]) -> bool:
+    def narrow(self, conditions: tuple[Integer, ...]) -> bool:
         """Take note of conditions under which all buffers have their values, if that can be."""
         for buffer, (value, (low, high)) in self.state.items():
             narrowed = interval(value, conditions, self._sums)
@@ -57,8 +57,8 @@ class Scalars:
             self.state[buffer] = (value, (max(low, narrowed[0]), min(high, narrowed[1])))
         return True
 
-    def join(self, other: State) -> None:
-        """What is known where the present state or another one may be that of the next step."""
+    def merge(self, other: ScalarState) -> None:
+        """Keep what holds in the present state and in another: either may be the next step's."""
         for buffer in [*self.state]:
             if buffer not in other:
                 del self.state[buffer]
@@ -68,11 +68,11 @@ class Scalars:
             joined = value if value is second else self._terms.unknown(*both, buffer.name)
             self.state[buffer] = (joined, both)
 
-    def limits(self, buffers: Collection[Any]) -> dict[Any, Interval]:
+    def limits(self, buffers: Collection[Any]) -> dict[Any, IntegerRange]:
         """The intervals of those buffers that have a value."""
         return {buffer: self.state[buffer][1] for buffer in buffers if buffer in self.state}
 
-    def forget(self, buffers: Collection[Any], within: Mapping[Any, Interval]) -> None:
+    def forget(self, buffers: Collection[Any], within: Mapping[Any, IntegerRange]) -> None:
         """Let buffers have any value in intervals; those without one are not known."""
         for buffer in buffers:
             self.state.pop(buffer, None)
@@ -81,7 +81,9 @@ class Scalars:
                 self.state[buffer] = (self._terms.unknown(*limits, buffer.name), limits)
 
 
-def hull(first: Mapping[Any, Interval], second: Mapping[Any, Interval]) -> dict[Any, Interval]:
+def hull(
+    first: Mapping[Any, IntegerRange], second: Mapping[Any, IntegerRange]
+) -> dict[Any, IntegerRange]:
     """The intervals that hold both of two."""
     return {
         b: (min(first[b][0], second[b][0]), max(first[b][1], second[b][1]))
@@ -90,16 +92,18 @@ def hull(first: Mapping[Any, Interval], second: Mapping[Any, Interval]) -> dict[
     }
 
 
-def is_within(inner: Mapping[Any, Interval], outer: Mapping[Any, Interval]) -> bool:
+def is_within(inner: Mapping[Any, IntegerRange], outer: Mapping[Any, IntegerRange]) -> bool:
     """Whether all intervals are inside others."""
     return inner.keys() == outer.keys() and all(
         outer[b][0] <= low and high <= outer[b][1] for b, (low, high) in inner.items()
     )
 
 
-def widened(
-    before: Mapping[Any, Interval], after: Mapping[Any, Interval], widest: Mapping[Any, Interval]
-) -> dict[Any, Interval]:
+def extended(
+    before: Mapping[Any, IntegerRange],
+    after: Mapping[Any, IntegerRange],
+    widest: Mapping[Any, IntegerRange],
+) -> dict[Any, IntegerRange]:
     """The intervals before and after a turn of a loop; an end that moved goes as far as it can."""
     both = hull(before, after)
     for b, (least, greatest) in widest.items():

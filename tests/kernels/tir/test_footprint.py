@@ -35,7 +35,7 @@ from compiler.kernels.gpu.kernel import generic_kernel
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.kernels.tir.footprint import Buffers, buffers_of, cpu_footprint, gpu_footprint
+from compiler.kernels.tir.footprint import TaskBuffers, cpu_footprint, gpu_footprint, task_buffers
 from compiler.kernels.tir.launches import lower_function, split_launches
 from compiler.schedule import Footprint, Launch
 from compiler.target.target import CpuTarget, parse_cpu, parse_gpu
@@ -54,10 +54,10 @@ class Lowered:
     gpu: bool
     functions: tuple[PrimFunc, ...]
     launches: tuple[Launch, ...]
-    buffers: Buffers
+    buffers: TaskBuffers
 
     def footprint(self) -> Footprint:
-        """What is proved; raises KernelError."""
+        """The proofs; raises KernelError."""
         if not self.gpu:
             return cpu_footprint(self.functions, self.launches, self.buffers)
         symbols = (launch.symbol for launch in self.launches)
@@ -80,15 +80,15 @@ def lowered(group: Group, gpu: bool) -> Lowered:
         device = split_device(schedule_gpu(group), group.name, GPU)
         functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
         own = tuple(functions[launch.symbol] for launch in device.launches)
-        return Lowered(True, own, device.launches, buffers_of(group, packings, device.scratch))
+        return Lowered(True, own, device.launches, task_buffers(group, packings, device.scratch))
     scheduled = schedule_cpu(group, CPU)
-    parts, scratch = split_launches(lower_function(scheduled.function, group.name), group.name)
+    pieces, scratch = split_launches(lower_function(scheduled.function, group.name), group.name)
     launches = tuple(
-        Launch(f"{group.name}_{i}", part.args, (part.blocks, 1, 1)) for i, part in enumerate(parts)
+        Launch(f"{group.name}_{i}", part.args, (part.blocks, 1, 1)) for i, part in enumerate(pieces)
     )
     workspaces = scheduled.workspaces + scratch
-    functions = tuple(part.function for part in parts)
-    return Lowered(False, functions, launches, buffers_of(group, packings, workspaces))
+    functions = tuple(part.function for part in pieces)
+    return Lowered(False, functions, launches, task_buffers(group, packings, workspaces))
 
 
 def zeros(*shape: int) -> numpy.ndarray:

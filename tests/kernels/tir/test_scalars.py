@@ -1,4 +1,4 @@
-"""Indices that loops keep in memory of their own are followed from turn to turn."""
+"""Indices that loops keep in local memory are followed from turn to turn."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def stored(value: Any) -> Any:
 
 
 def verdict(extent: int, body: Body) -> Verdict:
-    """What is found of a function whose body has the place in memory and a tensor's store."""
+    """The verdict on a function whose body has the place in memory and a tensor's store."""
     pointer = Var("pointer", PointerType(PrimType("float32")))
     begin, end = (Var(name, PrimType("int32")) for name in ("begin", "end"))
     tensor: Any = decl_buffer((extent,), "float32", "x")

@@ -1,4 +1,4 @@
-"""What is known of kernels' memory is said, and kept in artifacts and caches."""
+"""Footprints of kernels are reported, and kept in artifacts and caches."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,8 @@ from onnx import helper
 import compiler
 from compiler.kernels.cache import decode_entry, encode_entry
 from compiler.schedule import DECLARED, Footprint, KernelSpec, Launch
-from compiler.tools.footprints import MOST_ACCESSES, containment_lines
 from compiler.tools.report import report
+from compiler.verify.footprints import MOST_ACCESSES, containment_lines
 
 READ = KernelSpec(
     name="Relu_1",

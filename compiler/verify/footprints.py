@@ -1,4 +1,4 @@
-"""What is known of the memory that kernels touch, in words."""
+"""How it is known that kernels stay inside their tensors, in words."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
