@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import inliner
 from onnx.numpy_helper import from_array
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
+from compiler.frontend.control.functions import without_functions
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
@@ -24,9 +24,6 @@ from compiler.program.host import runs_on_host
 from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
-
-_MAP = "SequenceMap"
-"""An operator with a body, which onnx's schema defines as a Loop."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,7 @@ def read_program(
     proto = read_model(model)
     check_model(proto)
     folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
-    if proto.functions:
-        proto = _without_functions(proto)
-    if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
-        proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
+    proto = without_functions(proto)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
     check_operators(proto.graph, opsets)
@@ -92,20 +86,6 @@ def read_program(
     return ReadModel(
         proto=proto, graph=graph, inputs=types, outputs=results, context=context, shapes=shapes
     )
-
-
-def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A checked model with its functions inlined, which have its opsets from now on.
-
-    ONNX's checker has compared the operators' versions; the inliner leaves functions of others.
-    """
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    versions = opsets_of(model.opset_import)
-    for function in whole.functions:
-        for opset in function.opset_import:
-            opset.version = versions.get(domain_of(opset), opset.version)
-    return inliner.inline_local_functions(whole)
 
 
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
