@@ -16,6 +16,7 @@ from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control.bodies import check_bodies
+from compiler.frontend.control.functions import excess_of
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.evaluate import (
     check_types,
@@ -421,7 +422,8 @@ class Specialiser:
     def _model_function(self, node: BodyNode) -> Sequence[Value]:
         function = self._function_of(node)
         assert function is not None, node.label
-        _check_call(node, function)
+        if excess := excess_of(node.proto, function):
+            raise Mismatch(excess)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: BodyNode) -> Sequence[Value]:
@@ -470,17 +472,6 @@ def _with_opsets(body: onnx.FunctionProto, node: BodyNode) -> onnx.FunctionProto
     del function.opset_import[:]
     function.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
     return function
-
-
-def _check_call(node: BodyNode, function: onnx.FunctionProto) -> None:
-    """Raise Mismatch for more inputs or outputs than a function has."""
-    counts = (
-        ("inputs", node.proto.input, function.input),
-        ("outputs", node.proto.output, function.output),
-    )
-    for what, given, known in counts:
-        if len(given) > len(known):
-            raise Mismatch(f"it has {len(given)} {what}, the function has {len(known)}")
 
 
 def required(value: Value | None) -> Value:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
-from onnx import inliner
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
+from compiler.frontend.control.functions import without_functions
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import (
@@ -28,9 +28,6 @@ from compiler.program.host import runs_on_host
 from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
-
-_MAP = "SequenceMap"
-"""An operator with a body, which onnx's schema defines as a Loop."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +62,7 @@ def read_program(
     proto = read_model(model)
     check_model(proto)
     folder = folder_of(model)
-    if proto.functions:
-        proto = _without_functions(proto)
-    if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
-        proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
+    proto = without_functions(proto)
     opsets = opsets_of(proto.opset_import)
     context = ModelContext(opsets, list(proto.functions), folder, check_indices)
     check_operators(proto.graph, context)
@@ -91,20 +85,6 @@ def read_program(
     return ReadModel(
         proto=proto, graph=graph, inputs=types, outputs=results, context=context, shapes=shapes
     )
-
-
-def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A checked model with its functions inlined, which have its opsets from now on.
-
-    ONNX's checker has compared the operators' versions; the inliner leaves functions of others.
-    """
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    versions = opsets_of(model.opset_import)
-    for function in whole.functions:
-        for opset in function.opset_import:
-            opset.version = versions.get(domain_of(opset), opset.version)
-    return inliner.inline_local_functions(whole)
 
 
 def type_of(info: onnx.ValueInfoProto) -> ValueType:

@@ -1,4 +1,4 @@
-"""Control flow with constant conditions, and functions of the model's own."""
+"""Control flow with constant conditions, functions of the model's own, and chains of look-ups."""
 
 from typing import Any
 
@@ -104,14 +104,60 @@ def scans(g: Grower, op: str) -> None:
     g.emit(op, [start, x], 2, body=body, num_scan_inputs=1, **back)
 
 
+@generates("SequenceMap")
+def maps(g: Grower, op: str) -> None:
+    """A body on each tensor of a sequence and a tensor that all share; another is captured."""
+    g.require(g.opset >= 17)
+    x = _float(g)
+    shape = g.values[x].shape
+    (sequence,) = g.emit("SequenceConstruct", [x, *[g.like(x, shape)] * g.draw.randint(1, 2)])
+    item, shared, inner, out = (g.name(p) for p in ("e", "s", "h", "o"))
+    nodes = [
+        helper.make_node("Mul", [item, shared], [inner]),
+        helper.make_node("Add", [inner, x], [out]),
+    ]
+    body = helper.make_graph(nodes, "body", _infos([item, shared]), _infos([out]))
+    (mapped,) = g.emit(op, [sequence, g.like(x, shape)], body=body)
+    g.emit("ConcatFromSequence", [mapped], axis=0, new_axis=g.draw.choice([None, 1]))
+
+
+@generates("LookUps")
+def look_ups(g: Grower, op: str) -> None:
+    """Indices that follow from what earlier ones found, as in a search that is written out."""
+    size = g.draw.randint(2, 8)
+    table = g.new(g.draw.numpy.integers(-size, size, (size,)))
+    at, seen = g.new(g.draw.numpy.integers(0, size, g.draw.shape(1, 2))), ""
+    two, length = (g.constant(np.array(number, np.int64)) for number in (2, size))
+    for _ in range(g.draw.randint(1, 6)):
+        seen = seen or at
+        (total,) = g.emit("Add", [at, seen])
+        (half,) = g.emit("Div", [total, two])
+        (odd,) = g.emit("Mod", [total, two])
+        (inside,) = g.emit("Mod", [half, length])
+        (found,) = g.emit("Gather", [table, inside])
+        (less,) = g.emit("Less", [found, g.draw.choice([odd, half])])
+        (seen,) = g.emit("Where", [less, inside, g.draw.choice([found, seen])])
+        (at,) = g.emit("Where", [less, g.draw.choice([odd, at]), inside])
+
+
 @generates("Function")
 def functions(g: Grower, op: str) -> None:
-    """A function of two nodes, with an attribute that it hands on."""
-    name = g.name("f")
+    """A function that hands an attribute on, or calls another one that has a default for it."""
+    name, inner = g.name("f"), g.name("f")
+    imports = [helper.make_opsetid("", g.opset), helper.make_opsetid("local", 1)]
     alpha = helper.make_node("LeakyRelu", ["a"], ["b"])
     alpha.attribute.add(name="alpha", ref_attr_name="slope", type=1)
-    nodes = [alpha, helper.make_node(g.draw.choice(_BODIES), ["b"], ["c"])]
-    imports = [helper.make_opsetid("", g.opset)]
+    default = helper.make_attribute("slope", g.draw.choice([0.25, 0.75]))
+    made = helper.make_function(
+        "local", inner, ["a"], ["b"], [alpha], imports, attribute_protos=[default]
+    )
+    g.model.functions.append(made)
+    first, call = alpha, helper.make_node(inner, ["a"], ["b"], domain="local")
+    if g.draw.chance(0.7):
+        first = call
+        if g.draw.chance(0.5):
+            call.attribute.add(name="slope", ref_attr_name="slope", type=1)
+    nodes = [first, helper.make_node(g.draw.choice(_BODIES), ["b"], ["c"])]
     function = helper.make_function("local", name, ["a"], ["c"], nodes, imports, ["slope"])
     g.model.functions.append(function)
     g.emit(name, [_float(g)], domain="local", slope=g.draw.choice([0.1, 0.5]))
