@@ -130,8 +130,8 @@ def test_a_result_that_nothing_uses(which: int):
 
 def test_many_rows_share_the_workspaces_of_a_few_blocks():
     spec = build_kernel(of_length(64, 64, 100_000), parse_target("cpu"))
-    assert spec.launches[0].grid[0] <= top_k.MOST_BLOCKS
-    assert sum(spec.workspaces) <= top_k.MOST_BLOCKS * (2 * 8 * 64 + 4 * 4 * 256)
+    assert spec.launches[0].grid[0] <= top_k.SORTING_BLOCKS
+    assert sum(spec.workspaces) <= top_k.SORTING_BLOCKS * (2 * 8 * 64 + 4 * 4 * 256)
     for count in (9, 1):
         check(draw((150, 9), "float32"), count)
 

@@ -42,8 +42,8 @@ AVX-512 (2026-11-27)."""
 COMPARED = 64
 """Elements of which the least is compared with a heap at once, by vector instructions."""
 
-MOST_BLOCKS = 64
-"""Most blocks that sort whole rows, each in a workspace of its own."""
+SORTING_BLOCKS = 64
+"""Most blocks that sort whole rows, each in a separate workspace."""
 
 PART, MOST_PARTS = 1 << 16, 16
 """Fewest elements of a part of a row, of which several cores have one each, and most parts."""
@@ -201,7 +201,7 @@ def _entries(own: TopKRows, rows: int, pitch: int) -> Entries:
 @contextmanager
 def _rows_of_blocks(rows: int) -> Generator[tuple[Any, Any]]:
     """A launch of blocks with some rows each: the block, whose workspace they share, and a row."""
-    each = ceil_div(rows, MOST_BLOCKS)
+    each = ceil_div(rows, SORTING_BLOCKS)
     blocks = ceil_div(rows, each)
     with launch(blocks) as block:
         own = each if blocks * each == rows else tirx.min(each, rows - block * each)
@@ -219,7 +219,7 @@ def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         _unload(heap, own.count, lambda place, _, position: store(row, place, position))
 
     if own.parts == 1:
-        heaps = _entries(own, min(own.rows, MOST_BLOCKS), own.count)
+        heaps = _entries(own, min(own.rows, SORTING_BLOCKS), own.count)
         with _rows_of_blocks(own.rows) as (block, row):
             select(heaps.of(block), row, 0, own.length)
             unload(heaps.of(block), row)
@@ -301,7 +301,7 @@ def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> N
 
 def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
-    blocks = min(own.rows, MOST_BLOCKS)
+    blocks = min(own.rows, SORTING_BLOCKS)
     sides = [_entries(own, blocks, own.length) for _ in range(2)]
     starts = workspace(blocks * own.passes * DIGITS, "int32")
     one = tirx.const(1, "int32")
