@@ -10,8 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.kernel import build_kernel
 from compiler.kernels.ops import top_k
 from compiler.kernels.ops.top_k import TopKRows
+from compiler.target.target import parse_target
 from tests.kernels.harness import evaluate, single
 from tests.kernels.step_counts import steps_of
 
@@ -124,6 +126,14 @@ def test_a_result_that_nothing_uses(which: int):
     group = group_of(x, 6000)
     (result,) = evaluate(replace(group, outputs=(group.outputs[which],)), [x])
     assert result.tobytes() == expected(x, 6000, 1, True)[which].tobytes()
+
+
+def test_many_rows_share_the_workspaces_of_a_few_blocks():
+    spec = build_kernel(of_length(64, 64, 100_000), parse_target("cpu"))
+    assert spec.launches[0].grid[0] <= top_k.SORTING_BLOCKS
+    assert sum(spec.workspaces) <= top_k.SORTING_BLOCKS * (2 * 8 * 64 + 4 * 4 * 256)
+    for count in (9, 1):
+        check(draw((150, 9), "float32"), count)
 
 
 lengths = st.floats(1, 5).map(lambda digits: int(10**digits))

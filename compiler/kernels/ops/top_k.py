@@ -4,7 +4,8 @@ Rows are sorted by keys: signed integers that are smaller for what comes first. 
 earlier position comes first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log, prod
 from typing import Any
@@ -40,6 +41,9 @@ AVX-512 (2026-11-27)."""
 
 COMPARED = 64
 """Elements of which the least is compared with a heap at once, by vector instructions."""
+
+SORTING_BLOCKS = 64
+"""Most blocks that sort whole rows, each in a separate workspace."""
 
 PART, MOST_PARTS = 1 << 16, 16
 """Fewest elements of a part of a row, of which several cores have one each, and most parts."""
@@ -194,35 +198,41 @@ def _entries(own: TopKRows, rows: int, pitch: int) -> Entries:
     return Entries(workspace(size, own.key), workspace(size, "int32"), own.key, pitch)
 
 
+@contextmanager
+def _rows_of_blocks(rows: int) -> Generator[tuple[Any, Any]]:
+    """A launch of blocks with some rows each: the block, whose workspace they share, and a row."""
+    each = ceil_div(rows, SORTING_BLOCKS)
+    blocks = ceil_div(rows, each)
+    with launch(blocks) as block:
+        own = each if blocks * each == rows else tirx.min(each, rows - block * each)
+        with T.serial(0, own) as i:
+            yield block, block * each + i
+
+
 def _by_heap(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
-    """The first elements of each part of a row, and of those the first of the row."""
-    heaps = _entries(own, own.rows * own.parts, own.count)
-    last_heaps = heaps if own.parts == 1 else _entries(own, own.rows, own.count)
-    length = ceil_div(own.length, own.parts)
+    """The first elements of each row, of long ones those of each part first."""
+
+    def select(heap: RowEntries, row: Any, first: Any, last: Any) -> None:
+        _select(heap, own.count, first, last, lambda at: (key(row, at), at))
+
+    def unload(heap: RowEntries, row: Any) -> None:
+        _unload(heap, own.count, lambda place, _, position: store(row, place, position))
+
+    if own.parts == 1:
+        heaps = _entries(own, min(own.rows, SORTING_BLOCKS), own.count)
+        with _rows_of_blocks(own.rows) as (block, row):
+            select(heaps.of(block), row, 0, own.length)
+            unload(heaps.of(block), row)
+        return
+    parts, lists = _entries(own, own.rows * own.parts, own.count), own.parts * own.count
+    heaps, length = _entries(own, own.rows, own.count), ceil_div(own.length, own.parts)
     with launch(own.rows * own.parts) as part:
         row, first = part // own.parts, part % own.parts * length
-        last = tirx.min(first + length, own.length)
-        heap = heaps.of(part)
-
-        def element(at: Any) -> KeyedPosition:
-            return key(row, at), at
-
-        def result(place: Any, _: Any, position: Any) -> None:
-            store(row, place, position)
-
-        _select(heap, own.count, first, last, element)
-        _unload(heap, own.count, result if own.parts == 1 else heap.store)
-    if own.parts == 1:
-        return
-    lists = own.parts * own.count
+        select(parts.of(part), row, first, tirx.min(first + length, own.length))
+        _unload(parts.of(part), own.count, parts.of(part).store)
     with launch(own.rows) as row:
-        firsts, heap = RowEntries(heaps, row * lists), last_heaps.of(row)
-
-        def last_result(place: Any, _: Any, position: Any) -> None:
-            store(row, place, position)
-
-        _select(heap, own.count, 0, lists, firsts.entry)
-        _unload(heap, own.count, last_result)
+        _select(heaps.of(row), own.count, 0, lists, RowEntries(parts, row * lists).entry)
+        unload(heaps.of(row), row)
 
 
 def _select(
@@ -291,8 +301,9 @@ def _sift(heap: RowEntries, start: Any, size: Any, key: Any, position: Any) -> N
 
 def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
     """Each row sorted by the digits of its keys, the lowest first; equal ones keep their order."""
-    sides = [_entries(own, own.rows, own.length) for _ in range(2)]
-    starts = workspace(own.rows * own.passes * DIGITS, "int32")
+    blocks = min(own.rows, SORTING_BLOCKS)
+    sides = [_entries(own, blocks, own.length) for _ in range(2)]
+    starts = workspace(blocks * own.passes * DIGITS, "int32")
     one = tirx.const(1, "int32")
 
     def digit(value: Any, number: int) -> Any:
@@ -301,13 +312,13 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
         low = (shifted + tirx.const(DIGITS // 2, own.key)) if signed else shifted
         return (low & tirx.const(DIGITS - 1, own.key)).astype("int32")
 
-    with launch(own.rows) as row:
-        first = row * (own.passes * DIGITS)
+    with _rows_of_blocks(own.rows) as (block, row):
+        first = block * (own.passes * DIGITS)
         with T.serial(0, own.passes * DIGITS) as i:
             starts[first + i] = tirx.const(0, "int32")
         with T.serial(0, own.length) as i:
             value = T.bind(key(row, i))
-            sides[0].of(row).store(i, value, i)
+            sides[0].of(block).store(i, value, i)
             for number in range(own.passes):
                 at = T.bind(first + number * DIGITS + digit(value, number))
                 starts[at] = starts[at] + one
@@ -320,7 +331,7 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
                 starts[at] = before[0]
                 before[0] = before[0] + count
         for number in range(own.passes):
-            one_side, other_side = (sides[(number + i) % 2].of(row) for i in range(2))
+            one_side, other_side = (sides[(number + i) % 2].of(block) for i in range(2))
             with T.serial(0, own.length) as i:
                 value = T.bind(one_side.key(i))
                 at = T.bind(first + number * DIGITS + digit(value, number))
@@ -328,4 +339,4 @@ def _by_radix(own: TopKRows, key: ElementKey, store: StoreResult) -> None:
                 starts[at] = to + one
                 other_side.store(to, value, one_side.position(i))
         with T.serial(0, own.count) as place:
-            store(row, place, sides[own.passes % 2].of(row).position(place))
+            store(row, place, sides[own.passes % 2].of(block).position(place))

@@ -11,10 +11,18 @@
 
 enum Kind { UNSIGNED, SIGNED, FLOATING };
 
+// It is copied member by member: clang would copy its padding, too, and keep arrays of entries in memory.
 template <class Key>
 struct Entry {
   Key key;
   int position;
+  Entry() = default;
+  __device__ __forceinline__ Entry(Key key, int position) : key(key), position(position) {}
+  __device__ __forceinline__ Entry(const Entry& other) : key(other.key), position(other.position) {}
+  __device__ __forceinline__ Entry& operator=(const Entry& other) {
+    key = other.key, position = other.position;
+    return *this;
+  }
   __device__ __forceinline__ bool before(const Entry& other) const {
     return key < other.key || (key == other.key && position < other.position);
   }
@@ -117,9 +125,9 @@ __device__ __forceinline__ void sort_own(E (&own)[ITEMS]) {
 #pragma unroll
   for (int round = 0; round < ITEMS; round++) {
 #pragma unroll
-    for (int i = round % 2; i + 1 < ITEMS; i += 2) {
+    for (int i = 0; i < ITEMS - 1; i++) {  // of constant length, for registers
       const E low = own[i], high = own[i + 1];
-      const bool exchange = high.before(low);
+      const bool exchange = i % 2 == round % 2 && high.before(low);
       own[i] = exchange ? high : low, own[i + 1] = exchange ? low : high;
     }
   }
