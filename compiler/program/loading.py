@@ -9,6 +9,7 @@ from typing import Any
 from compiler.backends.policy import GraphPolicy
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.frontend.semantics import Semantics
+from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
 from compiler.program.compiling import SegmentCompiler
@@ -43,7 +44,8 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
         semantics=_semantics(manifest, directory),
         chosen=manifest["pipeline"] is not None,
     )
-    found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
+    path, shapes = directory / MODEL_FILE, manifest["input_shapes"]
+    found = read_program(path, shapes, settings.check_indices, settings.semantics)
     buckets = Buckets.of(manifest["buckets"], found.inputs)
     saved = {path.name: path for path in sorted((directory / SEGMENTS_FOLDER).iterdir())}
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
@@ -52,9 +54,9 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
 
 
 def _semantics(manifest: Mapping[str, Any], directory: Path) -> Semantics:
-    """The choices that the module was compiled with; none in an older one."""
+    """The choices that the module was compiled with; the ONNX text, without warnings, for others."""
     try:
-        return Semantics.parse(dict(manifest.get("semantics", {})))
+        return Semantics.parse({OTHER_RULES: "onnx", **manifest.get("semantics", {})})
     except (ArgumentError, ValueError, TypeError) as error:
         raise ArtifactError(
             f"{directory / PROGRAM_FILE}: {error}; save the module again"

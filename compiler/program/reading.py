@@ -15,6 +15,8 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
 from compiler.frontend.part import ModelContext
+from compiler.frontend.semantics import ONNX, Semantics
+from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.specialise import Problem, is_compiled
 from compiler.frontend.tensors import array_of, dense_array_of
@@ -59,10 +61,12 @@ def read_program(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     shapes: GivenShapes,
     check_indices: bool,
+    semantics: Semantics = ONNX,
 ) -> ReadModel:
     """Read a model whose operators are all known, inlining its functions.
 
-    Raises ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
+    Warns of nodes that meet a rule of `semantics` for some sizes without a choice. Raises
+    ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
     """
     proto = read_model(model)
     check_model(proto)
@@ -72,7 +76,8 @@ def read_program(
     if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
         proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
     opsets = opsets_of(proto.opset_import)
-    context = ModelContext(opsets, list(proto.functions), folder, check_indices)
+    functions = list(proto.functions)
+    context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, opsets)
     constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
     sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
@@ -87,6 +92,7 @@ def read_program(
         constants=constants | sparse | folded,
         opsets=opsets,
     )
+    warn_of_open_sizes(proto, graph.constants, semantics)
     types = _with_shapes([type_of(info) for info in inputs], shapes)
     results = [type_of(output) for output in proto.graph.output]
     return ReadModel(

@@ -147,10 +147,36 @@ def test_a_saved_module_keeps_what_was_chosen(tmp_path: Path, is_open: bool, way
     other = {**FIRST.feeds, "x": np.concatenate([FIRST.feeds["x"]] * 2)}
     expected = module.run(FIRST.feeds)["y0"]
     module.save(tmp_path / "saved")
-    again = compiler.load(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = compiler.load(tmp_path / "saved")
     np.testing.assert_array_equal(again.run(FIRST.feeds)["y0"], expected)
     if is_open:  # sizes that were not compiled before it was saved
         np.testing.assert_allclose(again.run(other)["y0"][1:], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scales_that_runs_give_follow_onnxruntime():
+    inputs = {**FIRST.inputs, "scales": np.array([1, 1, 1, 1], np.float32)}
+    example = Example("", "Resize", FIRST.attributes, inputs, None)
+    module = compiler.compile(example.model(), budget=0, semantics="onnxruntime")
+    silent = compiler.compile(example.model(), budget=0)
+    for scale in (0.6, 0.8, 1.3, 2.7):
+        feeds = {**example.feeds, "scales": np.array([1, 1, scale, scale], np.float32)}
+        other = Example("", "Resize", FIRST.attributes, {**inputs, **feeds}, None)
+        assert_same([*module.run(feeds).values()], other.by_onnxruntime())
+        if scale == 0.6:
+            with pytest.warns(SemanticsWarning, match=FIRST.rule):
+                silent.run(feeds)
+
+
+def test_a_program_without_a_choice_has_had_its_warning(tmp_path: Path):
+    with pytest.warns(SemanticsWarning):
+        module = compiler.compile(FIRST.model(is_open=True), budget=0)
+    module.save(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compiler.load(tmp_path / "saved").run(FIRST.feeds)
+    assert_same([*found.values()], results(FIRST, semantics="onnx"))
 
 
 def test_a_program_of_an_unknown_rule_is_damaged(tmp_path: Path):
