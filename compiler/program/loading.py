@@ -54,7 +54,7 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
 
 
 def _semantics(manifest: Mapping[str, Any], directory: Path) -> Semantics:
-    """The choices that the module was compiled with; the ONNX text, without warnings, for others."""
+    """What the module was compiled with: the ONNX text, without warnings, but for its choices."""
     try:
         return Semantics.parse({OTHER_RULES: "onnx", **manifest.get("semantics", {})})
     except (ArgumentError, ValueError, TypeError) as error:
