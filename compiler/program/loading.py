@@ -54,7 +54,7 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
 
 
 def _semantics(manifest: Mapping[str, Any], directory: Path) -> Semantics:
-    """What the module was compiled with: the ONNX text, without warnings, but for its choices."""
+    """The choices of the compiled module; without any it has the ONNX text, and no warnings."""
     try:
         return Semantics.parse({OTHER_RULES: "onnx", **manifest.get("semantics", {})})
     except (ArgumentError, ValueError, TypeError) as error:
