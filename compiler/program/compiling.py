@@ -134,10 +134,7 @@ class SegmentCompiler:
         self.options = {**sharing, **self.options}
         target = parse_target(self.settings.target)
         self.context = replace(
-            self.context,
-            regions=target.runs_control_flow,
-            has_kernel=recurrence_kernels(target),
-            semantics=self.settings.semantics,
+            self.context, regions=target.runs_control_flow, has_kernel=recurrence_kernels(target)
         )
 
     def __getstate__(self) -> dict[str, Any]:

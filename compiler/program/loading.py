@@ -14,6 +14,7 @@ from compiler.export.manifest import (
     program_segments,
 )
 from compiler.frontend.semantics import Semantics
+from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
 from compiler.program.compiling import SavedSegment, SegmentCompiler
@@ -37,10 +38,11 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
         graphs=policy,
-        semantics=Semantics.parse(manifest["semantics"]),
+        semantics=Semantics.parse({OTHER_RULES: "onnx", **manifest["semantics"]}),
         chosen=manifest["pipeline"] is not None,
     )
-    found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
+    path, shapes = directory / MODEL_FILE, manifest["input_shapes"]
+    found = read_program(path, shapes, settings.check_indices, settings.semantics)
     buckets = Buckets.of(manifest["buckets"], found.inputs)
     segments = program_segments(directory, manifest).items()
     saved = {folder.name: SavedSegment(folder, digest) for folder, digest in segments}

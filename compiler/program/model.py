@@ -14,7 +14,6 @@ from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
 from compiler.display.words import counted
 from compiler.errors import DeviceError, ShapeError
-from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
 from compiler.program.compiling import SegmentCompiler
@@ -233,8 +232,7 @@ def open_model(
     It is compiled now for all buckets, if those are all of its open dimensions. Raises ModelError,
     ShapeError and UnsupportedOperatorError.
     """
-    found = read_program(model, shapes, settings.check_indices)
-    warn_of_open_sizes(found.proto, found.graph.constants, settings.semantics)
+    found = read_program(model, shapes, settings.check_indices, settings.semantics)
     given = Buckets.of(buckets, found.inputs)
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, given))
     open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}

@@ -19,6 +19,8 @@ from compiler.frontend.load import (
 )
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.refusals import form_refusal
+from compiler.frontend.semantics import ONNX, Semantics
+from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import arrays_of, bring_inside
@@ -54,17 +56,20 @@ def read_program(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     shapes: GivenShapes,
     check_indices: bool,
+    semantics: Semantics = ONNX,
 ) -> ReadModel:
     """Read a model whose operators are all known, inlining its functions.
 
-    Raises ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
+    Warns of nodes that meet a rule of `semantics` for some sizes without a choice. Raises
+    ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
     """
     proto = read_model(model)
     check_model(proto)
     folder = folder_of(model)
     proto = without_functions(proto)
     opsets = opsets_of(proto.opset_import)
-    context = ModelContext(opsets, list(proto.functions), folder, check_indices)
+    functions = list(proto.functions)
+    context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
     constants = arrays_of(proto.graph, folder)
@@ -80,6 +85,7 @@ def read_program(
         constants=constants | folded,
         opsets=opsets,
     )
+    warn_of_open_sizes(proto, graph.constants, semantics)
     types = _with_shapes([type_of(info) for info in inputs], shapes)
     results = [type_of(output) for output in proto.graph.output]
     return ReadModel(

@@ -61,7 +61,7 @@ def test_a_model_follows_the_text(example: Example):
 
 
 @pytest.mark.parametrize("example", TEXT, ids=str)
-def test_where_nobody_chose_it_is_told(example: Example):
+def test_without_a_choice_a_warning_says_so(example: Example):
     with pytest.warns(SemanticsWarning) as told:
         compiled(example)
     (warning,) = told
@@ -79,9 +79,12 @@ def test_what_the_text_refuses_says_how_to_choose(options: dict[str, Any]):
         compiled(example, **options)
 
 
-def test_other_nodes_are_not_told():
-    whole = {**FIRST.inputs, "scales": np.array([1, 1, 2, 0.5], np.float32)}
-    example = Example("", "Resize", FIRST.attributes, whole, None, ("scales",))
+@pytest.mark.parametrize(("height", "scales"), [(4, [1, 1, 2, 0.5]), (1, [1, 1, 1.5, 0.3])])
+def test_where_results_agree_there_is_no_warning(height: int, scales: list[float]):
+    """Whole sizes, an axis of one element, and a result of one."""
+    x = np.arange(height * 4, dtype=np.float32).reshape(1, 1, height, 4)
+    inputs = {"x": x, "roi": None, "scales": np.array(scales, np.float32)}
+    example = Example("", "Resize", FIRST.attributes, inputs, None, ("scales",))
     assert_same(results(example), example.by_onnxruntime())
 
 
@@ -117,7 +120,7 @@ OPEN = [example for example in EXAMPLES if example.free]
 
 
 @pytest.mark.parametrize("example", OPEN, ids=str)
-def test_open_sizes_are_told_before_a_run(example: Example):
+def test_open_sizes_have_their_warning_before_a_run(example: Example):
     with pytest.warns(SemanticsWarning, match=example.rule) as told:
         module = compiler.compile(example.model(is_open=True), budget=0)
     assert [warning.filename for warning in told] == [__file__]
@@ -126,7 +129,7 @@ def test_open_sizes_are_told_before_a_run(example: Example):
         module.run(example.feeds)
 
 
-def test_open_sizes_that_meet_no_rule_are_not_told():
+def test_open_sizes_that_meet_no_rule_have_no_warning():
     scales = np.array([1, 1, 2, 3], np.float32)
     inputs = {**FIRST.inputs, "scales": scales}
     args = FIRST.attributes, inputs, None, ("scales",)
@@ -144,10 +147,36 @@ def test_a_saved_module_keeps_what_was_chosen(tmp_path: Path, is_open: bool, way
     other = {**FIRST.feeds, "x": np.concatenate([FIRST.feeds["x"]] * 2)}
     expected = module.run(FIRST.feeds)["y0"]
     module.save(tmp_path / "saved")
-    again = compiler.load(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = compiler.load(tmp_path / "saved")
     np.testing.assert_array_equal(again.run(FIRST.feeds)["y0"], expected)
     if is_open:  # sizes that were not compiled before it was saved
         np.testing.assert_allclose(again.run(other)["y0"][1:], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scales_that_runs_give_follow_onnxruntime():
+    inputs = {**FIRST.inputs, "scales": np.array([1, 1, 1, 1], np.float32)}
+    example = Example("", "Resize", FIRST.attributes, inputs, None)
+    module = compiler.compile(example.model(), budget=0, semantics="onnxruntime")
+    silent = compiler.compile(example.model(), budget=0)
+    for scale in (0.6, 0.8, 1.3, 2.7):
+        feeds = {**example.feeds, "scales": np.array([1, 1, scale, scale], np.float32)}
+        other = Example("", "Resize", FIRST.attributes, {**inputs, **feeds}, None)
+        assert_same([*module.run(feeds).values()], other.by_onnxruntime())
+        if scale == 0.6:
+            with pytest.warns(SemanticsWarning, match=FIRST.rule):
+                silent.run(feeds)
+
+
+def test_a_program_without_a_choice_has_had_its_warning(tmp_path: Path):
+    with pytest.warns(SemanticsWarning):
+        module = compiler.compile(FIRST.model(is_open=True), budget=0)
+    module.save(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compiler.load(tmp_path / "saved").run(FIRST.feeds)
+    assert_same([*found.values()], results(FIRST, semantics="onnx"))
 
 
 def test_a_program_whose_choice_was_edited_is_damaged(tmp_path: Path):
@@ -159,7 +188,7 @@ def test_a_program_whose_choice_was_edited_is_damaged(tmp_path: Path):
         compiler.load(tmp_path / "saved")
 
 
-def test_nodes_of_bodies_and_functions_are_told_and_follow():
+def test_bodies_and_functions_are_named_and_follow():
     text = """<ir_version: 8, opset_import: ["": 21, "local": 1]>
         g (float[1, 1, 3] x, float[1, 1, 2] w, bool c) => (float[a, b, d] y) {
             y = If (c) <
@@ -184,7 +213,7 @@ def test_nodes_of_bodies_and_functions_are_told_and_follow():
     assert module.run(feeds)["y"].shape == (1, 1, 10)
 
 
-def test_a_session_is_onnxruntimes_unless_it_is_told():
+def test_a_session_is_onnxruntimes_without_a_choice():
     session = compiler.InferenceSession(FIRST.model().SerializeToString())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -203,7 +232,7 @@ def test_onnxs_backend_interface_has_the_text():
     assert_same([found], results(FIRST, semantics="onnx"))
 
 
-def test_the_command_line_tells_and_chooses(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_line_warns_and_chooses(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, given, out = (str(tmp_path / name) for name in ("m.onnx", "in.npz", "out.npz"))
     Path(path).write_bytes(FIRST.model().SerializeToString())
     np.savez(given, allow_pickle=False, **FIRST.feeds)

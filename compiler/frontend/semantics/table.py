@@ -65,7 +65,10 @@ def _short_window(use: NodeForm) -> bool:
 
 
 def _fractional_corners(use: NodeForm) -> bool:
-    """Whether coordinates count from the corners of a size that is a fraction."""
+    """Whether coordinates count from the corners of a size that is a fraction.
+
+    The only element of an axis, or of a result, is at 0 in any case.
+    """
     attributes, scales = use.attributes, use.known(2)
     aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
     # antialiased integers are rounded in fixed point, and differ by more than corners
@@ -73,8 +76,10 @@ def _fractional_corners(use: NodeForm) -> bool:
     if scales is None or not aligned or fixed or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
-    sizes = [np.float32(use.shape[a]) * np.float32(s) for a, s in zip(axes, scales, strict=False)]
-    return any(size != floor(size) for size in sizes)
+    extents = [use.shape[axis] for axis in axes]
+    sizes = [np.float32(n) * np.float32(scale) for n, scale in zip(extents, scales, strict=False)]
+    pairs = zip(extents, sizes, strict=False)
+    return any(n > 1 and floor(size) > 1 and size != floor(size) for n, size in pairs)
 
 
 def _interpolates(use: NodeForm) -> bool:

@@ -58,7 +58,7 @@ def pool_axes(
     kernel = list(attributes["kernel_shape"])
     ones, rank = [1] * len(kernel), len(kernel)
     strides, steps = (list(attributes.get(n) or ones) for n in ("strides", "dilations"))
-    mode = str(attributes.get("auto_pad", "NOTSET"))
+    mode = str(attributes.get("auto_pad") or "NOTSET")
     pads = list(attributes.get("pads") or [0] * (2 * rank)) if mode == "NOTSET" else [0] * 2 * rank
     if mode.startswith("SAME"):
         spans = kernel if as_onnxruntime else effective(kernel, steps)
