@@ -124,13 +124,24 @@ def _truth(value: HostValue, node: ControlNode) -> bool:
     return bool(array.reshape(-1)[0])
 
 
+def _trips(value: HostValue, node: ControlNode) -> int:
+    """A trip count; raises InputDataError unless it is one number."""
+    array = np.asarray(on_host(value))
+    if array.size != 1:
+        raise InputDataError(
+            f"the trip count of {node.label!r} has {array.size} elements, it must have one: correct"
+            " the model or the inputs of this run"
+        )
+    return int(array.reshape(-1)[0])
+
+
 def _loop(node: ControlNode) -> HostStep:
     body = node.body("body", repeated=True)
     shape = (1,) if _rank(body.proto.input[0]) == 1 else ()
 
     def run(values: HostValues) -> dict[str, HostValue]:
         limit, condition, *carried = node.inputs(values)
-        trips = sys.maxsize if limit is None else int(np.asarray(on_host(limit)).reshape(-1)[0])
+        trips = sys.maxsize if limit is None else _trips(limit, node)
         going, rows, step = condition is None or _truth(condition, node), list[list[Any]](), 0
         while going and step < trips:
             number, test = np.full(shape, step, np.int64), np.array(going)
@@ -154,8 +165,21 @@ def _stacks(
     if not rows:
         return [_empty(info, axis) for info, axis in zip(infos, axes, strict=True)]
     columns = zip(*rows, strict=True)
-    pairs = zip(columns, axes, strict=True)
-    return [np.stack([on_host(row) for row in column], axis) for column, axis in pairs]
+    return [
+        _stacked(infos[i].name, c, a) for i, (c, a) in enumerate(zip(columns, axes, strict=True))
+    ]
+
+
+def _stacked(name: str, rows: Sequence[np.ndarray], axis: int) -> np.ndarray:
+    """Rows along a new axis; raises InputDataError unless they have one shape."""
+    arrays = [on_host(row) for row in rows]
+    if len(shapes := {array.shape for array in arrays}) > 1:
+        listed = " and ".join(str([*shape]) for shape in sorted(shapes))
+        raise InputDataError(
+            f"the rows of {name!r} have the shapes {listed}, they must have one: correct the model"
+            " or the inputs of this run"
+        )
+    return np.stack(arrays, axis)
 
 
 def _empty(info: onnx.ValueInfoProto, axis: int) -> np.ndarray:
@@ -213,6 +237,11 @@ def _scan_once(
     """The last states and the stacked results."""
     moved = [np.moveaxis(s, a, 0) for s, a in zip(sequences, scan.input_axes, strict=True)]
     rows = [s[::-1] if b else s for s, b in zip(moved, scan.input_backwards, strict=True)]
+    if len(lengths := {len(row) for row in rows}) > 1:
+        raise InputDataError(
+            f"the sequences of {body.body.graph.name!r} have the lengths {sorted(lengths)}, they"
+            " must have one: correct the model or the inputs of this run"
+        )
     found: list[list[HostValue]] = []
     for step in range(len(rows[0])):
         slices = [np.ascontiguousarray(row[step]) for row in rows]

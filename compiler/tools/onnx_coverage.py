@@ -77,9 +77,9 @@ def page(found: Sequence[CaseResult], version: str, others: Sequence[TargetCount
     names = sorted(by_operator, key=str.lower)
     rows = [_row(name, by_operator[name], [o.right.get(name, 0) for o in others]) for name in names]
     host = sum(result.on_host for result in found)
-    counts = f"""**{total["right"]} of {len(found)} right**, {host} of them with a node that onnx's
-reference implementation runs on the host; {total["refused"]} refused by an error that names the
-reason, {total["wrong"]} wrong, {total["crashed"]} crashed."""
+    counts = f"""**{total["right"]} of {len(found)} right**, {host} of them with a node that runs
+on the host; {total["refused"]} refused by an error that names the reason, {total["wrong"]} wrong,
+{total["crashed"]} crashed."""
     header = PAGE_HEADER.format(
         version=version,
         counts=counts,

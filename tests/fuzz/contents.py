@@ -265,7 +265,8 @@ def _judged(
     try:
         return Oracle(model).step(node, feeds)
     except Incomparable:
-        return None
+        if node.op_type != "Loop":
+            return None
     except Refused as refusal:
         if not (node.domain or _lacks(str(refusal))) or node.op_type in NO_REFERENCE:
             return None

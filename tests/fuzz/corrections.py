@@ -197,8 +197,16 @@ def contracted(call: Call) -> list[Array]:
     return [np.asarray(np.einsum(equation, *call.inputs))]
 
 
+def has_texts(call: Call) -> bool:
+    """Whether an operand is a tensor of texts."""
+    arrays: list[Array] = [x for x in call.inputs if isinstance(x, np.ndarray)]
+    return any(x.dtype.hasobject for x in arrays)
+
+
 def gathered(call: Call) -> list[Array]:
-    """Gather by numpy."""
+    """Gather by numpy; raises Incomparable for other operators."""
+    if call.op != "Gather":
+        raise Incomparable(f"{call.op} of texts")
     x, indices, *_ = call.inputs
     taken = np.take(x, indices, call.attributes.get("axis", 0))
     return [taken if isinstance(taken, np.ndarray) else np.array(taken, x.dtype)]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -228,6 +229,27 @@ def test_blocks_of_scales_need_not_fill_the_axis():
     model = node_model("DequantizeLinear", feeds, 21, axis=1, block_size=3)
     found = compiler.compile(model).run(feeds)["y0"]
     assert_equal(found, reference(model, feeds)["y0"])
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_matrices_of_float8_are_multiplied(name: str):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    feeds = {"a": floats(3, 4).astype(dtype), "b": floats(4, 2).astype(dtype)}
+    zero, scales = np.zeros((), dtype), np.array([0.5, 0.25, 0.125], np.float32)
+    order = ["a", "sa", "z", "b", "sb", "z", "sy", "z"]
+    node = helper.make_node("QLinearMatMul", order, ["y"])
+    element = helper.np_dtype_to_tensor_dtype(dtype)
+    infos = [helper.make_tensor_value_info(n, element, x.shape) for n, x in feeds.items()]
+    result = helper.make_tensor_value_info("y", element, None)
+    constants = {"z": zero, **dict(zip(("sa", "sb", "sy"), scales, strict=True))}
+    tensors = [numpy_helper.from_array(np.asarray(x), n) for n, x in constants.items()]
+    graph = helper.make_graph([node], "g", infos, [result], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    a, b = (x.astype(np.float32) for x in feeds.values())
+    wanted = ((a * scales[0]) @ (b * scales[1]) / scales[2]).astype(dtype)
+    found = compiler.compile(model).run(feeds)["y"]
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
 
 
 REFUSED: list[tuple[str, int, dict[str, Array], dict[str, Any], str]] = [

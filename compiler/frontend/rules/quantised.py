@@ -298,8 +298,17 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
 
 @rule("QLinearMatMul")
 def rewrite_qlinear_matmul(call: Call) -> list[Value]:
-    """An exact MatMul, rescaled."""
+    """An exact MatMul of integers, rescaled; of floats of a byte one in 32 bits."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.operands
+    if "float" in a.dtype:
+        pairs = (a, a_zero, _rows(call, a_scale, a.rank)), (b, b_zero, b_scale)
+        factors = [
+            call.one("Mul", less_zero_point(call, x, zero, "float32"), _cast(call, s, "float32"))
+            for x, zero, s in pairs
+        ]
+        product = call.one("MatMul", *factors)
+        scaled = call.one("Div", product, _cast(call, y_scale, "float32"))
+        return [_saturated(call, scaled, y_zero, y_zero.dtype)]
     accumulated = integer_matmul(call, a, b, (a_zero, b_zero))
     numbers = (_rows(call, a_scale, a.rank), b_scale, y_scale, y_zero)
     *scales, zero = (_single(call, number) for number in numbers)

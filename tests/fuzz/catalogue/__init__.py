@@ -1,8 +1,10 @@
 """Generators of nodes, a function for each family of operators."""
 
 from tests.fuzz.catalogue import (
+    carried,
     control,
     elementwise,
+    hosts,
     matrices,
     moves,
     normalisation,
@@ -18,8 +20,10 @@ from tests.fuzz.catalogue.registry import FAMILIES
 
 __all__ = [
     "FAMILIES",
+    "carried",
     "control",
     "elementwise",
+    "hosts",
     "matrices",
     "moves",
     "normalisation",

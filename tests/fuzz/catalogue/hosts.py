@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from tests.fuzz.catalogue.registry import Generator
-from tests.fuzz.draw import ANY, FLOATS, NUMBERS, Shape
+from tests.fuzz.draw import ANY, FLOATS, Shape
 from tests.fuzz.grower import Grower
 
 HOST_FAMILIES: dict[str, Generator] = {}
@@ -254,91 +254,6 @@ def dropout(g: Grower, op: str) -> None:
     ratio = np.array(0.0 if training else 0.5, np.float32)
     names = [fresh(g, array) for array in (x, ratio, np.array(training))]
     place(g, op, names, g.draw.randint(1, 2), seed=g.draw.choice([None, 3]))
-
-
-def _items(g: Grower, least: int = 0, shape: Shape | None = None) -> list[np.ndarray]:
-    """Tensors of one type."""
-    dtype = g.draw.choice([*NUMBERS, "bool", "text"])
-    rank = g.draw.randint(1, 3)
-    shapes = [shape or small(g, rank, rank) for _ in range(g.draw.randint(least, 4))]
-    return [few(g, shape, [dtype]) for shape in shapes]
-
-
-@hosts("SequenceConstruct")
-def construct(g: Grower, op: str) -> None:
-    """Tensors of several shapes."""
-    g.require(g.opset >= 11)
-    place(g, op, [fresh(g, item) for item in _items(g, 1)])
-
-
-@hosts("SequenceLength SequenceAt SequenceErase SequenceInsert")
-def sequence(g: Grower, op: str) -> None:
-    """Every position, from both ends, or the default one."""
-    g.require(g.opset >= 11)
-    items = _items(g, 1)
-    count, names = len(items), [fresh(g, items)]
-    if op == "SequenceInsert":
-        names.append(fresh(g, few(g, small(g), [_kind(items[0])])))
-    if op == "SequenceAt" or (op != "SequenceLength" and g.draw.chance(0.7)):
-        last = count if op == "SequenceInsert" else count - 1
-        place_of = g.draw.randint(-count, last)
-        names.append(fresh(g, np.array(place_of, g.draw.choice(["int32", "int64"]))))
-    place(g, op, names)
-
-
-def _kind(array: np.ndarray) -> str:
-    return "text" if array.dtype == object else array.dtype.name
-
-
-@hosts("ConcatFromSequence")
-def joined(g: Grower, op: str) -> None:
-    """Along an axis, or along a new one."""
-    g.require(g.opset >= 11)
-    shape, new = small(g, 1), g.draw.choice([None, 0, 1])
-    items = _items(g, 1, shape)
-    rank = len(shape) + (new or 0)
-    place(g, op, [fresh(g, items)], axis=g.draw.randint(-rank, rank - 1), new_axis=new)
-
-
-@hosts("SplitToSequence")
-def parted(g: Grower, op: str) -> None:
-    """Parts of given sizes, of one size, or single slices."""
-    g.require(g.opset >= 11)
-    x = few(g, small(g, 1))
-    axis = g.draw.randint(-x.ndim, x.ndim - 1)
-    size, kind = x.shape[axis], g.draw.choice(["none", "scalar", "sizes"])
-    g.require(size > 0)
-    names = [fresh(g, x)]
-    if kind == "scalar":
-        names.append(fresh(g, np.array(g.draw.randint(1, size), np.int64)))
-    elif kind == "sizes":
-        first = g.draw.randint(0, size)
-        names.append(fresh(g, np.array([first, size - first], np.int64)))
-    keep = g.draw.choice([None, 0, 1]) if kind == "none" else None
-    place(g, op, names, axis=axis, keepdims=keep)
-
-
-@hosts("Identity")
-def itself(g: Grower, op: str) -> None:
-    """Tensors and sequences."""
-    g.require(g.opset >= 16)
-    items = _items(g, 1)
-    place(g, op, [fresh(g, items if g.draw.chance(0.5) else items[0])])
-
-
-@hosts("OptionalGetElement OptionalHasElement")
-def optional(g: Grower, op: str) -> None:
-    """Tensors and sequences, which since opset 18 need not be optional."""
-    g.require(g.opset >= 18)
-    items = _items(g, 1)
-    place(g, op, [fresh(g, items if g.draw.chance(0.5) else items[0])])
-
-
-@hosts("Optional")
-def made_optional(g: Grower, op: str) -> None:
-    """Of a tensor."""
-    g.require(g.opset >= 15)
-    place(g, op, [fresh(g, _items(g, 1)[0])])
 
 
 @hosts("ImageDecoder")

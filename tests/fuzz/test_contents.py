@@ -1,0 +1,68 @@
+"""The search's class of nodes on the host is whole, its page fresh, and it finds what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.frontend.interpreter.registry import EVALUATIONS, Node
+from tests.fuzz import contents, host_page
+from tests.fuzz.case import Failure, load, save
+from tests.fuzz.contents import NAMES, check_contents, random_contents
+
+
+def test_every_operator_that_can_run_on_the_host_is_searched():
+    searched = {*NAMES, *host_page.TEXTS, *host_page.NOT_ON_HOST}
+    assert not host_page.on_the_host() - searched
+    assert not searched - host_page.on_the_host() - {*contents.HOST_FAMILIES, *NAMES}
+
+
+def test_the_page_of_host_operators_is_fresh():
+    fresh = host_page.generate()
+    assert host_page.PAGE.read_text() == fresh, "run python -m tests.fuzz.host_page"
+
+
+def _cases(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> list[Any]:
+    monkeypatch.setattr(contents, "NAMES", [name])
+    drawn = (random_contents(seed, "cpu") for seed in range(100))
+    cases = [case for case in drawn if case is not None]
+    return cases[:count]
+
+
+def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch):
+    cases = _cases(monkeypatch, "Unique", 6)
+    assert [check_contents(case) for case in cases] == [None] * len(cases)
+    right = EVALUATIONS["Unique"]
+
+    def reversed_elements(node: Node) -> Any:
+        values, *others = right(node)
+        return [np.asarray(values)[::-1], *others]
+
+    monkeypatch.setitem(EVALUATIONS, "Unique", reversed_elements)
+    found = [failure for case in cases if (failure := check_contents(case)) is not None]
+    assert found
+    assert {failure.key for failure in found} == {"wrong"}
+
+
+def test_an_exception_that_is_not_ours_is_found(monkeypatch: pytest.MonkeyPatch):
+    (case, *_) = _cases(monkeypatch, "Det", 1)
+
+    def broken(node: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setitem(EVALUATIONS, "Det", broken)
+    failure = check_contents(case)
+    assert failure is not None
+    assert failure.key.startswith("raised AssertionError")
+
+
+def test_a_case_of_several_runs_is_saved_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    case = next(c for c in _cases(monkeypatch, "ConcatFromSequence", 40) if len(c.later) > 2)
+    save(case, Failure("key", "message"), tmp_path / "case.json")
+    again = load(tmp_path / "case.json")
+    assert again.model == case.model
+    for runs in zip([case.feeds, *case.later], [again.feeds, *again.later], strict=True):
+        first, second = (run["i0"] for run in runs)
+        assert [x.tolist() for x in first] == [x.tolist() for x in second]
+        assert all(isinstance(x, np.ndarray) for x in second)
