@@ -196,6 +196,9 @@ def test_modules_raise_errors_of_our_own(
             lambda: dynamic.prepare({"n": value}),
             lambda: dynamic.run({"x": X}, value),
             lambda: static.run({"x": X}, outputs=value),
+            lambda: static.executor().run({"x": X}, nonsense=value),
+            # an integer is the address of a stream, which nobody can check
+            lambda: isinstance(value, int) or static.run({"x": X}, stream=value),
         ]
         for name in OPTIONS:
             calls += [

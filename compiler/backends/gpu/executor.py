@@ -1,12 +1,13 @@
 """Runs a schedule on a device: binds buffers, queues one run, hands out its results."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol
 
+from compiler.arguments import taking
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
 from compiler.backends.gpu.buffers import Buffers
@@ -268,7 +269,8 @@ class GpuExecutor:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Run and wait; `options` are those of `submit`."""
-        return self.submit(inputs, **options).wait()
+        with taking("a run", **options) if options else nullcontext():
+            return self.submit(inputs, **options).wait()
 
     def submit(
         self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None
@@ -419,11 +421,12 @@ def stream_address(stream: Any) -> int:
     """A stream of any library as an integer: its `__cuda_stream__`, PyTorch's or CuPy's own."""
     if isinstance(stream, int):
         return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for attribute in ("cuda_stream", "ptr"):
-        if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
+    with taking("a run", stream=stream):
+        if hasattr(stream, "__cuda_stream__"):
+            return int(stream.__cuda_stream__()[1])
+        for attribute in ("cuda_stream", "ptr"):
+            if hasattr(stream, attribute):
+                return int(getattr(stream, attribute))
     raise DeviceError(
         f"stream= takes an integer handle or a stream of PyTorch, CuPy or cuda.core, "
         f"not {type(stream).__name__}"

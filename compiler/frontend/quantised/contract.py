@@ -30,6 +30,9 @@ REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten
 WITH_INFINITIES = ("float8_e5m2",)
 """Types that have infinities, which quantisation may saturate."""
 
+_LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
+"""The largest scale of which any integer of 16 bits is a finite multiple."""
+
 KEEP_CODES = (*REARRANGING, "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
 
@@ -157,6 +160,9 @@ class _Walk:
             return None
         alike = is_same(before.scale, quantised.scale) and is_same(before.zero, quantised.zero)
         alike = alike and value.dtype not in WITH_INFINITIES
+        scale = before.scale.array
+        if scale is not None and not (np.abs(scale) <= _LARGEST_SCALE).all():
+            return None  # numbers that overflow do not give their integers again
         return self.replaced(before.integers) if alike and before.whole else None
 
 

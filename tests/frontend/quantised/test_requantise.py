@@ -116,3 +116,13 @@ def test_only_what_has_sums_is_divided_by_its_factors():
     (product,) = [v for v, op in makers.items() if op.op_type == "Mul"]
     assert is_of_sums(value, makers, {product})
     assert not is_of_sums(value, makers, set())
+
+
+def test_numbers_that_overflow_are_not_their_integers_again():
+    text = """g (int8[4,4] x) => (int8[4,4] y) {
+        d = DequantizeLinear(x, s, z)  y = QuantizeLinear(d, s, z) }"""
+    numbers = {"s": np.array(3e38, "f4"), "z": np.array(0, np.int8)}
+    x = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
+    found = compiler.compile(parse(text, 21, **numbers)).run({"x": x})["y"]
+    expected = np.sign(x) * np.where(abs(x) > 1, np.where(x > 0, 127, 128), 1)
+    np.testing.assert_array_equal(found, expected)
