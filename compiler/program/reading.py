@@ -114,6 +114,10 @@ def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
     """The declared type of an input or an output."""
     kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    if kind == "map":
+        keys, values = info.type.map_type.key_type, info.type.map_type.value_type
+        dtype = dtype_name(values.tensor_type.elem_type)
+        return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
     if kind != "tensor":
         return ValueType(info.name, kind=kind)
     dims = dimensions_of(info)

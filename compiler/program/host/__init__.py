@@ -8,9 +8,10 @@ from compiler.program.host.node import (
     only_on_host,
     runs_on_host,
 )
-from compiler.program.host.registry import HostValue
+from compiler.program.host.registry import HostMap, HostValue
 
 __all__ = [
+    "HostMap",
     "HostNode",
     "HostValue",
     "constant_of",
