@@ -18,11 +18,11 @@ from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.classical import CLASSICAL
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
-from compiler.program.host import images, learned, operators, random, training
+from compiler.program.host import images, learned, operators, random, text, training
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 from compiler.program.host.types import FormalTypes, standard_results
 
-HOST_FAMILIES = (images, learned, operators, random, training)
+HOST_FAMILIES = (images, learned, operators, random, text, training)
 """The modules whose import registers every host operator."""
 
 
