@@ -20,6 +20,7 @@ from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
+from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
 from tests.guard import GuardError, run_guarded
@@ -233,6 +234,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "narrow": differential,
     "invalid": invalid,
     "data": extreme,
+    "texts": check_hosted,
     "contents": check_contents,
     "models": damaged_model,
     "artifacts": damaged_artifact,

@@ -3,8 +3,7 @@
 `docs/differences.md` is made from this file: `python -m tests.fuzz.differences`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from onnx import helper
 
 from tests.fuzz.call import Call
 from tests.fuzz.corrections import (
-    Array,
     Incomparable,
     contracted,
     exponential_unit,
@@ -37,20 +35,9 @@ from tests.fuzz.corrections import (
     skips_pixels,
     wider_than_float32,
 )
+from tests.fuzz.difference import Difference
+from tests.fuzz.hosted_differences import HOSTED_DIFFERENCES
 from tests.fuzz.resizing import fractional_corners, interpolates, is_whole_resize, resized
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A known difference: where it is, what onnxruntime does, what Flowloom does, and why."""
-
-    operators: str
-    when: str
-    applies: Callable[[Call], bool]
-    onnxruntime: str
-    flowloom: str
-    reason: str
-    correct: Callable[[Call], list[Array]] | None = None
 
 
 def _is_wild(call: Call) -> bool:
@@ -425,6 +412,7 @@ DIFFERENCES = [
         "clips the input of the activations only",
         "the ONNX text: clipping applies to the input of activations",
     ),
+    *HOSTED_DIFFERENCES,
 ]
 """Every known difference; `correct` gives the right results where that is simple."""
 

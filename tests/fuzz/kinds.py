@@ -8,6 +8,7 @@ from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
 from tests.fuzz.graphs import random_constants, random_graph, random_node
+from tests.fuzz.hosted import random_hosted
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
 
@@ -43,6 +44,7 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "damage": _damaged,
     "data": random_extremes,
     "narrow": random_narrow,
+    "texts": random_hosted,
     "contents": random_contents,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

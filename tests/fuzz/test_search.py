@@ -17,7 +17,10 @@ SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "40"))
 
 @pytest.mark.parametrize(
     "shares",
-    [{"graphs": 0.6, "folding": 0.2, "narrow": 0.2}, {"invalid": 0.4, "damage": 0.3, "data": 0.3}],
+    [
+        {"graphs": 0.5, "folding": 0.2, "narrow": 0.2, "texts": 0.1},
+        {"invalid": 0.4, "damage": 0.3, "data": 0.3},
+    ],
     ids=lambda shares: "-".join(shares),
 )
 def test_nothing_is_found(

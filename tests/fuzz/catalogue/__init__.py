@@ -3,6 +3,7 @@
 from tests.fuzz.catalogue import (
     control,
     elementwise,
+    learned,
     matrices,
     moves,
     normalisation,
@@ -11,7 +12,9 @@ from tests.fuzz.catalogue import (
     reductions,
     resizing,
     sampling,
+    text,
     transforms,
+    trees,
     windows,
 )
 from tests.fuzz.catalogue.registry import FAMILIES
@@ -20,6 +23,7 @@ __all__ = [
     "FAMILIES",
     "control",
     "elementwise",
+    "learned",
     "matrices",
     "moves",
     "normalisation",
@@ -28,6 +32,8 @@ __all__ = [
     "reductions",
     "resizing",
     "sampling",
+    "text",
     "transforms",
+    "trees",
     "windows",
 ]
