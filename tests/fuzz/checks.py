@@ -20,6 +20,7 @@ from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
+from tests.fuzz.exported import check_exported
 from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
@@ -235,6 +236,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "invalid": invalid,
     "data": extreme,
     "texts": check_hosted,
+    "exported": check_exported,
     "contents": check_contents,
     "models": damaged_model,
     "artifacts": damaged_artifact,

@@ -6,6 +6,7 @@ from tests.fuzz.case import Case
 from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
+from tests.fuzz.exported import random_exported
 from tests.fuzz.extremes import random_extremes
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.hosted import random_hosted
@@ -45,6 +46,7 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "data": random_extremes,
     "narrow": random_narrow,
     "texts": random_hosted,
+    "exported": random_exported,
     "contents": random_contents,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

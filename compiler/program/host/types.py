@@ -20,7 +20,7 @@ class FormalTypes:
 
     @classmethod
     def of(cls, schema: onnx.defs.OpSchema | None) -> "FormalTypes":
-        """What a schema says: read once, as it takes microseconds."""
+        """The types of a schema, which is read once: that takes microseconds."""
         if schema is None:
             return cls([], [], [])
         types = [sorted(formal.types) for formal in schema.outputs]
