@@ -14,6 +14,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DISTRIBUTIONS = {
     "cuda": "cuda-bindings",
     "google": "protobuf",
+    "re2": "google-re2",
     "tvm": "apache-tvm",
     "tvm_ffi": "apache-tvm-ffi",
 }

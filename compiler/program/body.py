@@ -12,10 +12,12 @@ import onnx
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Unsupported
+from compiler.frontend.load import domain_of
 from compiler.frontend.node_order import names_read
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
-from compiler.program.host import HostNode, HostValue, constant_of
+from compiler.frontend.unknown import unknown_operator
+from compiler.program.host import HostNode, HostValue, constant_of, only_on_host
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
 from compiler.program.resident import on_host
 from compiler.program.segment import (
@@ -90,6 +92,16 @@ class ProgramBody:
     )
     _plan: ProgramPlan | None = None
     _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self):
+        """Make the steps of nodes that the host alone computes, which checks their attributes.
+
+        Raises ModelError or UnsupportedOperatorError.
+        """
+        context, nodes = self.runtime.context, self.graph.nodes
+        alone = {i: _reason(n, context) for i, n in enumerate(nodes) if only_on_host(n, context)}
+        if alone:
+            self.refine(SegmentSplit(alone))
 
     def run(self, inputs: Mapping[str, HostValue]) -> list[HostValue]:
         """The outputs, in order, for inputs by name."""
@@ -263,6 +275,12 @@ def without_constants(
         else:
             kept.append(node)
     return kept, constants
+
+
+def _reason(node: onnx.NodeProto, context: ModelContext) -> str:
+    """Why a node is not compiled that has no form with a kernel."""
+    domain = domain_of(node)
+    return unknown_operator(node.op_type, domain, context.opsets.get(domain, 0)).reason
 
 
 def _label(node: onnx.NodeProto) -> str:

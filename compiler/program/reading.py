@@ -26,7 +26,7 @@ from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import arrays_of, bring_inside
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
-from compiler.program.host import runs_on_host
+from compiler.program.host import obstacle_on_host, only_on_host, runs_on_host
 from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
@@ -96,6 +96,10 @@ def read_program(
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
     """The declared type of an input or an output."""
     kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    if kind == "map":
+        keys, values = info.type.map_type.key_type, info.type.map_type.value_type
+        dtype = dtype_name(values.tensor_type.elem_type)
+        return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
     if kind != "tensor":
         return ValueType(info.name, kind=kind)
     dims = dimensions_of(info)
@@ -129,12 +133,12 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
 
 
 def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
-    """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
-    unknown = {
-        str(_problem(node, context.opsets.get(domain_of(node), 0)))
-        for node in _all_nodes(graph)
-        if not runs_on_host(node, context)
-    }
+    """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements.
+
+    Raises ModelError for attributes in bodies that an operator of the host cannot have; other nodes
+    are checked when their body's steps are made.
+    """
+    unknown = {str(problem) for problem in _problems(graph, context, inner=False)}
     if unknown:
         count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
         raise UnsupportedOperatorError(
@@ -142,10 +146,22 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
         )
 
 
-def _problem(node: onnx.NodeProto, opset: int) -> Problem:
-    error = unknown_operator(node.op_type, domain_of(node), opset)
-    where = f"{node.domain or 'ai.onnx'} opset {opset}"
-    return Problem(node.name or node.output[0], node.op_type, where, error)
+def _problems(graph: onnx.GraphProto, context: ModelContext, inner: bool) -> Iterator[Problem]:
+    """The operators of a graph, and of the bodies in it, that nothing implements."""
+    for node in graph.node:
+        domain = domain_of(node)
+        opset = context.opsets.get(domain, 0)
+        error = None
+        if not runs_on_host(node, context):
+            error = unknown_operator(node.op_type, domain, opset)
+        elif inner or not only_on_host(node, context):
+            error = obstacle_on_host(node, context)
+        if error is not None:
+            where = f"{node.domain or 'ai.onnx'} opset {opset}"
+            yield Problem(node.name or node.output[0], node.op_type, where, error)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _problems(body, context, inner=True)
 
 
 def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from compiler.backends.host_arrays import read_input
 from compiler.backends.memory import numpy_dtype, numpy_name
 from compiler.errors import COMPILED_IN, ShapeError
-from compiler.program.host import HostValue
+from compiler.program.host import HostMap, HostValue
 from compiler.program.resident import ResidentTensor
 
 
@@ -18,13 +18,15 @@ class ValueType:
     """The declared type of an input or an output.
 
     A dimension is a size, a symbol, or None if nothing is known; so is the shape. `kind` is
-    `tensor`, `sequence` or `optional`; only tensors have a dtype.
+    `tensor`, `map`, `sequence` or `optional`; tensors have a dtype, and the values of maps.
     """
 
     name: str
     dtype: str = ""
     shape: tuple[int | str | None, ...] | None = None
     kind: str = "tensor"
+    keys: str = ""
+    """The dtype of a map's keys."""
 
     def __str__(self) -> str:
         if self.kind != "tensor":
@@ -50,8 +52,11 @@ def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict
         if type.name not in given and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
         value = given.get(type.name)
-        tensor = type.kind == "tensor"
-        values[type.name] = _checked(type, value, symbols) if tensor else _items(type, value)
+        if type.kind == "map":
+            values[type.name] = _dictionary(type, value)
+        else:
+            tensor = type.kind == "tensor"
+            values[type.name] = _checked(type, value, symbols) if tensor else _items(type, value)
     return values
 
 
@@ -101,6 +106,25 @@ def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -
                     f" {where!r}: give one size for it"
                 )
     return array
+
+
+def _dictionary(type: ValueType, value: Any) -> HostMap:
+    """A map with keys and values of the declared types; raises ShapeError for another value."""
+    key = str if type.keys == "str_" else int
+    item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
+    error = ShapeError(
+        f"the input {type} was given {value!r}: give a dictionary of {type.keys} to {type.dtype}"
+    )
+    if not isinstance(value, Mapping):
+        raise error
+    items = cast(Mapping[Any, Any], value)
+    texts = [isinstance(k, str) for k in items], [isinstance(v, str) for v in items.values()]
+    if {*texts[0]} - {key is str} or {*texts[1]} - {item is str}:
+        raise error
+    try:
+        return HostMap({key(k): item(v) for k, v in items.items()}, dtype=type.dtype)
+    except (TypeError, ValueError):  # a key or a value is not a number
+        raise error from None
 
 
 def _dtype(array: np.ndarray | ResidentTensor) -> str:

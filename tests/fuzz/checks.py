@@ -30,6 +30,8 @@ from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
+from tests.fuzz.exported import check_exported
+from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
 from tests.fuzz.outside import MODEL
@@ -330,6 +332,8 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "outside": outside,
     "invalid": invalid,
     "data": extreme,
+    "texts": check_hosted,
+    "exported": check_exported,
     "contents": check_contents,
     "models": damaged_model,
     "artifacts": damaged_artifact,

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from onnx import helper
 from compiler.frontend.graph import constant
 from compiler.frontend.semantics import SEMANTICS_RULES, NodeForm, SemanticsRule
 from compiler.frontend.semantics.choice import rules_of
-from tests.fuzz.call import Call
+from tests.fuzz.call import Array, Call
 from tests.fuzz.corrections import (
-    Array,
     Incomparable,
     contracted,
     exponential_unit,
@@ -37,31 +35,9 @@ from tests.fuzz.corrections import (
     shrinks_out_of_range,
     wider_than_float32,
 )
+from tests.fuzz.difference import OPEN, ROUNDING, Difference
+from tests.fuzz.hosted_differences import HOSTED_DIFFERENCES
 from tests.fuzz.resizing import interpolates, is_whole_resize, resized
-
-DATA = "data"
-"""Met by what elements are, as NaN, infinities and overflows."""
-ROUNDING = "rounding"
-"""A difference of the last digits."""
-OPEN = "open"
-"""The text leaves it open, or onnxruntime's result means nothing."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A difference that nobody can choose: where it is, what either does, and why.
-
-    Those that are chosen are the rules of `compiler.frontend.semantics`.
-    """
-
-    operators: str
-    when: str
-    applies: Callable[[Call], bool]
-    onnxruntime: str
-    flowloom: str
-    reason: str
-    correct: Callable[[Call], list[Array]] | None = None
-    kind: str = DATA
 
 
 def _is_wild(call: Call) -> bool:
@@ -382,6 +358,7 @@ DIFFERENCES = [
         "a small sum that remains of large ones has few right digits",
         kind=ROUNDING,
     ),
+    *HOSTED_DIFFERENCES,
 ]
 """The differences without a choice; `correct` gives the right results where that is simple."""
 

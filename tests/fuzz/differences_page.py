@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from compiler.frontend.semantics import SEMANTICS_RULES
-from tests.fuzz.differences import DATA, DIFFERENCES, OPEN, ROUNDING
+from tests.fuzz.difference import DATA, OPEN, ROUNDING
+from tests.fuzz.differences import DIFFERENCES
 
 HEADER = """# Where Flowloom differs from onnxruntime
 

@@ -6,9 +6,11 @@ from tests.fuzz.case import Case
 from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
+from tests.fuzz.exported import random_exported
 from tests.fuzz.extremes import random_extremes
 from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
+from tests.fuzz.hosted import random_hosted
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
 from tests.fuzz.outside import random_outside
@@ -48,6 +50,8 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "narrow": random_narrow,
     "forged": random_forgery,
     "shared": random_shared,
+    "texts": random_hosted,
+    "exported": random_exported,
     "contents": random_contents,
     "outside": random_outside,
 }

@@ -18,8 +18,8 @@ SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
 @pytest.mark.parametrize(
     "shares",
     [
-        {"graphs": 0.3, "narrow": 0.15, "contents": 0.2, "shared": 0.2, "outside": 0.15},
-        {"invalid": 0.3, "damage": 0.2, "forged": 0.1, "data": 0.25, "folding": 0.15},
+        {"graphs": 0.4, "contents": 0.2, "shared": 0.2, "outside": 0.1, "texts": 0.1},
+        {"invalid": 0.3, "damage": 0.2, "forged": 0.1, "data": 0.2, "folding": 0.1, "narrow": 0.1},
     ],
     ids=lambda shares: "-".join(shares),
 )
