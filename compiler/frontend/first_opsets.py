@@ -123,7 +123,7 @@ def _norm(old: Old) -> None:
 
 
 def check_order(order: float) -> None:
-    """Raise Unsupported for a norm of an order that is no integer."""
+    """Raise Unsupported for a norm of a fractional order."""
     if order != int(order):
         raise Unsupported(f"its norm is of order {order}", "use an integer")
 

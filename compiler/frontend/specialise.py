@@ -49,7 +49,7 @@ from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
-from compiler.frontend.unknown import RANDOM, unknown_operator
+from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
 
 
@@ -360,8 +360,9 @@ class Specialiser:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
-        only_known = is_known_operator(op_type)
-        return self._schema_function if _has_body(node) and not only_known else None
+        if op_type in DATA_DEPENDENT:
+            return None
+        return self._schema_function if _has_body(node) else None
 
     def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)

@@ -11,7 +11,8 @@ RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
 )
 _TRAINING = "ai.onnx.preview.training"
-_DATA_DEPENDENT = "Compress ConstantOfShape NonMaxSuppression NonZero Range Unique".split()
+DATA_DEPENDENT = "Compress ConstantOfShape NonMaxSuppression NonZero Range Unique".split()
+"""Operators whose result has a shape that depends on contents; none is worth a Loop."""
 
 
 def unknown_operator(op_type: str, domain: str, opset: int) -> Unsupported:
@@ -24,7 +25,7 @@ def unknown_operator(op_type: str, domain: str, opset: int) -> Unsupported:
     if op_type in RANDOM:
         return Unsupported("it draws random numbers", "make the random tensor an input")
     kind = NeedsHost if is_known_operator(op_type) else Unsupported
-    if op_type in _DATA_DEPENDENT:
+    if op_type in DATA_DEPENDENT:
         reason = "the shape of its result depends on values that are computed at run time"
         return kind(reason, "split the model before it and run the rest elsewhere")
     return kind("there is no kernel for it", "rewrite the model with other operators")

@@ -356,7 +356,7 @@ def _split(
 def _check_host(node: onnx.NodeProto, problems: Sequence[Problem], context: ModelContext) -> None:
     """Raise UnsupportedOperatorError for a node that is not computed on the host either.
 
-    Bodies are programs of their own, which are checked when they are specialised.
+    Bodies are separate programs, which are checked when they are specialised.
     """
     if node.op_type in CONTROL and not domain_of(node):
         return

@@ -164,10 +164,8 @@ def _stacks(
     axes = axes or [0] * len(infos)
     if not rows:
         return [_empty(info, axis) for info, axis in zip(infos, axes, strict=True)]
-    columns = zip(*rows, strict=True)
-    return [
-        _stacked(infos[i].name, c, a) for i, (c, a) in enumerate(zip(columns, axes, strict=True))
-    ]
+    triples = zip(infos, zip(*rows, strict=True), axes, strict=True)
+    return [_stacked(info.name, column, axis) for info, column, axis in triples]
 
 
 def _stacked(name: str, rows: Sequence[np.ndarray], axis: int) -> np.ndarray:

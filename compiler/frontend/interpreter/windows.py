@@ -176,7 +176,7 @@ def evaluate_max_region_pool(node: Node) -> Array:
     """The maximum of the pixels of each bin of each region, 0 of an empty one.
 
     A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to
-    it; neighbouring bins share the pixels that their borders cut.
+    it; neighbouring bins share the pixels on their border.
     """
     x, regions = node[0], node[1].astype(np.float32)
     bins, scale = node.attribute("pooled_shape"), np.float32(node.attribute("spatial_scale", 1.0))

@@ -13,12 +13,12 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.load import domain_of
-from compiler.frontend.node_results import node_results
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.classical import CLASSICAL
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
 from compiler.program.host import images, learned, operators, random, text, training
+from compiler.program.host.node_results import node_results
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 from compiler.program.host.types import FormalTypes, standard_results
 

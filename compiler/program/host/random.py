@@ -1,6 +1,6 @@
 """Host operators that draw random numbers.
 
-A node draws from a generator of its own, which begins at the attribute `seed`, or anywhere without
+A node draws from a separate generator, which begins at the attribute `seed`, or anywhere without
 one, when the model is compiled: the runs of a module differ from each other, those of two modules
 with one seed do not. The numbers are those of numpy's Mersenne twister, as in ONNX's own cases.
 """
@@ -41,7 +41,7 @@ class RandomTensor:
     generator: Any
 
     def draw(self, shape: Sequence[int], dtype: np.dtype) -> tuple[Array]:
-        """A tensor of a shape; raises ValueError for a type that is no float."""
+        """A tensor of a shape; raises ValueError for another type than a float."""
         if "float" not in dtype.name:
             raise ValueError(f"it would draw random numbers of {dtype}; set its attribute dtype")
         attributes = self.call.attributes

@@ -57,7 +57,7 @@ class HostOperator:
 
 
 HOST_OPERATORS: dict[tuple[str, str], HostOperator] = {}
-"""Every operator with an implementation of its own on the host, by domain and name."""
+"""Every operator that has a function on the host, by domain and name."""
 
 
 def host_operator(

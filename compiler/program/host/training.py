@@ -15,7 +15,7 @@ from compiler.program.host.registry import HostCall, HostFunction, host_operator
 Array = np.ndarray
 Step = Callable[..., Sequence[Array]]
 
-DOMAIN = "ai.onnx.preview.training"
+TRAINING_DOMAIN = "ai.onnx.preview.training"
 
 
 _DEFAULTS = {"alpha": 0.9, "beta": 0.999, "decay_factor": 0.0, "epsilon": 1e-6}
@@ -52,7 +52,7 @@ def _stepped(
     ]
 
 
-@host_operator("Adagrad", domain=DOMAIN)
+@host_operator("Adagrad", domain=TRAINING_DOMAIN)
 def adagrad(call: HostCall) -> HostFunction:
     """Steps divided by the root of the sum of all squared gradients."""
     return _optimizer(call, 1, _adagrad)
@@ -67,7 +67,7 @@ def _adagrad(
     return x - rate * g / (np.sqrt(h) + attributes["epsilon"]), h
 
 
-@host_operator("Adam", domain=DOMAIN)
+@host_operator("Adam", domain=TRAINING_DOMAIN)
 def adam(call: HostCall) -> HostFunction:
     """Steps by the moving averages of gradients and of their squares."""
     return _optimizer(call, 2, _adam)
@@ -86,7 +86,7 @@ def _adam(
     return (1 - attributes.get("norm_coefficient_post", 0.0)) * x, v, h
 
 
-@host_operator("Momentum", domain=DOMAIN)
+@host_operator("Momentum", domain=TRAINING_DOMAIN)
 def momentum(call: HostCall) -> HostFunction:
     """Steps by a moving sum of gradients; nesterov's looks one step ahead."""
     return _optimizer(call, 1, _momentum)

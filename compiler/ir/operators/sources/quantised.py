@@ -19,7 +19,7 @@ def _is_scalar(shape: Shape) -> bool:
 
 
 def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> None:
-    """Check a scale for each block of an axis, of which the last may be cut off."""
+    """Check a scale for each block of an axis, of which the last may be incomplete."""
     if len(scale) != len(x) or without(scale, axis) != without(x, axis):
         raise ShapeMismatch(
             f"{what} has the shape {listed(scale)}, which differs from the input's {listed(x)} in"

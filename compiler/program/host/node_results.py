@@ -16,7 +16,7 @@ Array = np.ndarray
 Known = Any
 """An array, or a list of arrays where the tensor is a sequence."""
 
-REMEDY = "correct the model or the inputs of this run"
+_REMEDY = "correct the model or the inputs of this run"
 
 
 def node_results(
@@ -27,7 +27,7 @@ def node_results(
     Tensors may be of any type of ONNX. Raises ModelError or ShapeError if the inputs do not fit
     the node, and UnsupportedOperatorError if no rule and no evaluation takes its form.
     """
-    specialiser = Specialiser(context.functions, context.folder, Graph([]), REMEDY)
+    specialiser = Specialiser(context.functions, context.folder, Graph([]), _REMEDY)
     specialiser.builder.bounded = False
     scope = Scope(context.opsets)
     scope.values |= {n: _value(n, v, _item_dtype(inputs)) for n, v in inputs.items()}
