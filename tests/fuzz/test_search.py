@@ -19,7 +19,7 @@ SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "40"))
     "shares",
     [
         {"graphs": 0.6, "folding": 0.2, "narrow": 0.2},
-        {"invalid": 0.4, "damage": 0.2, "forged": 0.1, "data": 0.3},
+        {"invalid": 0.3, "damage": 0.2, "forged": 0.2, "data": 0.3},
     ],
     ids=lambda shares: "-".join(shares),
 )
