@@ -160,7 +160,7 @@ def test_scales_that_runs_give_follow_onnxruntime():
     example = Example("", "Resize", FIRST.attributes, inputs, None)
     module = compiler.compile(example.model(), budget=0, semantics="onnxruntime")
     silent = compiler.compile(example.model(), budget=0)
-    for scale in (0.6, 0.8, 1.3, 2.7):
+    for scale in (0.6, 0.8, 1.3, 2.7, 0.7, 0.9, 1.1, 1.7, 2.1, 2.3):
         feeds = {**example.feeds, "scales": np.array([1, 1, scale, scale], np.float32)}
         other = Example("", "Resize", FIRST.attributes, {**inputs, **feeds}, None)
         assert_same([*module.run(feeds).values()], other.by_onnxruntime())
