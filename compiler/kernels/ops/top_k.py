@@ -156,7 +156,9 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
 
         def store(row: Any, place: Any, position: Any) -> None:
             to = (row // inner * own.count + place) * inner + row % inner
-            values[to] = element(row, position)
+            # Memory holds the position: the limits prove that it is in the row.
+            inside = tirx.max(tirx.min(position, own.length - 1), 0)
+            values[to] = element(row, inside)
             positions[to] = position.astype("int64")
 
         def key(row: Any, at: Any) -> Any:
