@@ -265,7 +265,7 @@ def bisection(steps: int) -> onnx.ModelProto:
 
 
 def kernel_groups(model: onnx.ModelProto, pipeline: str) -> list[Group]:
-    """What is built for a model's kernels after some passes."""
+    """The groups of a model after some passes."""
     module = import_model(model).module
     Runner().run(module, parse(pipeline))
     return [extract_group(group) for graph in graphs_of(module) for group in graph.groups]
@@ -347,4 +347,4 @@ def test_selections_from_selections_grow_linearly():
         groups = kernel_groups(selections(steps), "fuse-operators{max-ops=128}")
         return sum(map(nodes, groups))
 
-    assert grows_linearly(size, 2)
+    assert grows_linearly(size, 1)
