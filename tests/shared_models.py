@@ -28,7 +28,7 @@ LONG = 66
 
 @dataclass
 class _Model:
-    """What the graphs of a model have in common."""
+    """The names, weights and choices that the graphs of a model share."""
 
     random: Random
     rows: int
@@ -99,7 +99,7 @@ class _Graph:
 
     def fill(self, most: int) -> None:
         """Draw a few operators."""
-        steps = [self.product, self.product, self.product, self.siblings, self.attention]
+        steps = [self.multiplied, self.multiplied, self.multiplied, self.siblings, self.attention]
         steps += [self.excited, self.ranged, self.scattered, self.looked_up, self.concatenated]
         steps += [self.combined] + [self.control, self.control, self.control] * (self.depth < 2)
         for _ in range(self.random.randint(1, most)):
@@ -113,7 +113,7 @@ class _Graph:
         turned = self.random.randint(0, 1)
         return self.one("Gemm", x, self.model.weight(WIDTH, WIDTH), *bias, transB=turned)
 
-    def product(self) -> None:
+    def multiplied(self) -> None:
         """One GEMM."""
         self.keep(self.matmul(self.pick()))
 
@@ -250,7 +250,7 @@ def shared_model(random: Random) -> onnx.ModelProto:
     """A model of inputs `x` and `y`, with control flow between two uses of a weight."""
     model = _Model(random, random.choice(ROWS))
     graph = _Graph(model, ["x", "y"])
-    for part in (graph.product, graph.control, graph.product):
+    for part in (graph.multiplied, graph.control, graph.multiplied):
         graph.fill(2)
         part()
     names = dict.fromkeys([graph.tensors[-1], graph.tensors[-2], graph.pick()])

@@ -92,7 +92,7 @@ class Case:
         """Compare results on the device with PyTorch on the host; raises SystemExit."""
         host = x.cpu()
         if self.count:
-            values, positions = torch.sort(host, self.axis, descending=True, stable=True)
+            values, positions = torch.sort(host, dim=self.axis, descending=True, stable=True)
             wanted = [tensor.narrow(self.axis, 0, self.count) for tensor in (values, positions)]
             pairs = zip(results, wanted, strict=True)
             right = all(torch.equal(result.cpu(), tensor) for result, tensor in pairs)

@@ -91,7 +91,7 @@ class GraphNetwork:
         """The operations of nodes that are operators."""
         found = [self.operations[number] for number in numbers]
         operators = [op for op in found if isinstance(op, OperatorOp)]
-        assert len(operators) == len(found), "a group is no operator"
+        assert len(operators) == len(found), "a group is not an operator"
         return operators
 
 

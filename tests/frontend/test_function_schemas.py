@@ -1,5 +1,5 @@
-"""Every operator that ONNX's schema defines as a function compiles, in every version: by a rule or
-a kernel of its own, and by the function, which onnx's reference implementation agrees with."""
+"""Every operator that ONNX defines as a function compiles, in every version: by its rule or
+kernel, and by the function, as onnx's reference implementation says."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

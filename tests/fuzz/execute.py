@@ -75,7 +75,9 @@ def _run(module: compiler.Module, case: Case) -> dict[str, Array]:
     """
     side: Any = case.guard
     emulated = parse_target(case.target).backend == "emu"
-    guarded = side and (emulated or all(task.control is None for task in module.schedule.tasks))
+    guarded = side and _is_whole(module)
+    if guarded and not emulated:
+        guarded = not any(task.control for task in module.schedule.tasks)
     results = run_guarded(module, case.feeds, side) if guarded else module.run(case.feeds)
     return {name: np.array(array) for name, array in results.items()}
 
@@ -83,7 +85,13 @@ def _run(module: compiler.Module, case: Case) -> dict[str, Array]:
 def _delayed(module: compiler.Module, case: Case) -> Any:
     """An executor that holds tasks up at random, where the backend has one."""
     emulated = parse_target(case.target).backend == "emu"
-    return module.executor(delays=case.seed % 1000) if emulated else module
+    delayed = emulated and _is_whole(module)
+    return module.executor(delays=case.seed % 1000) if delayed else module
+
+
+def _is_whole(module: object) -> bool:
+    """Whether a model is one schedule."""
+    return isinstance(module, compiler.Module)
 
 
 def unlike(first: Mapping[str, Array], second: Mapping[str, Array]) -> Failure | None:

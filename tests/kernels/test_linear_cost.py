@@ -265,7 +265,7 @@ def bisection(steps: int) -> onnx.ModelProto:
 
 
 def kernel_groups(model: onnx.ModelProto, pipeline: str) -> list[Group]:
-    """What is built for a model's kernels after some passes."""
+    """The groups of a model after some passes."""
     module = import_model(model).module
     Runner().run(module, parse(pipeline))
     return [extract_group(group) for graph in graphs_of(module) for group in graph.groups]
@@ -329,3 +329,22 @@ def test_a_tensor_that_is_computed_is_read_at_an_index_that_is_computed(target: 
     i = random.integers(0, 6, (4, 6))
     found = compiler.compile(model, target=target).run({"i": i, "x": x, "y": y})["z"]
     np.testing.assert_array_equal(found, ((x + y) * x)[i - 2])
+
+
+def selections(steps: int) -> onnx.ModelProto:
+    """Elements that are taken from another place or stay, some times."""
+    body = "".join(
+        f"m{i} = GatherElements (x{i}, at) x{i + 1} = Where (c, m{i}, x{i}) " for i in range(steps)
+    )
+    return parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (int64[8] x0, int64[8] at, bool[8] c) => (int64[8] x{steps}) {{ {body} }}"""
+    )
+
+
+def test_selections_from_selections_grow_linearly():
+    def size(steps: int) -> int:
+        groups = kernel_groups(selections(steps), "fuse-operators{max-ops=128}")
+        return sum(map(nodes, groups))
+
+    assert grows_linearly(size, 1)

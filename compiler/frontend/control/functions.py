@@ -1,4 +1,4 @@
-"""Calls of a model's own functions replaced by what the functions compute.
+"""Calls of a model's local functions, replaced by the nodes of these.
 
 ONNX's inliner forgets the defaults of attributes of functions that functions call, and results that
 are inputs. A static graph needs none of this: `specialise.py` walks into functions.
@@ -18,7 +18,7 @@ _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
 
 def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A checked model without functions of its own; the same model if it has none.
+    """A checked model without local functions; the same model if it has none.
 
     Operators have the model's opsets from now on: ONNX's checker has compared the versions. Raises
     ModelError for calls that do not fit, or that nest too deep.
@@ -39,7 +39,7 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass
 class _Inliner:
-    """Replaces calls; each call's values have names of their own."""
+    """Replaces calls; the values of each call have unique names."""
 
     functions: _Functions
     expansion: Expansion = field(default_factory=Expansion)
@@ -93,7 +93,7 @@ class _Inliner:
 
 
 def excess_of(call: onnx.NodeProto, function: onnx.FunctionProto) -> str:
-    """What a call has more of than the function that it calls; empty if it fits."""
+    """The reason why a call does not fit its function: its inputs or outputs; empty if it fits."""
     counts = ("inputs", call.input, function.input), ("outputs", call.output, function.output)
     for what, given, known in counts:
         if len(given) > len(known):

@@ -226,7 +226,7 @@ def _slice_type(value: Value, axis: int) -> Value:
 
 
 def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
-    """A SequenceMap: its body for each tensor of the first sequence and those beside it."""
+    """A SequenceMap: its body for each tensor of the first sequence, and of others with it."""
     body, inputs = node.attributes["body"], _given(node.inputs)
     if inputs[0].items is None:
         raise Mismatch("its first input is a tensor, it must be a sequence")

@@ -26,6 +26,10 @@ LARGEST_INDEX = 16
 """The most operators of a kernel on which an index from data may depend: every look-up computes its
 index anew, so that a kernel of many with long ones would grow quadratically."""
 
+MOST_LOOK_UPS = 2
+"""The most look-ups at indices from data on a path in a kernel: each reads the index of the one
+after it three times, and what it selects from at both places if others read that, too."""
+
 FusionRule = Callable[[Growth, int, Edge, int, int], bool]
 
 
@@ -58,11 +62,13 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
 
     A path has at most `DEEPEST_FUSION` injective operators, and at most one Gather whose index
     injective operators of the kernel compute: each repeats the index expression of its operand.
-    No index from data depends on more than `LARGEST_INDEX` operators.
+    No index from data depends on more than `LARGEST_INDEX` operators, and a path has at most
+    `MOST_LOOK_UPS` look-ups at such indices.
     """
     depths: dict[int, int] = {}
     nested: dict[int, int] = {}
     needed: dict[int, int] = {}
+    look_ups: dict[int, int] = {}
     for position, u in enumerate(members):
         node = growth.table.nodes[u]
         inside = [edge for edge in node.edges if edge.source in depths]
@@ -71,10 +77,13 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
         nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
         if any(_is_large(needed[e.source]) for e in inside if _is_index(node, e)):
             return False
+        look_ups[u] = max((look_ups[e.source] for e in inside), default=0)
+        look_ups[u] += node.name in INDEXED
         needed[u] = 1 << position
         for edge in inside:
             needed[u] |= needed[edge.source]
-    return max(depths.values()) <= DEEPEST_FUSION and max(nested.values()) <= 1
+    few = max(look_ups.values()) <= MOST_LOOK_UPS and max(nested.values()) <= 1
+    return few and max(depths.values()) <= DEEPEST_FUSION
 
 
 def _is_index(node: KernelNode, edge: Edge) -> bool:

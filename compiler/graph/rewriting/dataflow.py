@@ -48,11 +48,15 @@ class ReadGraph:
         Terms do not show that a group's results, which are leaves, depend on what it reads: one
         operator for two, one of which a group reads and the other depends on the group, has none.
         """
-        made_by = {term: value.owner for term, value in self.values.items() if not term.inputs}
-        waits_for: dict[Operation | Block, set[Operation | Block]] = {}
+        groups = {t: v.owner for t, v in self.values.items() if isinstance(v.owner, GroupOp)}
+        read: dict[Operation, list[Term]] = {}
         for (op, _), term in zip(self.uses, results, strict=True):
-            leaves = (leaf for leaf in reachable([term]) if isinstance(made_by.get(leaf), GroupOp))
-            waits_for.setdefault(op, set()).update(made_by[leaf] for leaf in leaves)
+            read.setdefault(op, []).append(term)
+        waits_for = {
+            op: {groups[leaf] for leaf in reachable(terms) if leaf in groups}
+            for op, terms in read.items()
+            if groups
+        }
         try:
             TopologicalSorter(waits_for).prepare()
         except CycleError:

@@ -61,7 +61,7 @@ def model_of(body: str, rows: str = "2", opset: int = 17) -> ModelProto:
 
 
 def nested() -> np.ndarray:
-    """What the nested maps give, which onnxruntime 1.32 does not take."""
+    """The result of the nested maps, which onnxruntime 1.32 does not take."""
     pairs = [np.concatenate([e + e, X + e]) for e in (X, FEEDS["y"])]
     return np.concatenate(pairs, axis=1)
 
