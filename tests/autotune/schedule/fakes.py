@@ -14,6 +14,7 @@ from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import with_operands
 from compiler.kernels.group import extract_group
 from compiler.schedule import KernelSpec, Launch
+from compiler.verify.seals import sealed_kernel
 from tests.backends.gpu.recording import RecordingDriver
 
 CHAINS, LENGTH = 4, 3
@@ -49,7 +50,7 @@ def kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
             spec = KernelSpec(
                 name, "cuda", image, (launch,), ("",) * reads, flops=1000, traffic_bytes=1000
             )
-            found[name] = with_operands(spec, extract_group(op))
+            found[name] = sealed_kernel(with_operands(spec, extract_group(op)))
     return found
 
 
@@ -71,7 +72,9 @@ def recorder() -> RecordingDriver:
 def programmatic_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
     """The same kernels, which wait themselves."""
     return {
-        name: replace(k, launches=tuple(replace(x, programmatic=True) for x in k.launches))
+        name: sealed_kernel(
+            replace(k, launches=tuple(replace(x, programmatic=True) for x in k.launches))
+        )
         for name, k in kernels(module).items()
     }
 

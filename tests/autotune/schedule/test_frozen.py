@@ -26,6 +26,7 @@ from compiler.autotune.schedule.costs import save_database
 from compiler.errors import DeviceError
 from compiler.export.choice_json import choice_to_json
 from compiler.schedule import KernelSpec
+from compiler.verify.seals import sealed_kernel, unsealed_code
 from tests.autotune.schedule import fakes
 
 WIDTHS = (8, 24, 40, 56)
@@ -116,7 +117,10 @@ def compiled(profile: Path, monkeypatch: pytest.MonkeyPatch, suffix: bytes = b""
     """The choice of a build without a device, whose kernels' code ends in a suffix."""
 
     def kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
-        return {n: replace(k, code=k.code + suffix) for n, k in fakes.kernels(module).items()}
+        return {
+            name: sealed_kernel(replace(kernel, code=unsealed_code(kernel) + suffix))
+            for name, kernel in fakes.kernels(module).items()
+        }
 
     monkeypatch.setattr("compiler.build.build_kernels", kernels)
     module = compiler.compile(fakes.model(), target="cuda", arch="sm_90", budget=0, profile=profile)
