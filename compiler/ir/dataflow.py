@@ -1,8 +1,8 @@
 """The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import isfinite
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -222,6 +222,10 @@ class WeightOp(IRDLOperation):
         Operation.__init__(self, properties={"key": _text(key)}, result_types=[type])
 
 
+_AS_BITS = re.compile(r"[<\[ ]-?0x")
+"""A number that xDSL prints as its bits: an infinity, or a float of eight digits without a point."""
+
+
 @verified_once
 @direct_access
 @irdl_op_definition
@@ -251,10 +255,9 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        values = self.value.get_values()
-        if all(isfinite(value) for value in values if isinstance(value, float)):
-            printer.print_attribute(self.value)
-        else:  # xDSL prints an infinity as bits, which it then reads as an integer
+        if _AS_BITS.search(text := str(self.value)) is None:
+            printer.print_string(text)
+        else:  # which xDSL reads as integers
             digits = self.value.data.data.hex().upper()
             printer.print_string(f'dense<"0x{digits}"> : ')
             printer.print_attribute(self.value.get_type())
