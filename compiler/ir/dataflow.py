@@ -223,7 +223,7 @@ class WeightOp(IRDLOperation):
 
 
 _AS_BITS = re.compile(r"[<\[ ]-?0x")
-"""A number that xDSL prints as its bits: an infinity, or a float of eight digits without a point."""
+"""A number that xDSL prints as its bits: an infinity, or a whole float of eight digits or more."""
 
 
 @verified_once
