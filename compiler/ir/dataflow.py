@@ -1,6 +1,5 @@
 """The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -47,6 +46,7 @@ from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
+from compiler.ir.values import constant_text
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule import ControlForm
 
@@ -222,10 +222,6 @@ class WeightOp(IRDLOperation):
         Operation.__init__(self, properties={"key": _text(key)}, result_types=[type])
 
 
-_AS_BITS = re.compile(r"[<\[ ]-?0x")
-"""A number that xDSL prints as its bits: an infinity, or a whole float of eight digits or more."""
-
-
 @verified_once
 @direct_access
 @irdl_op_definition
@@ -255,12 +251,7 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        if _AS_BITS.search(text := str(self.value)) is None:
-            printer.print_string(text)
-        else:  # which xDSL reads as integers
-            digits = self.value.data.data.hex().upper()
-            printer.print_string(f'dense<"0x{digits}"> : ')
-            printer.print_attribute(self.value.get_type())
+        printer.print_string(constant_text(self.value))
 
     def verify_(self) -> None:
         if self.output.type != self.value.get_type():
