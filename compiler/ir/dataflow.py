@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import isfinite
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -47,6 +46,7 @@ from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
+from compiler.ir.values import constant_text
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule import ControlForm
 
@@ -251,13 +251,7 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        values = self.value.get_values()
-        if all(isfinite(value) for value in values if isinstance(value, float)):
-            printer.print_attribute(self.value)
-        else:  # xDSL prints an infinity as bits, which it then reads as an integer
-            digits = self.value.data.data.hex().upper()
-            printer.print_string(f'dense<"0x{digits}"> : ')
-            printer.print_attribute(self.value.get_type())
+        printer.print_string(constant_text(self.value))
 
     def verify_(self) -> None:
         if self.output.type != self.value.get_type():

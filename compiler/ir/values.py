@@ -1,5 +1,6 @@
 """Conversion between IR attributes and Python or numpy values."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -103,6 +104,18 @@ def attribute_text(attribute: Attribute) -> str:
         number: IntegerAttr[Any] = attribute  # pyright: ignore
         return f"{number.value.data} : i64" if number.type == i64 else str(number)
     return str(attribute)
+
+
+_AS_BITS = re.compile(r"[<\[ ]-?0x")
+"""A number that xDSL prints as its bits: an infinity, or a whole float of eight digits or more."""
+
+
+def constant_text(value: DenseIntOrFPElementsAttr) -> str:
+    """The text of a dense attribute; as bytes where xDSL would read bits of floats as integers."""
+    text = str(value)
+    if _AS_BITS.search(text) is None:
+        return text
+    return f'dense<"0x{value.data.data.hex().upper()}"> : {value.get_type()}'
 
 
 def attributes_of(op: Operation) -> dict[str, Value]:

@@ -100,7 +100,7 @@ def chain(kind: str, seed: int) -> tuple[onnx.ModelProto, dict[str, Array], Arra
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_operator_of_a_chain_rounds(kind: str, target: str):
-    for seed in range(5):
+    for seed in range(3):
         model, feeds, expected = chain(kind, seed)
         found = run(model, feeds, target)
         np.testing.assert_array_equal(found.astype("f4"), expected.astype("f4"), str(seed))
@@ -171,3 +171,21 @@ def test_nan_stays_nan_whatever_its_bits():
         found = run(model_of("bfloat16", nodes, {"x": x}, {}), {"x": x}, target)
         assert found.dtype == ml_dtypes.bfloat16
         assert np.isnan(found.astype("f4")).all(), target
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu:sm_90:fp32"])
+@pytest.mark.parametrize("first", ["", "Conv"])
+def test_a_constant_that_rounds_is_not_folded_away(first: str, target: str):
+    """The sum with 3 * 2**22 has no digits after the point; float32 models round so."""
+    x = np.random.default_rng(0).normal(0, 10, (1, 4, 8, 8)).astype("f4")
+    weights = {"c": np.array(3 << 22, "f4")}
+    if first:
+        weights["w"] = np.eye(4, dtype="f4").reshape(4, 4, 1, 1)
+    nodes = [
+        helper.make_node(first or "Identity", ["x", "w"] if first else ["x"], ["v"]),
+        helper.make_node("Add", ["v", "c"], ["a"]),
+        helper.make_node("Sub", ["a", "c"], ["b"]),
+        helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT16),
+    ]
+    found = run(model_of("float16", nodes, {"x": x}, weights), {"x": x}, target)
+    np.testing.assert_array_equal(found.astype("f4"), np.rint(x))

@@ -90,7 +90,7 @@ def test_every_byte_is_quantised_again_by_division(step: str, target: str):
     result = "e" if step else "d"
     text = f"""g ({{kind}}[16,16] x) => ({{kind}}[16,16] y) {{{{
         d = DequantizeLinear(x, s, z)  {STEPS[step]}  y = QuantizeLinear({result}, t, u) }}}}"""
-    for ratio in (2.0, 0.5, 2.5, 10.0, *random.uniform(0.2, 5, 1)):
+    for ratio in (2.0, 10.0, *random.uniform(0.2, 5, 1)):
         kind = np.dtype(random.choice(["int8", "uint8"]))
         s = np.float32(random.uniform(0.001, 0.2))
         numbers = {
