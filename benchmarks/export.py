@@ -51,6 +51,7 @@ from compiler.schedule import MODES, KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
 from compiler.tools.tolerance import TOLERANCES
+from compiler.verify.seals import sealed_kernel
 
 ROUNDS = 3
 """Python and C++ are timed in turn this often, since a device's clock drifts."""
@@ -233,7 +234,7 @@ def compiled_by_nvcc(kernels: Mapping[str, KernelSpec], architecture: str) -> di
             source.write_text(kernel.source)
             command("nvcc", "-cubin", f"-arch={compiled_for(architecture)}", "-std=c++17", "-w",
                      "-o", cubin, source)  # fmt: skip
-            return replace(kernel, language="cuda", code=cubin.read_bytes())
+            return sealed_kernel(replace(kernel, language="cuda", code=cubin.read_bytes()))
 
         with ThreadPoolExecutor() as pool:
             return {kernel.name: kernel for kernel in pool.map(compiled, kernels.values())}

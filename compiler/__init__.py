@@ -27,9 +27,13 @@ from compiler.errors import (
     OpenShapeError,
     PipelineError,
     ScheduleError,
+    SemanticsWarning,
     ShapeError,
     UnsupportedOperatorError,
 )
+from compiler.export.checking import checked_artifacts
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.export.signing import KeyFile, trusting, write_signature
 from compiler.module import Module
 from compiler.module import load as load_module
 from compiler.progress import listening
@@ -89,6 +93,7 @@ __all__ = [
     "PipelineError",
     "RunOptions",
     "ScheduleError",
+    "SemanticsWarning",
     "SessionOptions",
     "ShapeError",
     "UnsupportedOperatorError",
@@ -99,6 +104,7 @@ __all__ = [
     "get_device",
     "load",
     "set_default_logger_severity",
+    "sign",
 ]
 
 _HOMES = {
@@ -143,6 +149,7 @@ def compile(
     dynamic: bool = True,
     graphs: str = "all",
     quantised: str = "auto",
+    semantics: str | Mapping[str, str] | None = None,
     buckets: Mapping[str, Sequence[int]] | None = None,
     check: bool = False,
     progress: "Listener | None" = None,
@@ -194,6 +201,11 @@ def compile(
     `unrounded` floats, which are only clipped; or `auto`: on cpu bytes, on cuda the faster of bytes
     and floats, in fp16 and bf16 of operands and unrounded.
 
+    `semantics` says whose results a model has where onnxruntime's are not those of the ONNX text by
+    more than rounding: "onnx", "onnxruntime", or one of these by the name of a rule of
+    docs/differences.md, where "*" stands for the other rules. A node that meets a rule without a
+    choice follows the text, and a SemanticsWarning names it.
+
     `progress` is called with events of `compiler.progress`, frozen dataclasses, also from other
     threads.
 
@@ -216,6 +228,7 @@ def compile(
     from compiler.backends.policy import GraphPolicy
     from compiler.build import build, full_target
     from compiler.frontend.load import without_defaults
+    from compiler.frontend.semantics import Semantics
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
@@ -260,6 +273,7 @@ def compile(
             check_indices=check_indices,
             graphs=policy,
             contractions=contractions_of(quantised, chosen),
+            semantics=Semantics.parse(semantics),
             chosen=any(x is not None for x in (pipeline, schedule, budget, profile)),
         )
         options: dict[str, Any] = {} if threads is None else {"threads": threads}
@@ -292,22 +306,42 @@ def _check_measured(
 
 
 def load(
-    directory: str | os.PathLike[str], threads: int | None = None, **options: Any
+    directory: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    trusted: "KeyFile | Sequence[KeyFile] | None" = None,
+    **options: Any,
 ) -> "Module | Any":
-    """Load a saved module after verifying its files, its schedule and this host.
+    """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
-    `threads` work on each run (default: as many as the process may use); `options` are the
-    backend's. Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which
-    names the missing requirement, if this host cannot run it.
+    A saved module is native code, which runs as this process (docs/trust.md): `trusted` names one
+    or several PEM files of Ed25519 public keys, and what none of them signed is refused. `threads`
+    work on each run (default: as many as the process may use); `options` are the backend's.
+
+    Raises ArtifactError for a missing, truncated or edited file and for a missing or wrong
+    signature, and DeviceError, which names the missing requirement, if this host cannot run it.
     """
-    check_arguments({"directory": directory, "threads": threads}, LOAD)
-    if not Path(directory, "program.json").is_file():
-        return load_module(directory, threads, **options)
+    check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
+    if format_in(Path(directory)) is not PROGRAM_MANIFEST:
+        return load_module(directory, threads, trusted=trusted, **options)
     from compiler.program.loading import load_program
 
     if threads is not None:
         options["threads"] = threads
-    return load_program(Path(directory), options)
+    return load_program(Path(directory), options, trusting(trusted))
+
+
+def sign(directory: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
+    """Sign a saved module after checking all of it, for `load` with `trusted`.
+
+    `key` is the PEM file of an Ed25519 private key without a password. Saving again removes the
+    signature. Raises ArtifactError, ArgumentError for another key, and MissingExtraError without
+    the package `cryptography`.
+    """
+    check_arguments({"directory": directory, "key": key}, LOAD)
+    for _ in checked_artifacts(Path(directory), trust_all):
+        pass
+    write_signature(Path(directory), key)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,19 @@
 """Type checks of the public functions' arguments."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import wraps
+from operator import index
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
 
-from compiler.errors import ArgumentError
+from compiler.errors import ArgumentError, FlowloomError
+
+Interface = TypeVar("Interface")
+
+_MOST = (1 << 31) - 1
+"""The largest size of a dimension."""
 
 
 class ArgumentKind(NamedTuple):
@@ -18,7 +27,8 @@ def is_path(value: object) -> bool:
     """Whether a value can name a file: a str or os.PathLike without NUL."""
     try:
         text = os.fspath(cast(str, value))
-    except TypeError:
+        os.fsencode(text)
+    except (TypeError, UnicodeEncodeError):
         return False
     return isinstance(cast(object, text), str) and "\0" not in text
 
@@ -29,7 +39,8 @@ def _is_text(value: object) -> bool:
 
 
 def _is_model(value: object) -> bool:
-    return is_path(value) or isinstance(value, bytes) or hasattr(value, "SerializeToString")
+    protobuf = any(kind.__name__ == "ModelProto" for kind in type(value).__mro__)
+    return is_path(value) or isinstance(value, bytes) or protobuf
 
 
 def _are_shapes(value: object) -> bool:
@@ -43,10 +54,22 @@ def _is_listing(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
 def _are_names(value: object) -> bool:
     if isinstance(value, str) or not isinstance(value, Sequence | Set):
         return False
     return all(isinstance(name, str) for name in cast(Iterable[object], value))
+
+
+def _are_paths(value: object) -> bool:
+    if is_path(value):
+        return True
+    if isinstance(value, bytes) or not isinstance(value, Sequence | Set):
+        return False
+    return all(map(is_path, cast(Iterable[object], value)))
 
 
 def _is_number(value: object) -> bool:
@@ -66,12 +89,25 @@ def optional(kind: ArgumentKind) -> ArgumentKind:
     return ArgumentKind(f"{kind.text}, or None", accepts)
 
 
+def _are_sizes(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    sizes = cast(Mapping[object, object], value).values()
+    return all(_is_count(size) and 0 <= index(cast(int, size)) <= _MOST for size in sizes)
+
+
 def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
+
+
+def _are_semantics(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return _is_text(value)
+    return all(isinstance(name, str) for name in cast(Mapping[object, object], value))
 
 
 TEXT = ArgumentKind("a str of whole characters", _is_text)
@@ -93,7 +129,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "budget": optional(ArgumentKind("a number of seconds", _is_number)),
     "profile": optional(PATH),
     "schedule": optional(PATH),
-    "passes": ArgumentKind("a list of passes", _is_listing),
+    "passes": ArgumentKind("a list of passes", _is_list),
     "overridable": ArgumentKind("a list of names", _are_names),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
@@ -102,14 +138,27 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "dynamic": BOOLEAN,
     "graphs": TEXT,
     "quantised": TEXT,
+    "semantics": optional(
+        ArgumentKind("'onnx', 'onnxruntime' or a mapping from rules to these", _are_semantics)
+    ),
     "buckets": optional(
         ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
     ),
 }
 """The arguments of `compiler.compile`."""
 
-LOAD: Mapping[str, ArgumentKind] = {"directory": PATH, "threads": optional(COUNT)}
-"""The arguments of `compiler.load` and `Module.save`."""
+LOAD: Mapping[str, ArgumentKind] = {
+    "directory": PATH,
+    "threads": optional(COUNT),
+    "trusted": optional(ArgumentKind("the path of a public key, or a list of such", _are_paths)),
+    "key": PATH,
+}
+"""The arguments of `compiler.load`, `compiler.sign` and `Module.save`."""
+
+PREPARE: Mapping[str, ArgumentKind] = {
+    "sizes": optional(ArgumentKind("a mapping from names of dimensions to sizes", _are_sizes))
+}
+"""The arguments of `DynamicModule.prepare`."""
 
 RUN: Mapping[str, ArgumentKind] = {
     "inputs": ArgumentKind("a mapping from input names to arrays", _is_mapping)
@@ -120,10 +169,64 @@ RUN: Mapping[str, ArgumentKind] = {
 def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:
     """Raise ArgumentError for an argument of a wrong type; it names the argument and the type."""
     for name, kind in kinds.items():
-        if name in given and not kind.accepts(value := given[name]):
+        if name in given and not _accepts(kind, value := given[name]):
             raise ArgumentError(
                 f"{name} is {type(value).__name__} {_shown(value)}: it must be {kind.text}"
             )
+
+
+def _accepts(kind: ArgumentKind, value: object) -> bool:
+    """Whether a value is of a kind; one whose own methods fail is of none."""
+    try:
+        return kind.accepts(value)
+    except Exception:
+        return False
+
+
+@contextmanager
+def taking(what: str, **arguments: Any) -> Generator[None]:
+    """Turn errors of another kind into ArgumentError, which names what was asked and with what.
+
+    For calls that do nothing but use their arguments, so that these are at fault.
+    """
+    try:
+        yield
+    except FlowloomError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+        reason = f"{type(error).__name__}: {error}"
+        raise ArgumentError(f"{what} cannot take {given} ({reason}): correct it") from error
+
+
+def own_errors(kind: type[Interface]) -> type[Interface]:
+    """A class whose public methods raise no error but a FlowloomError: ArgumentError for others.
+
+    For interfaces that hand what they are given on to numpy and to other rooms.
+    """
+    for name, member in [*vars(kind).items()]:
+        own = not name.startswith("_") or name in ("__init__", "__array__", "__dlpack__")
+        if own and isinstance(member, FunctionType):
+            setattr(kind, name, _wrapped(member))
+        elif own and isinstance(member, classmethod):
+            setattr(kind, name, classmethod(_wrapped(cast(Any, member).__func__)))
+    return kind
+
+
+def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return method(*given, **named)
+        except FlowloomError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ArgumentError(
+                f"{method.__qualname__} cannot take its arguments ({reason}): correct them"
+            ) from error
+
+    return call
 
 
 def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
@@ -137,12 +240,20 @@ def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
         )
 
 
-def check_run(inputs: object) -> None:
-    """Raise ArgumentError unless the inputs of a run are a mapping."""
-    if type(inputs) is not dict:
-        check_arguments({"inputs": inputs}, RUN)
+def inputs_by_name(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a run as a dictionary; raises ArgumentError for others than mappings."""
+    if type(inputs) is dict:
+        return cast(dict[str, Any], inputs)
+    check_arguments({"inputs": inputs}, RUN)
+    try:
+        return {**inputs}
+    except Exception as error:  # the mapping's methods are a caller's code
+        raise ArgumentError(f"inputs cannot be read ({error}): pass a dict of arrays") from error
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"(its repr: {type(error).__name__})"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -92,9 +92,11 @@ class FlowloomBackend(Backend):
     ) -> FlowloomRep:
         """Compile a model for a device, or a target, with the options of `compiler.compile`.
 
-        Raises a FlowloomError.
+        Results are those of the ONNX text unless `semantics` says otherwise. Raises a
+        FlowloomError.
         """
         chosen = _target_of(device) if target is None else target
+        options.setdefault("semantics", "onnx")
         return FlowloomRep(compiler.compile(model, target=chosen, **options))
 
     @classmethod

@@ -59,7 +59,8 @@ from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.target.target import complete, parse_target
-from compiler.verify.kernel_operands import check_operands
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import sealed_library
 
 if TYPE_CHECKING:
     import onnx
@@ -99,6 +100,8 @@ class Build:
     """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
     """The requirements of the code on its host, where the target alone does not say them."""
+    certificate: Certificate | None = None
+    """That the schedule and the kernels were checked, if they were."""
 
 
 def build(
@@ -110,7 +113,12 @@ def build(
     parse(settings.passes)
     target = parse_target(settings.target)
     import_as = partial(import_model, model, input_shapes, settings.check_indices)
-    import_as = partial(import_as, target.runs_control_flow, has_kernel=recurrence_kernels(target))
+    import_as = partial(
+        import_as,
+        target.runs_control_flow,
+        has_kernel=recurrence_kernels(target),
+        semantics=settings.semantics,
+    )
     return build_imported(import_as, settings)
 
 
@@ -162,7 +170,7 @@ def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
     On a device the last one is kept unless another is surely faster, else that of faster kernels.
     """
     driver = present_driver(settings)
-    if driver is None:
+    if driver is None or any(built.executable is None for built in builds.values()):
         times = {way: built.kernels_ns for way, built in builds.items()}
         kept = min(times, key=times.__getitem__)
     else:
@@ -200,6 +208,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     )
     try:
         plain = _finished(_prepared(original, packer, without), packer, budget / 2)
+        if found.executable is None or plain.executable is None:
+            _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
+            return found
         return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
@@ -300,7 +311,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.pipeline, runner)
     schedule = schedule_of(graph)
-    check_operands(schedule, kernels)
+    certificate = certified(schedule, kernels)
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packer.pack(graph)
     clock.lap("pack weights")
@@ -314,6 +325,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
         schedule=schedule,
         kernels=kernels,
         weights=packed,
+        certificate=certificate,
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
@@ -365,6 +377,8 @@ def with_library(built: Build, cache: KernelCache | None) -> Build:
         choice=built.choice,
     )
     library, needed = hip_library(saved, cache and cache.directory)
+    if built.certificate is not None:
+        library = sealed_library(library, built.certificate.digest)
     return replace(built, library=library, requirements=needed)
 
 

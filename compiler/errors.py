@@ -11,6 +11,13 @@ class FlowloomError(Exception):
     """Base of every error that Flowloom raises on purpose."""
 
 
+class SemanticsWarning(UserWarning):
+    """A node follows the ONNX text where onnxruntime computes something else, not by rounding only.
+
+    The message names the node and the rule, and says how to choose; see docs/differences.md.
+    """
+
+
 class ArgumentError(FlowloomError, TypeError):
     """An argument of a public function has a wrong type; the message names the right one."""
 

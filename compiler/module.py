@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from compiler.arguments import LOAD, check_arguments, check_run
+from compiler.arguments import LOAD, check_arguments, inputs_by_name, taking
 from compiler.backends.base import (
     Array,
     Executable,
@@ -19,6 +19,8 @@ from compiler.display.words import counted, in_bytes
 from compiler.errors import InputDataError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
+from compiler.export.manifest import Vouch
+from compiler.export.signing import KeyFile, trusting
 from compiler.export.weights import Placing, in_one_block
 from compiler.schedule import (
     IN_RANGE,
@@ -29,6 +31,8 @@ from compiler.schedule import (
     ScheduleChoice,
     TuningRecord,
 )
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import check_library
 
 if TYPE_CHECKING:
     from compiler.build import Build
@@ -74,6 +78,7 @@ class Module:
         tuning: TuningRecord | None = None,
         loaded: Executable | None = None,
         library: bytes = b"",
+        certificate: Certificate | None = None,
         **options: Any,
     ):
         """Make a module of a compilation's results; the target's backend loads it at its first run.
@@ -84,10 +89,18 @@ class Module:
         `choice` is the mode of the schedule and the reasons, unless `options` name a mode;
         `tuning` says which kernels were measured before they were built, None where none were;
         `loaded` is the schedule if it is on its device already; `library` is the shared library of
-        the module's code, for backends that run one.
+        the module's code, for backends that run one. `certificate` is that of the schedule and the
+        kernels if they were checked before.
+
+        Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
+        was not built for, KernelError for a kernel or a library that is not as it was built, and
+        ShapeError for a weight that is missing or of another type.
         """
         self._backend = backend(target)
         self.target = target
+        self._certificate = certified(schedule, kernels, certificate)
+        if library:
+            check_library(library, self._certificate.digest)
         self.schedule = schedule
         self.kernels = dict(kernels)
         self.build_seconds = dict(build_seconds or {})
@@ -117,6 +130,7 @@ class Module:
             tuning=built.tuning,
             requirements=built.requirements,
             library=built.library,
+            certificate=built.certificate,
             loaded=None if options else built.executable,
             **options,
         )
@@ -151,10 +165,18 @@ class Module:
         with self._lock:
             if self._loaded is None:
                 self._backend.check(self.requirements)
-                self._loaded = self._backend.load(
-                    self.schedule, self.kernels, self._weights, **self._options
-                )
+                self._check()
+                code = self.schedule, self.kernels, self._weights
+                with taking("the backend", **self._options):
+                    self._loaded = self._backend.load(*code, **self._options)
             return self._loaded
+
+    def _check(self) -> Certificate:
+        """Check the schedule and the kernels again if they are not those that were checked."""
+        self._certificate = certified(self.schedule, self.kernels, self._certificate)
+        if self._library:
+            check_library(self._library, self._certificate.digest)
+        return self._certificate
 
     @property
     def inputs(self) -> Sequence[Allocation]:
@@ -190,31 +212,39 @@ class Module:
         for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
         index out of range if the module was compiled with `check_indices`.
         """
-        check_run(inputs)
-        return without_checks(self.executable.run(inputs, **options))
+        inputs = inputs_by_name(inputs)
+        if not options:
+            return without_checks(self.executable.run(inputs))
+        executable = self.executable
+        with taking("a run", **options):
+            return without_checks(executable.run(inputs, **options))
 
     def executor(self, **options: Any) -> Executor:
         """A new executor, which shares code and weights and has its own arena.
 
         If the module checks indices, pass the results of its runs to `without_checks`.
         """
-        return self.executable.executor(**options)
+        executable = self.executable
+        with taking("an executor", **options):
+            return executable.executor(**options)
 
     def with_options(self, **options: Any) -> "Module":
         """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
         kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
-        return Module(
-            self.target,
-            self.schedule,
-            self.kernels,
-            self._weights,
-            requirements=self.requirements,
-            build_seconds=self.build_seconds,
-            choice=self.choice,
-            tuning=self.tuning,
-            library=self._library,
-            **(kept | options),
-        )
+        with taking("a module", **options):
+            return Module(
+                self.target,
+                self.schedule,
+                self.kernels,
+                self._weights,
+                requirements=self.requirements,
+                build_seconds=self.build_seconds,
+                choice=self.choice,
+                tuning=self.tuning,
+                library=self._library,
+                certificate=self._certificate,
+                **(kept | options),
+            )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the artifact that `compiler.load` reads; replaces an older one atomically.
@@ -231,6 +261,7 @@ class Module:
             choice=self.choice,
             tuning=self.tuning,
             library=self._library,
+            certificate=self._check(),
         )
         artifact.save(saved, directory)
 
@@ -274,34 +305,50 @@ class Module:
         return schedule_html(self.schedule, rows, {"time": time}, spans)
 
 
-def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:
-    """Load a saved module after verifying its files, its schedule and this host.
+def load(
+    directory: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    trusted: KeyFile | Sequence[KeyFile] | None = None,
+    **options: Any,
+) -> Module:
+    """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
     Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
-    missing requirement, if this host cannot run it. `threads` work on each run (default: as many as
-    the process may use); `options` are the backend's.
+    missing requirement, if this host cannot run it. With `trusted`, one or several files of public
+    keys, an artifact that none of them signed is an ArtifactError, too. `threads` work on each run
+    (default: as many as the process may use); `options` are the backend's.
     """
-    check_arguments({"directory": directory, "threads": threads}, LOAD)
+    check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
     if threads is not None:
         options["threads"] = threads
-    return load_placed(directory, in_one_block, options)
+    return load_placed(directory, in_one_block, options, trusting(trusted))
 
 
 def load_placed(
-    directory: str | os.PathLike[str], place: Placing, options: Mapping[str, Any]
+    directory: str | os.PathLike[str],
+    place: Placing,
+    options: Mapping[str, Any],
+    vouch: Vouch,
 ) -> Module:
-    """As `load`, with options of the backend, and with weights where they are placed."""
-    saved = artifact.load(directory, lambda target, needed: backend(target).check(needed), place)
-    module = Module(
-        saved.target,
-        saved.schedule,
-        saved.kernels,
-        saved.weights,
-        requirements=saved.requirements,
-        choice=saved.choice,
-        tuning=saved.tuning,
-        library=saved.library,
-        **options,
-    )
+    """As `load`, with options of the backend, weights where they are placed, and what to trust."""
+
+    def check(target: str, needed: Mapping[str, Any]) -> None:
+        backend(target).check(needed)
+
+    saved = artifact.load(directory, check, place, vouch)
+    with taking("a module", **options):
+        module = Module(
+            saved.target,
+            saved.schedule,
+            saved.kernels,
+            saved.weights,
+            requirements=saved.requirements,
+            choice=saved.choice,
+            tuning=saved.tuning,
+            library=saved.library,
+            certificate=saved.certificate,
+            **options,
+        )
     _ = module.executable
     return module

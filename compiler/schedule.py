@@ -357,8 +357,37 @@ class Operand:
     dtype: str
     shape: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
+
+
+Containment = Literal["proved", "tested", "declared"]
+"""How it is known that a kernel touches nothing but its task's tensors: see docs/safety.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The proofs that a kernel's accesses to its tensors and its other buffers stay inside.
+
+    `read_launches` names the launches whose code was generated, and read. Of its `accesses`,
+    `by_solver` and `by_enumeration` say how many were proved in that way to be inside; intervals
+    proved all others but the `undecided`, which are described.
+    """
+
+    read_launches: tuple[str, ...] = ()
+    accesses: int = 0
+    by_solver: int = 0
+    by_enumeration: int = 0
+    undecided: tuple[str, ...] = ()
+
+
+DECLARED = Footprint()
+"""The footprint of code that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +401,8 @@ class KernelSpec:
     `serial_ns` are nanoseconds besides its work, of steps that wait for each other;
     `estimated_ns` are all by its template's model or measured config, 0 where it has neither.
     `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
-    task's views must have these types.
+    task's views must have these types. `footprint` is that of generated code; code that is written
+    by hand has none.
     """
 
     name: str
@@ -388,3 +418,11 @@ class KernelSpec:
     source: str = ""
     reads: tuple[Operand, ...] = ()
     writes: tuple[Operand, ...] = ()
+    footprint: Footprint = DECLARED
+
+    @property
+    def containment(self) -> Containment:
+        """Whether all accesses are proved to be inside, or some only tested or declared to be."""
+        if {launch.symbol for launch in self.launches} - set(self.footprint.read_launches):
+            return "declared"
+        return "tested" if self.footprint.undecided else "proved"

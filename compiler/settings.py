@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from compiler.autotune.schedule import SearchOptions
 from compiler.autotune.tuner import Tuner
 from compiler.backends.policy import GraphPolicy
+from compiler.frontend.semantics import Semantics
 from compiler.kernels import KernelCache
 from compiler.pipeline import DEFAULT_PIPELINE, without_pass
 from compiler.target.target import parse_target
@@ -43,6 +44,8 @@ class Settings:
     """The names of weights that other modules of a program read, packed or not."""
     contractions: tuple[str, ...] = ()
     """The ways to contract bytes to compare; those of the target if it is empty."""
+    semantics: Semantics = field(default_factory=Semantics)
+    """Whether results are the ONNX text's or onnxruntime's, where these differ."""
     chosen: bool = False
     """Whether the user chose pipeline, schedule, budget or profile."""
 

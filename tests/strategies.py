@@ -3,7 +3,8 @@
 Generated models use values of a few units and stay there, so float results may be compared with
 small tolerances and int32 results (`dtype="int32"`) must agree in every bit. `mixed_models.py` has
 ONNX models with control flow, symbolic dimensions and quantised operators, those of a run and of
-four bits included, `controlled.py` schedules with bodies.
+four bits included, `shared_models.py` ones of weights and inputs shared around control flow,
+`controlled.py` schedules with bodies.
 """
 
 from collections.abc import Callable, Sequence

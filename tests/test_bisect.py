@@ -220,7 +220,12 @@ def test_a_missing_wait_that_the_verifier_overlooks_is_found_by_runs(
     def accept(schedule: Schedule) -> None:
         del schedule
 
-    for room in ("pipeline", "autotune.schedule.candidates", "tools.bisect.search"):
+    for room in (
+        "pipeline",
+        "autotune.schedule.candidates",
+        "tools.bisect.search",
+        "verify.certificate",
+    ):
         monkeypatch.setattr(f"compiler.{room}.check_schedule", accept)
     (tmp_path / "own.py").write_text(DROP_WAITS)
     arguments = {

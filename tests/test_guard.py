@@ -9,7 +9,9 @@ import pytest
 
 import compiler
 from compiler.module import Module
-from compiler.schedule import KernelSpec, Launch, Schedule, View
+from compiler.schedule import KernelSpec, Launch, View
+from compiler.verify.certificate import Certificate
+from compiler.verify.seals import sealed_kernel
 from tests.backends.objects import LANES, MIX, chain, compile_object, mix, reference, values
 from tests.guard import GuardError, Side, run_guarded
 
@@ -17,18 +19,18 @@ FIRST, STORE = "%first = mul i64 %begin, {cells}", "store i64 %mixed, ptr %zi"
 DATA = {"x": values(1), "w": values(2)}
 
 
-def module(kernel: KernelSpec, schedule: Schedule | None = None) -> Module:
+def module(kernel: KernelSpec) -> Module:
     """Three tasks of a kernel in place of `mix`."""
-    return Module("cpu", schedule or chain(), {"mix4_1": kernel}, {"w": DATA["w"]})
+    wrong = sealed_kernel(replace(mix("mix4_1"), code=kernel.code, launches=kernel.launches))
+    return Module("cpu", chain(), {"mix4_1": wrong}, {"w": DATA["w"]})
 
 
 def altered(old: str, new: str) -> KernelSpec:
     """The kernel `mix` in one block, with some of its text replaced."""
     assert old in MIX
     text = MIX.replace(old, new).format(symbol="wrong", cells=LANES, delay=1)
-    return KernelSpec(
-        "wrong", "object", compile_object(text), (Launch("wrong", (0, 1, 2)),), ("", "")
-    )
+    launch = Launch("wrong", (0, 1, 2))
+    return KernelSpec("wrong", "object", compile_object(text), (launch,), ("", ""))
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -73,9 +75,10 @@ def test_a_schedule_whose_view_is_too_short():
     *before, last = schedule.tasks
     short = replace(last.reads[0], shape=(LANES - 1,))
     tasks = (*before, replace(last, reads=(short, last.reads[1])))
-    wrong = replace(schedule, tasks=tasks)
+    wrong = module(mix("right", 1))
+    wrong.schedule = replace(schedule, tasks=tasks)
     with pytest.raises(GuardError, match=r"task 2 .* 0 bytes after the end of operand 0"):
-        run_guarded(module(mix("right", 1), wrong), {"x": DATA["x"]})
+        run_guarded(wrong, {"x": DATA["x"]})
 
 
 def test_a_kernel_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch):
@@ -94,6 +97,8 @@ def test_a_short_view_on_the_emulator():
     (task,) = built.schedule.tasks
     (view,) = task.reads
     short = replace(task, reads=(View(view.allocation, 0, view.dtype, (36,)),))
-    wrong = Module("emu", replace(built.schedule, tasks=(short,)), built.kernels, {})
+    schedule = replace(built.schedule, tasks=(short,))
+    passed = Certificate(schedule, built.kernels, "")
+    wrong = Module("emu", schedule, built.kernels, {}, certificate=passed)
     with pytest.raises(GuardError, match=r"after the end of parameter [01]"):
         run_guarded(wrong, {"x": x})

@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {
         *("ir", "graph", "target", "emulator", "kernels/database"),
         *("kernels/ops", "kernels/tir", "kernels/cpu", "kernels/gpu"),
+        "verify",  # the seal that every built kernel gets
     },
     "backends": {"target"},
     "backends/cpu": {"backends", "target", "verify"},
@@ -50,10 +51,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends/emu": {"backends", "backends/gpu", "emulator", "target"},
     "export": {"backends", "backends/cpu", "backends/gpu", "scheduling", "target", "verify"},
     "prediction": {"autotune/schedule", "graph", "scheduling", "target"},
-    "module": {"backends", "export", "prediction"},
+    "module": {"backends", "export", "prediction", "verify"},
     "user_passes": {"passes"},
     "pipeline": {"ir", "graph", "passes", "verify", "user_passes"},
-    "autotune": {"backends", "backends/gpu"},
+    "autotune": {"backends", "backends/gpu", "verify"},
     "autotune/schedule": {
         *("autotune", "backends", "backends/gpu", "backends/cuda"),
         *("ir", "graph", "scheduling", "target", "verify", "pipeline"),
@@ -66,7 +67,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "requirements": {"backends/cpu", "kernels/cpu", "target"},
     "hip_library": {"backends/hip", "export", "kernels/gpu", "target"},
     "packed_weights": {"graph", "ir"},
-    "settings": {"autotune", "autotune/schedule", "backends", "kernels", "pipeline", "target"},
+    # the semantics that are chosen for a model are the frontend's
+    "settings": {
+        *("autotune", "autotune/schedule", "backends", "frontend", "kernels", "pipeline"),
+        "target",
+    },
     "decide": {
         *("autotune/schedule", "autotune/substitution", "backends/gpu", "ir", "kernels"),
         *("packed_weights", "pipeline", "settings", "target"),
@@ -88,7 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("frontend", "module"),
     },
     "backend": {"session"},
-    "interop": {"backends", "module", "target"},
+    "interop": {"backends", "frontend", "module", "target"},  # PyTorch's semantics
     "autotune/kernels": {
         *(
             "autotune",
@@ -113,6 +118,7 @@ ONLY_IMPORTER = {
     "onnxscript": {"interop"},
     "tvm": {"kernels"},
     "tvm_ffi": {"kernels"},
+    "cryptography": {"export"},
 }
 WITHOUT_XDSL = (
     "schedule",

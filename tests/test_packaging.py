@@ -13,7 +13,9 @@ PACKAGE = ROOT / "compiler"
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DISTRIBUTIONS = {
     "cuda": "cuda-bindings",
+    "PIL": "pillow",
     "google": "protobuf",
+    "re2": "google-re2",
     "tvm": "apache-tvm",
     "tvm_ffi": "apache-tvm-ffi",
 }
@@ -43,7 +45,7 @@ def test_dependencies_are_what_is_imported():
     used = {DISTRIBUTIONS.get(name, name) for name in foreign}
     needed = names(PROJECT["project"]["dependencies"])
     extras: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
-    optional = {name for extra in ("cuda", "torch") for name in names(extras[extra])}
+    optional = {name for extra in ("cuda", "images", "torch", "sign") for name in names(extras[extra])}
     assert needed <= used
     assert used <= needed | optional
 

@@ -1,1 +1,1 @@
-"""Benchmarks of what happens while a model compiles."""
+"""Benchmarks of what happens while a model compiles, and when it is loaded."""

@@ -60,6 +60,7 @@ def measured_choice(
     try:
         runs = {name: timed_run(executor) for name, executor in open_ones.items()}
         timings = time_all(runs, seconds, perf_counter, keep=(baseline,))
+        skipped |= dict.fromkeys(runs.keys() - timings.keys(), "time was over")
     finally:
         for executor in open_ones.values():
             executor.close()

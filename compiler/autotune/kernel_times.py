@@ -11,6 +11,7 @@ from typing import Any
 from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec
+from compiler.verify.seals import unsealed_code
 
 FORMAT = 1
 
@@ -57,7 +58,7 @@ class KernelTimeRecord:
 def kernel_hash(kernel: KernelSpec) -> str:
     """A hash of a kernel's code and launches, whatever its name."""
     launches = [(x.symbol, x.args, x.grid, x.block, x.shared_bytes) for x in kernel.launches]
-    parts = repr((kernel.language, launches, kernel.workspaces)).encode() + kernel.code
+    parts = repr((kernel.language, launches, kernel.workspaces)).encode() + unsealed_code(kernel)
     return hashlib.sha256(parts).hexdigest()[:24]
 
 

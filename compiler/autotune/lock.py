@@ -1,14 +1,24 @@
 """One process at a time: locks that a crash releases."""
 
 import fcntl
+import json
+import logging
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic, sleep, time
+from typing import TextIO
 
 from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
+
+_LOG = logging.getLogger(__name__)
+
+POLL_SECONDS, REMINDER_SECONDS = 0.02, 30.0
+"""How often a lock that another process holds is tried, and how often that is said."""
 
 
 def measuring(device: DeviceInfo) -> AbstractContextManager[None]:
@@ -27,16 +37,50 @@ def measuring(device: DeviceInfo) -> AbstractContextManager[None]:
 
 @contextmanager
 def locked(path: str | os.PathLike[str], busy: str = "") -> Generator[None, None, None]:
-    """Hold `FILE.lock`; wait for it, or raise ArtifactError(busy) if it is taken."""
-    place = Path(f"{os.fspath(path)}.lock")
+    """Hold `FILE.lock`; wait for it, or raise ArtifactError(busy) if it is taken.
+
+    The file names its holder, so that a process that waits can say for whom.
+    """
+    lock_path = Path(f"{os.fspath(path)}.lock")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file = place.open("w")
+        lock_path.parent.mkdir(parents=True, exist_ok=True)
+        file = lock_path.open("a+")
     except OSError as error:
-        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+        raise ArtifactError(f"cannot write {lock_path}: {error.strerror}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError as error:
-            raise ArtifactError(busy) from error
+        if not _acquired(file):
+            if busy:
+                raise ArtifactError(f"{busy} ({_holder(lock_path)} holds {lock_path})")
+            _wait(file, lock_path)
+        file.truncate(0)
+        json.dump({"pid": os.getpid(), "command": sys.argv, "since": time()}, file)
+        file.flush()
         yield
+
+
+def _acquired(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait(file: TextIO, path: Path) -> None:
+    """Wait for a lock, and say who holds it, at once and every now and then."""
+    reminder = monotonic()
+    while not _acquired(file):
+        if monotonic() >= reminder:
+            reminder += REMINDER_SECONDS
+            _LOG.warning("waiting for %s, which holds %s", _holder(path), path)
+        sleep(POLL_SECONDS)
+
+
+def _holder(path: Path) -> str:
+    """The process that wrote its name into a lock's file."""
+    try:
+        holder = json.loads(path.read_text())
+        command = " ".join(map(str, holder["command"]))[:120]
+        return f"process {holder['pid']} ({command}; for {time() - holder['since']:.0f} s)"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"  # which is about to write its name

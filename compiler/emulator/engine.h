@@ -116,6 +116,11 @@ void emulator_read_matrix(void* to, uint32_t address, unsigned bytes);
 // Starts a WGMMA. It happens at some time before it is waited for; until then `sums` are poison. If its
 // left operand is in registers, these are the thread's four words `own`, of which `left` was made.
 void emulator_wgmma(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b, const uint32_t* own = nullptr, const uint32_t* left = nullptr);
+// Keeps what registers hold from being computed later, for the fences that follow.
+void emulator_hold(const void* registers, unsigned bytes);
+// Fails unless registers were held before the last fence, and have not changed since; sums to which WGMMAs
+// already add are theirs.
+void emulator_check_held(const void* registers, unsigned bytes);
 // Lets WGMMAs add to what this thread wrote to its sums.
 void emulator_wgmma_fence();
 // Commits a group of WGMMAs; waits for all groups of this thread but the last `pending`.

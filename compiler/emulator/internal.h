@@ -50,6 +50,13 @@ struct Wgmma {
   uint32_t kept[4], left[16];
 };
 
+// Registers of a thread that its compiler must compute before the next fence.
+struct Held {
+  const char* place;
+  std::vector<char> bytes;
+  bool fenced;
+};
+
 // The thread that last wrote two bytes of shared memory (its number plus 1; 0 for none), and the
 // number of proxy fences that it had executed before.
 struct Written {
@@ -75,6 +82,7 @@ struct Fiber : Thread {
   uint16_t shown = 0;   // proxy fences executed
   std::vector<Wgmma> wgmmas;
   std::vector<Sums> sums;
+  std::vector<Held> held;
   unsigned wgmma_groups = 0;
   uint64_t trace = 0;   // a hash of the descriptors of all its WGMMAs
   bool fenced = false;  // since WGMMAs last gave sums back

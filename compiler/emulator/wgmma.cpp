@@ -60,7 +60,30 @@ void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t 
   if (first && random(fiber.block->worker->chance) % 2) multiply(fiber, fiber.wgmmas.back());
 }
 
-void emulator_wgmma_fence() { current().fenced = true; }
+void emulator_hold(const void* registers, unsigned bytes) {
+  std::vector<Held>& held = current().held;
+  const char* place = (const char*)registers;
+  held.erase(std::remove_if(held.begin(), held.end(), [&](const Held& each) { return each.place == place; }), held.end());
+  held.push_back({place, {place, place + bytes}, false});
+}
+
+void emulator_check_held(const void* registers, unsigned bytes) {
+  Fiber& fiber = current();
+  const char* place = (const char*)registers;
+  if (sums_at(fiber, (const float*)registers)) return;
+  for (const Held& each : fiber.held) {
+    const ptrdiff_t offset = place - each.place;
+    if (offset < 0 || offset + bytes > each.bytes.size() || !each.fenced) continue;
+    if (std::equal(place, place + bytes, each.bytes.begin() + offset)) return;
+  }
+  emulator_fail("a WGMMA reads registers that were not held before its fence: the compiler may compute them after it (hold)");
+}
+
+void emulator_wgmma_fence() {
+  Fiber& fiber = current();
+  fiber.fenced = true;
+  for (Held& each : fiber.held) each.fenced = true;
+}
 
 void emulator_wgmma_commit() { current().wgmma_groups++; }
 

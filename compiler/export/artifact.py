@@ -1,11 +1,12 @@
 """The saved form of a compiled module: a directory of plain files listed in a manifest.
 
-manifest.json (format version, target, requirements, choice, tuning; size and SHA-256 of every other
-file), schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors, and
-library.so for targets that run through the C interface of an exported project.
+manifest.json (`compiler.export.manifest`; target, requirements, choice, tuning), schedule.json,
+kernels/ (one file a kernel, and kernels.json), weights.safetensors, and library.so for targets that
+run through the C interface of an exported project. The seal of the manifest covers the certificate
+of the schedule and its kernels, the weights, the library and the manifest's own entries; each
+kernel's seal is in its code (`compiler.verify.seals`).
 """
 
-import hashlib
 import json
 import os
 import re
@@ -16,34 +17,42 @@ from typing import Any, cast
 
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
-from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeError
+from compiler.errors import (
+    ArtifactError,
+    FlowloomError,
+    KernelError,
+    ScheduleError,
+    ShapeError,
+)
 from compiler.export.choice_json import choice_from_json, choice_to_json, tuning_from_json
 from compiler.export.kernels_json import kernel_files, read_kernels
+from compiler.export.manifest import (
+    ARTIFACT_MANIFEST,
+    KERNELS_FILE,
+    LIBRARY,
+    SCHEDULE,
+    WEIGHTS,
+    Vouch,
+    check_unchanged,
+    format_in,
+    read_checked,
+    trust_all,
+    write_hashed,
+)
 from compiler.export.replacing import contents, replacing
+from compiler.export.signing import SIGNATURE_SUFFIX
 from compiler.export.weights import Placing, in_one_block, read_weights, write_weights
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.verify import checked_json as read
-from compiler.verify.happens_before import check_schedule
-from compiler.verify.kernel_operands import check_operands
+from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
+from compiler.verify.seals import check_library
 
-FORMAT = "flowloom-artifact"
-VERSION = 3
-"""Incremented whenever a reader of the old version would misread the new one."""
+MANIFEST = ARTIFACT_MANIFEST.file
+SIGNATURE = Path(MANIFEST).with_suffix(SIGNATURE_SUFFIX).name
 
-MANIFEST = "manifest.json"
-SCHEDULE = "schedule.json"
-KERNELS_FILE = "kernels/kernels.json"
-WEIGHTS = "weights.safetensors"
-LIBRARY = "library.so"
-
-_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % FORMAT.encode())
+_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT_MANIFEST.format.encode())
 """How a manifest begins."""
-
-_NAMES = re.compile(
-    rf"{SCHEDULE}|{KERNELS_FILE}|{WEIGHTS}|{LIBRARY}|kernels/\d{{4,}}\.(o|cubin|hsaco|zip|cu|hip)"
-)
-"""Names of an artifact's files, where no manifest lists them."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Artifact:
     """The kernels that were measured before they were built, if any were."""
     library: bytes = b""
     """The shared library of the whole module, for targets that run through one."""
+    certificate: Certificate | None = None
+    """That the schedule and the kernels were checked, if they were."""
 
 
 def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
@@ -85,12 +96,12 @@ def _check_replaceable(place: Path) -> None:
     if not found:
         return
     manifest = _old_manifest(place)
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") != ARTIFACT_MANIFEST.format:
         raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
     files = manifest.get("files")
     for name in found:
-        ours = name in files if isinstance(files, dict) else _NAMES.fullmatch(name)
-        if not ours and name not in (MANIFEST, "kernels"):
+        ours = name in files if isinstance(files, dict) else ARTIFACT_MANIFEST.names.fullmatch(name)
+        if not ours and name not in (MANIFEST, SIGNATURE, "kernels"):
             raise ArtifactError(
                 f"{place / name} does not belong to the artifact there: move it away, or choose "
                 "another directory"
@@ -106,11 +117,12 @@ def _old_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError):
-        return {"format": FORMAT} if _HEAD.match(content) else {}
+        return {"format": ARTIFACT_MANIFEST.format} if _HEAD.match(content) else {}
     return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 
 
 def _write_files(artifact: Artifact, directory: Path) -> None:
+    certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
     (directory / "kernels").mkdir()
     table, codes = kernel_files(artifact.kernels)
     texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: table}
@@ -118,68 +130,58 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     if artifact.library:
         contents[LIBRARY] = artifact.library
     files = {
-        name: _write(directory / name, lambda write, content=content: write(content))
+        name: write_hashed(directory / name, lambda write, content=content: write(content))
         for name, content in contents.items()
     }
-    files[WEIGHTS] = _write(
+    files[WEIGHTS] = write_hashed(
         directory / WEIGHTS, lambda write: write_weights(write, artifact.weights)
     )
-    head = {"format": FORMAT, "version": VERSION, "target": artifact.target}
-    manifest = {**head, "requirements": artifact.requirements, "files": files}
+    entries: dict[str, Any] = {"target": artifact.target, "requirements": artifact.requirements}
     if artifact.choice is not None:
-        manifest["choice"] = choice_to_json(artifact.choice)
+        entries["choice"] = choice_to_json(artifact.choice)
     if artifact.tuning is not None:
-        manifest["tuning"] = asdict(artifact.tuning)
-    text = json.dumps(manifest | {"sha256": manifest_digest(manifest)}, indent=1) + "\n"
-    _write(directory / MANIFEST, lambda write: write(text.encode()))
+        entries["tuning"] = asdict(artifact.tuning)
+    ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
 
 
-def manifest_digest(manifest: Mapping[str, Any]) -> str:
-    """The SHA-256 of a manifest's other entries, which its entry `sha256` must be."""
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    plain = json.loads(json.dumps(rest))  # keys as they are read: all of them strings
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-
-
-def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[str, Any]:
-    """Write a file to the disk, hashing on the way; its entry in the manifest."""
-    manifest_digest = hashlib.sha256()
-    with path.open("wb") as file:
-
-        def write(part: Any) -> None:
-            manifest_digest.update(part)
-            file.write(part)
-
-        produce(write)
-        file.flush()
-        os.fsync(file.fileno())
-        return {"bytes": file.tell(), "sha256": manifest_digest.hexdigest()}
+def _sealed_contents(certificate: Certificate, files: Mapping[str, Any]) -> dict[str, str]:
+    """The digests under the seal: of the schedule, all kernels, the weights and the library."""
+    large = {name: files[name]["sha256"] for name in (WEIGHTS, LIBRARY) if name in files}
+    return {"schedule and kernels": certificate.digest, **large}
 
 
 def load(
     directory: str | os.PathLike[str],
     check: Callable[[str, Any], None],
     place: Placing = in_one_block,
+    vouch: Vouch = trust_all,
 ) -> Artifact:
-    """Read an artifact after verifying every file and the schedule.
+    """Read an artifact after verifying every file, the schedule, the kernels and the seal.
 
-    `check(target, requirements)` is called first and may refuse them; `place` puts weights
-    somewhere. Raises ArtifactError, naming the file, if any is missing, truncated, edited or of
-    another format version.
+    `check(target, requirements)` is called before the weights are read, and may refuse them;
+    `place` puts weights somewhere; `vouch` says which manifests to trust. Raises ArtifactError,
+    naming the file, if any is missing, truncated, edited or of another format version.
     """
     folder = Path(directory)
-    manifest = _manifest(folder)
+    manifest = _manifest(folder, vouch)
+    files: Mapping[str, Any] = manifest["files"]
+    contents = {
+        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
+        for name, entry in files.items()
+        if name != WEIGHTS
+    }
+    try:
+        kernels = _kernels(contents)
+        schedule = from_json(contents[SCHEDULE].decode())
+        certificate = certified(schedule, kernels)
+        if library := contents.get(LIBRARY, b""):
+            check_library(library, certificate.digest)
+    except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
+        raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
+    ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
     choice = _choice(manifest, folder)
     _check_host(manifest, folder, check)
-    for name, entry in manifest["files"].items():
-        _verify(folder / name, entry["bytes"], entry["sha256"])
-    try:
-        kernels = _kernels(folder, manifest["files"])
-        schedule = from_json((folder / SCHEDULE).read_text(encoding="utf-8"))
-        check_schedule(schedule)
-        check_operands(schedule, kernels)
-    except (OSError, ValueError, ArtifactError, ScheduleError) as error:
-        raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
+    check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT_MANIFEST.remedy)
     weights = read_weights(folder / WEIGHTS, place)
     try:
         check_weights(schedule, weights)
@@ -193,7 +195,8 @@ def load(
         weights=weights,
         choice=choice,
         tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
-        library=(folder / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
+        library=library,
+        certificate=certificate,
     )
 
 
@@ -217,85 +220,28 @@ def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
     return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
 
 
-def _manifest(place: Path) -> dict[str, Any]:
-    path = place / MANIFEST
-    if (place / "program.json").exists():
+def _manifest(place: Path, vouch: Vouch) -> dict[str, Any]:
+    if format_in(place) is not ARTIFACT_MANIFEST:
         raise ArtifactError(
             f"{place} is a dynamic module: name the artifact of one of its compiled segments, which"
             f" are in {place / 'segments'} once it has run and was saved"
         )
-    try:
-        manifest = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ArtifactError(
-            f"no artifact in {place}: {MANIFEST}: {error.strerror}; `flowloom compile MODEL -o DIR`"
-            " makes one"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path} is damaged ({error}): compile the model again") from error
-    if not isinstance(manifest, dict):
-        raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
-    return _checked(path, cast(dict[str, Any], manifest))
-
-
-def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest, if it is of this version and vouches for every file that is read."""
-    if manifest.get("format") != FORMAT:
-        raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
-    if manifest.get("version") != VERSION:
-        raise ArtifactError(
-            f"{path} has format version {manifest.get('version')}, this Flowloom reads {VERSION}: "
-            "compile the model again"
-        )
-    if manifest.get("sha256") != manifest_digest(manifest):
-        raise ArtifactError(f"{path} is damaged: compile the model again")
+    path, manifest = place / MANIFEST, ARTIFACT_MANIFEST.read(place, vouch)
     read.string(manifest, "target", str(path))
     read.as_object(manifest.get("requirements"), f"{path}: requirements")
-    files = read.as_object(manifest.get("files"), f"{path}: files")
-    if missing := {SCHEDULE, KERNELS_FILE, WEIGHTS} - files.keys():
-        raise ArtifactError(f"{path} has no hash of {', '.join(sorted(missing))}")
-    for name, value in files.items():
-        _check_entry(name, value, f"{path}: files.{name}")
     return manifest
 
 
-def _check_entry(name: str, value: object, place: str) -> None:
-    """Raise ArtifactError unless an entry is of a file of an artifact, with its size and digest."""
-    if not _NAMES.fullmatch(name):
-        raise ArtifactError(f"{place} is not a file of an artifact")
-    entry = read.as_object(value, place)
-    read.natural(entry.get("bytes"), f"{place}.bytes")
-    read.string(entry, "sha256", place)
-
-
-def _verify(path: Path, nbytes: int, sha256: str) -> None:
-    try:
-        size = path.stat().st_size
-        if size != nbytes:
-            raise ArtifactError(f"{path} has {size} bytes and was written with {nbytes}")
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
-    if found != sha256:
-        raise ArtifactError(f"{path} was changed after it was written: compile the model again")
-
-
-def _verified(place: Path, name: str, files: Mapping[str, Any]) -> bytes:
-    """The content of a file; raises ArtifactError if the manifest does not vouch for it."""
-    if name not in files:
-        raise ArtifactError(f"{place / MANIFEST} has no hash of {name}: compile the model again")
-    return (place / name).read_bytes()
-
-
-def _kernels(place: Path, files: Mapping[str, Any]) -> dict[str, KernelSpec]:
-    """Every kernel of the table by name, with its code and source."""
+def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
+    """Every kernel of the table by name, with its code and source; `contents` are files by name."""
     kernels: dict[str, KernelSpec] = {}
-    for entry in read_kernels((place / KERNELS_FILE).read_bytes(), KERNELS_FILE):
+    for entry in read_kernels(contents[KERNELS_FILE], KERNELS_FILE):
         name = entry.kernel.name
         if name in kernels:
             raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")
-        source = _verified(place, entry.source, files).decode() if entry.source else ""
-        code = _verified(place, entry.code, files)
-        kernels[name] = replace(entry.kernel, code=code, source=source)
+        for file in (entry.code, *([entry.source] if entry.source else [])):
+            if file not in contents:
+                raise ArtifactError(f"{MANIFEST} has no hash of {file}: compile the model again")
+        source = contents[entry.source].decode() if entry.source else ""
+        kernels[name] = replace(entry.kernel, code=contents[entry.code], source=source)
     return kernels

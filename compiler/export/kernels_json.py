@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from compiler.errors import ArtifactError
-from compiler.schedule import KernelSpec, Launch, Operand
+from compiler.schedule import Footprint, KernelSpec, Launch, Operand
 from compiler.verify import checked_json as read
+from compiler.verify.seals import kernel_table
 
 SUFFIXES = {
     "object": ("o", ""),
@@ -37,7 +38,7 @@ def kernel_files(kernels: Mapping[str, KernelSpec]) -> tuple[str, dict[str, byte
         if kernel.source:
             files[source] = kernel.source.encode()
         named = {"code": code, "source": source if kernel.source else ""}
-        table.append(asdict(replace(kernel, code=b"", source="")) | named)
+        table.append(kernel_table(kernel) | named)
     return json.dumps(table, indent=1) + "\n", files
 
 
@@ -62,6 +63,7 @@ def _entry(value: object, place: str) -> KernelEntry:
         estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{place}.estimated_ns"),
         reads=read.checked_sequence(entry, "reads", place, _operand),
         writes=read.checked_sequence(entry, "writes", place, _operand),
+        footprint=_footprint(entry.get("footprint"), f"{place}.footprint"),
     )
     return KernelEntry(spec, read.string(entry, "code", place), read.string(entry, "source", place))
 
@@ -70,6 +72,17 @@ def _operand(value: object, place: str) -> Operand:
     entry = read.as_object(value, place)
     shape = read.checked_sequence(entry, "shape", place, read.natural)
     return Operand(read.dtype(entry.get("dtype"), f"{place}.dtype"), shape)
+
+
+def _footprint(value: object, place: str) -> Footprint:
+    entry = read.as_object(value, place)
+    return Footprint(
+        read_launches=read.checked_sequence(entry, "read_launches", place, read.text),
+        accesses=read.natural(entry.get("accesses"), f"{place}.accesses"),
+        by_solver=read.natural(entry.get("by_solver"), f"{place}.by_solver"),
+        by_enumeration=read.natural(entry.get("by_enumeration"), f"{place}.by_enumeration"),
+        undecided=read.checked_sequence(entry, "undecided", place, read.text),
+    )
 
 
 def _launch(value: object, place: str) -> Launch:

@@ -4,6 +4,7 @@
 """
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,10 @@ from compiler.frontend.graph import Graph, Operator, Value, constant
 from compiler.ir.values import numpy_dtype
 
 _LINEAR = {"Conv", "ConvTranspose", "Gemm"}
+_STEPPED = {"Cast", "Ceil", "Floor", "Round"}
+"""Operators that may make a whole step of the last bit: x * s / t of dequantised integers has
+halves, which x * (s / t) has not, or has elsewhere."""
+_SHORT = {"float16", "bfloat16"}
 _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
@@ -22,18 +27,30 @@ class Affine:
     """`steps` on `base` as one `scale` and `shift` of each channel (axis 1).
 
     A `source` computes `base`; its weight and bias are constants into which they can be folded.
+    `largest` is the greatest shift on the way, scaled by the steps after it.
     """
 
     base: Value
     scale: np.ndarray
     shift: np.ndarray
+    largest: np.ndarray
     source: Operator | None = None
     steps: list[Operator] = field(default_factory=list[Operator])
 
     def extend(self, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
         """Append a step."""
         self.scale, self.shift = self.scale * scale, self.shift * scale + shift
+        self.largest = np.maximum(self.largest * np.abs(scale), np.abs(self.shift))
         self.steps.append(operator)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the steps may be there to round: x + 2**23 - 2**23 is a whole number."""
+        short = self.base.dtype in _SHORT
+        if short and self.source is None and len(self.steps) > 1:
+            return True
+        most = 16 if short else 2**12
+        return bool((self.largest > most * (np.abs(self.scale) + np.abs(self.shift))).any())
 
     @property
     def trivial(self) -> bool:
@@ -172,8 +189,9 @@ def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
 
 def fold_affine(graph: Graph) -> None:
     """Fold chains of per-channel Mul and Add into their only producer, in place."""
+    rounded = {op.inputs[0] for op in graph.operators if op.op_type in _STEPPED}
     with np.errstate(all="ignore"):
-        graph.operators[:] = [o for item in _chains(graph) for o in _settled(item)]
+        graph.operators[:] = [o for item in _chains(graph) for o in _settled(item, rounded)]
 
 
 def _chains(graph: Graph) -> list[Operator | Affine]:
@@ -187,31 +205,42 @@ def _chains(graph: Graph) -> list[Operator | Affine]:
             value, scale, shift = step
             affine = pending.pop(value, None) if counts[value] == 1 else None
             if affine is None:
-                affine = Affine(value, *_neutral(len(scale)))
+                affine = _neutral(value, len(scale))
                 items.append(affine)
             affine.extend(operator, scale, shift)
             pending[operator.output] = affine
         elif _foldable(operator):
             output = operator.output
-            pending[output] = Affine(output, *_neutral(output.shape[1]), operator)
+            pending[output] = _neutral(output, output.shape[1], operator)
             items.append(pending[output])
         else:
             items.append(operator)
     return items
 
 
-def _neutral(channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """The neutral scale and shift."""
-    return np.ones(channels), np.zeros(channels)
+def _neutral(base: Value, channels: int, source: Operator | None = None) -> Affine:
+    """No steps on a value."""
+    return Affine(
+        base=base,
+        scale=np.ones(channels),
+        shift=np.zeros(channels),
+        largest=np.zeros(channels),
+        source=source,
+    )
 
 
-def _settled(item: Operator | Affine) -> list[Operator]:
-    """A chain folded into its source, or collapsed after it."""
+def _settled(item: Operator | Affine, rounded: Set[Value | None]) -> list[Operator]:
+    """A chain folded into its source, or collapsed after it unless its result is rounded."""
     if isinstance(item, Operator):
         return [item]
     source = item.source
-    if source is None or not item.steps:
-        return _collapsed(item) if source is None else [source]
+    if source is None:
+        stepped = item.rounds or item.steps[-1].output in rounded
+        return item.steps if stepped else _collapsed(item)
+    if not item.steps:
+        return [source]
+    if item.rounds:
+        return [source, *item.steps]
     if item.trivial or _folded(item, source):
         source.outputs = item.steps[-1].outputs
         return [source]

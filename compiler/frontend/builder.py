@@ -27,8 +27,6 @@ NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
 the first that has every operator of the table (RMSNormalization is the last)."""
 
-_LARGEST_COPY = 1 << 24
-
 
 def supported(value: Value | None) -> None:
     """Raise NeedsHost unless kernels support the value's dtype."""
@@ -44,15 +42,14 @@ def is_known(inputs: Inputs) -> bool:
     return all(value is None or value.array is not None for value in inputs)
 
 
-def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
-    """Whether folding the operator would turn small constants into one of many megabytes."""
-    if op_type not in ("OneHot", "Tile"):
-        return False
-    array, second, *_ = (None if value is None else value.array for value in inputs)
-    if array is None or second is None:
-        return False
-    copies = prod(second.reshape(-1).tolist())
-    return copies > 1 and array.nbytes * copies > _LARGEST_COPY
+def byte_count(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of a tensor; of text, of the pointers to it."""
+    return prod(shape) * (8 if dtype == "str_" else numpy_dtype(dtype).itemsize)
+
+
+def input_bytes(inputs: Inputs) -> int:
+    """Bytes of an operator's inputs."""
+    return sum(byte_count(value.dtype, value.shape) for value in inputs if value is not None)
 
 
 LONGEST_VECTOR = 1 << 24
@@ -100,8 +97,9 @@ class Builder:
     ) -> list[Value]:
         """Like `emit`, if some outputs are omitted; those are unknown values."""
         self.expansion.count(f"{op_type} {self.node!r}")
-        if is_known(inputs) and not (self.bounded and grows(op_type, inputs, attributes)):
-            return self._folded(op_type, inputs, attributes, used)
+        if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
+            arrays = evaluate(op_type, inputs, attributes, used)
+            return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
         outputs = [
@@ -111,17 +109,24 @@ class Builder:
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
 
-    def _folded(
+    def _folds(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
-    ) -> list[Value]:
-        """The outputs of an operator on constants, also of types that no kernel supports."""
-        if _in_table(op_type, inputs, attributes):
-            infer(op_type, inputs, attributes, len(used))
-        else:
+    ) -> bool:
+        """Whether an operator on constants becomes a constant, if it fits them.
+
+        One of types that no kernel supports has no other form.
+        """
+        if not _in_table(op_type, inputs, attributes):
             names = [f"o{i}" if use else "" for i, use in enumerate(used)]
             check_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
-        arrays = evaluate(op_type, inputs, attributes, used)
-        return [Value("") if a is None else constant(self.node, a) for a in arrays]
+            return True
+        results = infer(op_type, inputs, attributes, len(used))
+        size = sum(byte_count(result.dtype, result.shape) for result in results)
+        return self.folds(size, input_bytes(inputs))
+
+    def folds(self, result_bytes: int, operand_bytes: int) -> bool:
+        """Whether an operator on constants becomes a constant; see `Expansion.folds`."""
+        return not self.bounded or self.expansion.folds(result_bytes, operand_bytes)
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""

@@ -20,10 +20,12 @@ from compiler.ir.operators.sources import Source, check_source, check_source_att
 ONNX_DIFFERS = {
     "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",
     "Upsample": "as Resize",
+    "Einsum": "a letter of size 1 is broadcast, as in numpy; onnx takes the first operand's size",
     **dict.fromkeys(
         ("AveragePool", "LpPool", "MaxPool"),
         "before opset 22 onnx counts windows of ceil_mode that start after the input and its pads",
     ),
+    "ConvTranspose": "auto_pad SAME_* makes input times stride elements; onnx ends with the kernel",
 }
 """Operators whose shape onnx infers differently, with the reason why ours is right."""
 
@@ -133,6 +135,8 @@ class NodeCheck:
     attributes: Attributes
     outputs: Sequence[str]
     remedy: str
+    is_by_text: bool = True
+    """Whether its results have the shapes of the ONNX text."""
     expected: list[KnownTensor] | None = field(default=None, init=False)
 
     @property
@@ -140,22 +144,32 @@ class NodeCheck:
         """Whether it is an operator of an ONNX domain, on tensors."""
         return self._schema is not None
 
-    def before(self) -> None:
-        """Check the node itself; raises ShapeError or ModelError."""
+    def before_shapes(self) -> None:
+        """Check the node itself, but not yet how shapes fit; raises ShapeError or ModelError."""
         schema = schema_of(self.op_type, self.opset)
         if schema is None:
             return
         self._check_present(schema)
         self._check_types()
-        source = Source(
-            self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
-        )
         try:
-            check_source_attributes(source)
-            if self.is_own:
-                self.expected = check_source(source)
+            check_source_attributes(self._source(schema))
         except Mismatch as error:
             raise self.error(error) from error
+
+    def shapes(self) -> None:
+        """Check how the node's inputs fit each other, and infer what its results must be."""
+        schema = schema_of(self.op_type, self.opset)
+        if schema is None or not self.is_own or not self.is_by_text:
+            return
+        try:
+            self.expected = check_source(self._source(schema))
+        except Mismatch as error:
+            raise self.error(error) from error
+
+    def _source(self, schema: onnx.defs.OpSchema) -> Source:
+        return Source(
+            self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
+        )
 
     def _check_present(self, schema: onnx.defs.OpSchema) -> None:
         """Raise ModelError for a required input that is omitted; old forms of Resize need fewer."""
@@ -186,7 +200,8 @@ class NodeCheck:
             for value, type in zip(results, self.expected, strict=False):
                 self._compare("the operator gives", value, Declared(type.dtype, type.shape))
         inferred = [Declared.of(type) for type in self._by_onnx()]
-        if self.op_type in ONNX_DIFFERS and _differ_in_shape(inferred, results):
+        elsewise = self.op_type in ONNX_DIFFERS or not self.is_by_text
+        if elsewise and _differ_in_shape(inferred, results):
             inferred = [type.without_shape() for type in inferred]
             declared = without_shapes(declared)
         for value, type in zip(results, inferred, strict=False):
@@ -215,7 +230,7 @@ class NodeCheck:
             args = self.inputs, self.attributes, self.outputs, self.opset
             return infer_types(self.op_type, *args)
         except Contradiction as error:
-            if self.op_type in ONNX_DIFFERS:
+            if self.op_type in ONNX_DIFFERS or not self.is_by_text:
                 return []
             raise self.error(ShapeMismatch(str(error))) from error
 

@@ -1,4 +1,4 @@
-"""A bound on the size of a model after loops, recurrences and functions are unrolled or inlined."""
+"""Bounds on what importing makes of a model: unrolled or inlined operators, folded constants."""
 
 import os
 from collections.abc import Generator
@@ -10,6 +10,14 @@ from compiler.errors import ModelError
 LIMIT_VARIABLE = "FLOWLOOM_MAX_OPERATORS"
 MOST_OPERATORS = 200_000
 """The default bound on nodes, iterations and operators; `VARIABLE` of the environment sets it."""
+
+SMALL_BYTES, COPY_BYTES, SPARE_BYTES = 1 << 20, 1 << 24, 1 << 28
+"""Folded constants up to the first size are not counted, as shapes are computed with them; those up
+to the second may be larger than what they are made from; all others have the third in common."""
+
+OPERAND_GROWTH, MODEL_GROWTH = 8, 32
+"""The bytes of a large folded constant to those of its operands (4-bit integers become float32),
+and of all that are folded, of which most are intermediates, to those of the model's tensors."""
 
 DEEPEST = 64
 """The deepest nesting of functions and bodies: a level takes several levels of Python's stack."""
@@ -27,10 +35,14 @@ def most_operators() -> int:
 
 @dataclass
 class Expansion:
-    """The number of nodes, iterations and operators so far, and the functions and loops around."""
+    """The nodes, iterations, operators and constants so far, and the functions and loops around."""
 
     most: int = field(default_factory=most_operators)
     visited: int = 0
+    stored_bytes: int = 0
+    """Of the model's own tensors."""
+    folded_bytes: int = 0
+    """Of constants that operators on constants became."""
     within: list[str] = field(default_factory=list[str])
 
     def count(self, what: str) -> None:
@@ -47,6 +59,23 @@ class Expansion:
                 f" ({self.visited:,} so far, at {what}): shorten its loops, sequences or calls"
                 f" before exporting, or set {LIMIT_VARIABLE} to a larger number"
             )
+
+    def folds(self, result_bytes: int, operand_bytes: int) -> bool:
+        """Whether an operator on constants becomes a constant, which is counted then.
+
+        A model of a few bytes may ask for any number of them: one `Expand`, or one `Add` of a row
+        to a column. What is larger stays an operator, which may be fused with what reads it.
+        """
+        if result_bytes <= SMALL_BYTES:
+            return True
+        total = self.folded_bytes + result_bytes
+        if (
+            result_bytes > max(COPY_BYTES, OPERAND_GROWTH * operand_bytes)
+            or total > SPARE_BYTES + MODEL_GROWTH * self.stored_bytes
+        ):
+            return False
+        self.folded_bytes = total
+        return True
 
     @contextmanager
     def inside(self, label: str) -> Generator[None]:

@@ -19,7 +19,7 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
-from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.load import check_model, folder_of, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
@@ -34,6 +34,7 @@ from compiler.frontend.quantised.tensor_cores import (
     suits_tensor_cores,
 )
 from compiler.frontend.quantised.widen import widen_bytes
+from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
@@ -76,6 +77,7 @@ def import_model(
     regions: bool = False,
     byte_contractions: str = "all",
     has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    semantics: Semantics = ONNX,
 ) -> Imported:
     """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
 
@@ -84,17 +86,18 @@ def import_model(
     `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
     "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, "operands" and
     "float8-operands" the same with nothing rounded elsewhere, or none: "floats" instead, or
-    "unrounded" ones. A recurrence that `has_kernel` stays one operator.
+    "unrounded" ones. A recurrence that `has_kernel` stays one operator. `semantics` says where
+    results are onnxruntime's, and warns where nobody chose.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
     """
     proto = read_model(model)
     check_model(proto)
-    by_path = isinstance(model, str | os.PathLike)
-    folder = ModelFolder.of(model) if by_path else None
+    folder = folder_of(model)
     with collector_paused():
-        graph = specialise(proto, input_shapes or {}, folder, check_indices, regions, has_kernel)
+        options = check_indices, regions, has_kernel, semantics
+        graph = specialise(proto, input_shapes or {}, folder, *options)
         return imported(graph, byte_contractions)
 
 
@@ -135,6 +138,7 @@ def specialise(
     check_indices: bool = False,
     regions: bool = False,
     has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    semantics: Semantics = ONNX,
 ) -> Graph:
     """The model's graph for fixed input shapes; `folder` holds its external data."""
     scope = Scope(opsets_of(model.opset_import))
@@ -143,6 +147,7 @@ def specialise(
     specialiser.watching = check_indices
     specialiser.regions = regions
     specialiser.builder.has_kernel = has_kernel
+    specialiser.semantics = semantics
     specialiser.initialise(model.graph, scope)
     infos = [info for info in model.graph.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)

@@ -9,10 +9,11 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Error as MessageError
 from google.protobuf.text_format import ParseError as TextError
 from onnx import helper
-from onnx.external_data_helper import load_external_data_for_model
 
 from compiler.errors import ModelError
+from compiler.frontend.external import ModelFolder
 from compiler.frontend.node_order import in_order
+from compiler.frontend.tensors import bring_inside, initializers_of, inner_tensors
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 _DEFAULT = ("", "ai.onnx")
@@ -20,14 +21,28 @@ _DEFAULT = ("", "ai.onnx")
 FIRST_OVERRIDABLE = 4
 """The first version of ONNX's format in which an initializer may be overridden."""
 
+_MOST_CHECKED_BYTES = 1 << 20
+"""The bytes of a tensor above which onnx's checker, which copies the model, is not given them."""
+
 
 def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """The model's protobuf without external data, its nodes in order; raises ModelError."""
+    """The model's protobuf, its nodes in order; raises ModelError.
+
+    The initializers of the main graph, which may be larger than a protobuf, stay in their files.
+    """
     loaded = _loaded(model)
     try:
+        bring_inside(inner_tensors(loaded), folder_of(model))
         return in_order(loaded)
     except (ValueError, TypeError, MessageError, RecursionError) as error:
         raise ModelError(f"the model is damaged ({error}): export or download it again") from error
+
+
+def folder_of(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+) -> ModelFolder | None:
+    """The folder of a model's external data; None if the model is not a path."""
+    return ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
 
 
 def _loaded(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
@@ -73,11 +88,9 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.shape.SetInParent()  # the checker insists on some shape
     present = {i.name for i in graph.input}
-    for tensor in graph.initializer:
-        if tensor.name not in present:
-            light.input.append(
-                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            )
+    for name, (data_type, dims) in initializers_of(graph).items():
+        if name not in present:
+            light.input.append(helper.make_tensor_value_info(name, data_type, dims))
     return light
 
 
@@ -170,6 +183,11 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
     light = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     light.opset_import.extend(model.opset_import)
     light.graph.CopyFrom(_without_tensors(model.graph))
+    for tensor in inner_tensors(light):
+        if len(tensor.raw_data) > _MOST_CHECKED_BYTES:
+            tensor.CopyFrom(
+                onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0])
+            )
     _check_graph_names(light.graph)
     hidden = "unknown.operators"
     light.opset_import.append(helper.make_opsetid(hidden, 1))
@@ -186,7 +204,7 @@ def overridable(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
     """The inputs whose default is an initializer; before IR version 4 none may be overridden."""
     if model.ir_version < FIRST_OVERRIDABLE:
         return []
-    initial = {tensor.name for tensor in model.graph.initializer}
+    initial = initializers_of(model.graph)
     return [info for info in model.graph.input if info.name in initial]
 
 
@@ -196,8 +214,7 @@ def whole_copy(
     """A copy of a model's protobuf that holds the data of its files, too."""
     whole = onnx.ModelProto()
     whole.CopyFrom(proto)
-    if isinstance(model, str | os.PathLike):
-        load_external_data_for_model(whole, os.path.dirname(os.fspath(model)))
+    bring_inside(whole.graph.initializer, folder_of(model))
     return whole
 
 
@@ -222,4 +239,7 @@ def without_defaults(
     kept = [tensor for tensor in whole.graph.initializer if tensor.name not in wanted]
     del whole.graph.initializer[:]
     whole.graph.initializer.extend(kept)
+    sparse = [s for s in whole.graph.sparse_initializer if s.values.name not in wanted]
+    del whole.graph.sparse_initializer[:]
+    whole.graph.sparse_initializer.extend(sparse)
     return whole

@@ -6,6 +6,7 @@ from typing import Any
 import onnx
 
 from compiler.dag import reverse, topological_order
+from compiler.frontend.tensors import initializers_of
 
 
 def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -20,15 +21,22 @@ def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def names_read(node: onnx.NodeProto) -> set[str]:
-    """The values that a node reads, also in its bodies; those of bodies themselves left out."""
+    """The values that a node reads: its inputs, and what its bodies capture."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            inner = {i.name for i in graph.input} | {i.name for i in graph.initializer}
-            made = {name for inner_node in graph.node for name in inner_node.output}
-            read = {name for inner_node in graph.node for name in names_read(inner_node)}
-            names |= (read | {o.name for o in graph.output}) - inner - made
+        for body in (attribute.g, *attribute.graphs):
+            names |= captures_of(body)
     return names
+
+
+def captures_of(body: onnx.GraphProto) -> set[str]:
+    """The values from around a body that it reads, or returns as they are."""
+    own = {info.name for info in body.input} | initializers_of(body).keys()
+    read = {output.name for output in body.output}
+    for node in body.node:
+        own.update(node.output)
+        read |= names_read(node)
+    return read - own
 
 
 def _bodies(model: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:

@@ -11,6 +11,7 @@ from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
 from compiler.frontend.liveness import live_nodes
+from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
@@ -30,6 +31,7 @@ class ModelContext:
     """Whether the target runs If and Loop whose bodies stay graphs."""
     has_kernel: Callable[[Recurrence], bool] = unroll_all
     """Whether a recurrence has one kernel for all its steps."""
+    semantics: Semantics = ONNX
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def specialise_part(
     specialiser.longest_loop = LONGEST_LOOP
     specialiser.regions = context.regions
     specialiser.builder.has_kernel = context.has_kernel
+    specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
     scope.values |= {name: constant(name, array) for name, array in part.constants.items()}
     scope.values |= inputs

@@ -11,6 +11,13 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 
+PLACEHOLDERS = frozenset({"", "?", "*", "-1", "any", "dynamic", "none", "null", "unk", "unknown"})
+"""The names, in lower case, that exporters give a dimension of which they know nothing.
+
+Each such dimension has any size, like one without a name.
+"""
+
+
 def dimensions_of(info: onnx.ValueInfoProto) -> list[int | str] | None:
     """Numbers, symbols, and empty strings for unknown dimensions; None for an unknown rank."""
     tensor = info.type.tensor_type
@@ -21,7 +28,10 @@ def dimensions_of(info: onnx.ValueInfoProto) -> list[int | str] | None:
 
 def _symbol(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
     known_empty = dimension.HasField("dim_value") and dimension.dim_value == 0
-    return 0 if known_empty else dimension.dim_param
+    if known_empty:
+        return 0
+    unnamed = dimension.dim_param.strip().lower() in PLACEHOLDERS
+    return "" if unnamed else dimension.dim_param
 
 
 def _is_size(value: object) -> bool:

@@ -16,6 +16,7 @@ from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control.bodies import check_bodies
+from compiler.frontend.control.functions import excess_of
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.evaluate import (
     check_types,
@@ -45,7 +46,9 @@ from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
-from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.rules.counted import CREATED
+from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
+from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.ir.operators import KINDS, Mismatch
 
@@ -101,6 +104,7 @@ class BodyNode:
     inputs: Inputs
     protos: Mapping[str, onnx.AttributeProto]
     attributes: Attributes
+    onnxruntime: Sequence[SemanticsRule] = ()  # in which it follows onnxruntime
 
     @property
     def domain(self) -> str:
@@ -152,6 +156,7 @@ class Specialiser:
         self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
+        self.semantics = ONNX
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.regions = False
@@ -161,12 +166,9 @@ class Specialiser:
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Add a graph's initializers to its scope."""
-        for tensor in graph.initializer:
-            array = array_of(tensor, self.folder)
-            scope.values[tensor.name] = constant(tensor.name, array)
-        for sparse in graph.sparse_initializer:
-            name = sparse.values.name
-            scope.values[name] = constant(name, dense_array_of(sparse, self.folder))
+        for name, array in arrays_of(graph, self.folder).items():
+            self.expansion.stored_bytes += array.nbytes
+            scope.values[name] = constant(name, array)
 
     def body(self, graph: onnx.GraphProto, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a subgraph."""
@@ -225,7 +227,9 @@ class Specialiser:
         kind = onnx.AttributeProto
         match attribute.type:
             case kind.TENSOR:
-                return array_of(attribute.t, self.folder)
+                array = array_of(attribute.t, self.folder)
+                self.expansion.stored_bytes += array.nbytes
+                return array
             case kind.SPARSE_TENSOR:
                 return dense_array_of(attribute.sparse_tensor, self.folder)
             case kind.STRING:
@@ -257,7 +261,10 @@ class Specialiser:
         try:
             if node.is_first and schema_of(node.proto.op_type, node.opset) is not None:
                 check.inputs, check.attributes = self._modernised(node)
-            check.before()
+            check.before_shapes()
+            node.onnxruntime = self._onnxruntime_rules(node) if check.is_own else ()
+            check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
+            check.shapes()
             if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)
                 check_bodies(node.proto.op_type, *args)
@@ -272,6 +279,12 @@ class Specialiser:
         except (Contradiction, ValueError, LookupError, ArithmeticError) as error:
             raise check.error(Mismatch(str(error))) from error
         return outputs
+
+    def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
+        """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
+        outputs = sum(map(bool, node.proto.output))
+        use = NodeForm(node.proto.op_type, node.inputs, node.attributes, outputs)
+        return self.semantics.followed(node.name, use)
 
     def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:
         """Give a node of the first opsets inputs and attributes of the form that rules know."""
@@ -365,7 +378,9 @@ class Specialiser:
 
     def _evaluated(self, node: BodyNode) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        if op_type not in ("Constant", "ConstantOfShape"):
+        if op_type in CREATED:
+            return CREATED[op_type](self._standard_call(node))
+        if op_type != "Constant":
             check_types(op_type, node.inputs, node.attributes, names, node.opset)
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]
@@ -392,6 +407,7 @@ class Specialiser:
         schema = known_schema(node.proto.op_type, node.opset)
         call = self._call(node, schema.since_version)
         call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
+        call.onnxruntime = node.onnxruntime
         return call
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:
@@ -407,7 +423,8 @@ class Specialiser:
     def _model_function(self, node: BodyNode) -> Sequence[Value]:
         function = self._function_of(node)
         assert function is not None, node.label
-        _check_call(node, function)
+        if excess := excess_of(node.proto, function):
+            raise Mismatch(excess)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: BodyNode) -> Sequence[Value]:
@@ -456,17 +473,6 @@ def _with_opsets(body: onnx.FunctionProto, node: BodyNode) -> onnx.FunctionProto
     del function.opset_import[:]
     function.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
     return function
-
-
-def _check_call(node: BodyNode, function: onnx.FunctionProto) -> None:
-    """Raise Mismatch for more inputs or outputs than a function has."""
-    counts = (
-        ("inputs", node.proto.input, function.input),
-        ("outputs", node.proto.output, function.output),
-    )
-    for what, given, known in counts:
-        if len(given) > len(known):
-            raise Mismatch(f"it has {len(given)} {what}, the function has {len(known)}")
 
 
 def required(value: Value | None) -> Value:

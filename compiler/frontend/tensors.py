@@ -1,7 +1,7 @@
 """Conversion of a protobuf's tensors to numpy arrays."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -34,7 +34,7 @@ def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external_array(tensor, folder, dtype, nbytes)
+        return _external_array(tensor, folder, dtype)
     raw = tensor.raw_data  # protobuf copies it each time
     if not (raw or 0 in tensor.dims or any(len(getattr(tensor, name)) for name in _DATA_FIELDS)):
         raise ModelError(
@@ -65,6 +65,64 @@ def dense_array_of(tensor: onnx.SparseTensorProto, folder: ModelFolder | None) -
     where = np.unravel_index(flat[:, 0], shape) if indices.ndim == 1 else tuple(flat.T)
     dense[where] = values
     return dense
+
+
+def initializers_of(graph: onnx.GraphProto) -> Mapping[str, tuple[int, Sequence[int]]]:
+    """The element type and the shape of each initializer of a graph, dense or sparse, by name."""
+    dense = {tensor.name: (tensor.data_type, tensor.dims) for tensor in graph.initializer}
+    pairs = ((sparse.values, sparse.dims) for sparse in graph.sparse_initializer)
+    return {**dense, **{values.name: (values.data_type, dims) for values, dims in pairs}}
+
+
+def inner_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The tensors of a model other than the dense initializers of its main graph.
+
+    They are the values of attributes, at any depth, the initializers of bodies, and the parts of
+    sparse tensors.
+    """
+    yield from _parts_of(model.graph.sparse_initializer)
+    yield from _tensors_of(model.graph.node)
+    for function in model.functions:
+        yield from _tensors_of(function.node)
+        yield from _attribute_tensors(function.attribute_proto)
+
+
+def _tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        yield from _attribute_tensors(node.attribute)
+
+
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        yield from (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors)
+        sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+        yield from _parts_of((*sparse, *attribute.sparse_tensors))
+        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            yield from body.initializer
+            yield from _parts_of(body.sparse_initializer)
+            yield from _tensors_of(body.node)
+
+
+def _parts_of(tensors: Iterable[onnx.SparseTensorProto]) -> Iterator[onnx.TensorProto]:
+    for tensor in tensors:
+        yield from (tensor.values, tensor.indices)
+
+
+def bring_inside(tensors: Iterable[onnx.TensorProto], folder: ModelFolder | None) -> None:
+    """Put the bytes of tensors that are in other files into the tensors; raises ModelError."""
+    for tensor in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            dtype = _checked_dtype(tensor)
+            tensor.raw_data = _external_bytes(tensor, folder, dtype).tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+
+
+def arrays_of(graph: onnx.GraphProto, folder: ModelFolder | None) -> dict[str, np.ndarray]:
+    """The dense array of each initializer of a graph by name; raises ModelError."""
+    dense = {tensor.name: array_of(tensor, folder) for tensor in graph.initializer}
+    sparse = ((s.values.name, dense_array_of(s, folder)) for s in graph.sparse_initializer)
+    return dense | dict(sparse)
 
 
 def _checked_dtype(tensor: onnx.TensorProto) -> np.dtype:
@@ -101,9 +159,21 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def _external_array(
-    tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype, nbytes: int
+    tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype
 ) -> np.ndarray:
     """The array of a tensor whose bytes are in another file: a memory map if possible."""
+    data = _external_bytes(tensor, folder, dtype)
+    if dtype.name not in _PACKED_BITS:
+        return data.view(dtype).reshape(tensor.dims)
+    inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    inside.raw_data = data.tobytes()
+    return _inline_array(inside)
+
+
+def _external_bytes(
+    tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype
+) -> np.ndarray:
+    """A memory map of the bytes of a tensor in another file."""
     if dtype.hasobject:
         raise ModelError(
             f"the tensor {tensor.name!r} has strings in another file, which ONNX does not allow: "
@@ -115,12 +185,7 @@ def _external_array(
             f"the location of the data of tensor {tensor.name!r} is not UTF-8 text: the model is "
             "damaged, export or download it again"
         )
-    data = read_external(tensor.name, entries, folder, nbytes)
-    if dtype.name not in _PACKED_BITS:
-        return data.view(dtype).reshape(tensor.dims)
-    inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    inside.raw_data = data.tobytes()
-    return _inline_array(inside)
+    return read_external(tensor.name, entries, folder, _stored_bytes(tensor))
 
 
 def _inline_array(tensor: onnx.TensorProto) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Operators and values as plain data, the form in which analyses read graphs and groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
-from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
@@ -21,6 +21,10 @@ class NetworkValue(Protocol):
     def dtype(self) -> str: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
+
+
+GROUP = GroupOp.name
+"""The type of a node that is a group, such as an If or a Loop with all that its bodies capture."""
 
 
 class NetworkNode(Protocol):
@@ -59,7 +63,7 @@ class GraphValue:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An operator outside groups."""
+    """An operator outside groups, or a group, of type `GROUP`, with what it reads and computes."""
 
     type: str
     attributes: Mapping[str, Any]
@@ -69,17 +73,26 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """The operators of a graph outside groups, with the operation of each.
+    """The operators and groups of a graph, with the operation of each.
 
-    `outputs` are the values that the graph yields or a group reads.
+    A group is a node like an operator, so that what depends on what is the same question of both:
+    the bodies of an If or a Loop read nothing but its operands. `outputs` are the values that the
+    graph yields or a group reads, which nothing may be fused across.
     """
 
     operators: Sequence[GraphNode]
     values: Sequence[GraphValue]
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
-    operations: Sequence[OperatorOp]
+    operations: Sequence[OperatorOp | GroupOp]
     weights: frozenset[int]
+
+    def operators_at(self, numbers: Iterable[int]) -> list[OperatorOp]:
+        """The operations of nodes that are operators."""
+        found = [self.operations[number] for number in numbers]
+        operators = [op for op in found if isinstance(op, OperatorOp)]
+        assert len(operators) == len(found), "a group is no operator"
+        return operators
 
 
 def operator_types(graph: GraphOp) -> set[str]:
@@ -92,16 +105,16 @@ def read_network(graph: GraphOp) -> GraphNetwork:
     numbers: dict[SSAValue, int] = {}
     values: list[GraphValue] = []
     constants: dict[int, NDArray[Any]] = {}
-    operations: list[OperatorOp] = []
+    operations: list[OperatorOp | GroupOp] = []
     weights: set[int] = set()
     outputs: list[int] = []
     for value in graph.body.block.args:
         _number(value, numbers, values)
     for op in graph.body.block.ops:
-        if isinstance(op, OperatorOp):
+        if isinstance(op, OperatorOp | GroupOp):
             operations.append(op)
-        else:
-            outputs += [numbers[value] for value in op.operands if value in numbers]
+        if not isinstance(op, OperatorOp):
+            outputs += [numbers[value] for value in op.operands]
         for value in op.results:
             _number(value, numbers, values)
         if isinstance(op, ConstantOp):
@@ -134,14 +147,16 @@ def _value(type: Attribute) -> GraphValue:
     )
 
 
-def _node(op: OperatorOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
+def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
     inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
     outputs = tuple([numbers[v] for v in op.outputs])
+    if isinstance(op, GroupOp):
+        return GraphNode(GROUP, {}, inputs, outputs)
     return GraphNode(op.type_name, attributes_of(op), inputs, outputs)
 
 
 def users_of(network: Network) -> list[list[int]]:
-    """The operators that use each value, without repetitions, ascending."""
+    """The nodes that use each value, without repetitions, ascending."""
     users: list[list[int]] = [[] for _ in network.values]
     for i, node in enumerate(network.operators):
         for value in {v for v in node.inputs if v is not None}:
@@ -150,5 +165,5 @@ def users_of(network: Network) -> list[list[int]]:
 
 
 def producers_of(network: Network) -> dict[int, int]:
-    """The operator that computes each value; values that none computes have no entry."""
+    """The node that computes each value; values that none computes have no entry."""
     return {value: i for i, node in enumerate(network.operators) for value in node.outputs}

@@ -120,8 +120,10 @@ class _Finder:
         """The columns of a head in each Reshape that splits a value's columns."""
         for user in self.users[value]:
             node = self.network.operators[user]
+            if node.type != "Reshape":
+                continue
             size = head_size(self.shape(value), self.shape(node.outputs[0]))
-            if node.type == "Reshape" and size is not None:
+            if size is not None:
                 yield size
 
     def followers(self, anchor: int, axis: int) -> Iterator[int]:

@@ -31,8 +31,8 @@ def from_torch(
 
     The example is a tuple of arguments, or a mapping by name. `dynamic_shapes` are those of
     `torch.export.export`. `options` are those of `compiler.compile`; the target is that of the
-    tensors' device unless they name another. Weights are those that the module has now. Raises a
-    FlowloomError; MissingExtraError without PyTorch.
+    tensors' device unless they name another, and semantics are PyTorch's. Weights are those that
+    the module has now. Raises a FlowloomError; MissingExtraError without PyTorch.
     """
     check_torch()
     from compiler.interop.pytorch import compile_module

@@ -10,6 +10,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 import compiler
 from compiler.errors import ModelError
+from compiler.frontend.semantics import PYTORCH
 from compiler.interop.tensors import as_array, as_tensor, torch_dtype
 from compiler.module import Module
 from compiler.target.target import parse_target
@@ -104,7 +105,8 @@ def export_function(
     constants = {tensor.name for tensor in graph.initializer}
     inputs = tuple(info.name for info in graph.input if info.name not in constants)
     _LOG.info("exported %d nodes of PyTorch's graph to ONNX", len(graph.node))
-    module = compiler.compile(converted.model_proto, **options)
+    chosen: dict[str, Any] = {"semantics": PYTORCH, **options}
+    module = compiler.compile(converted.model_proto, **chosen)
     return ExportedFunction(module, inputs, changes.state, changes.numbers)
 
 

@@ -12,18 +12,18 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import KernelError
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
-from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
-from compiler.kernels.group import Group, extract_group
+from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
-from compiler.schedule import ControlKind, KernelSpec, Operand
+from compiler.schedule import ControlKind, KernelSpec
 from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
+from compiler.verify.seals import sealed_kernel
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -49,8 +49,8 @@ def build_kernels(
 
     `target` is what `parse_target` reads; `jobs` is the number of processes, or of threads for
     CUDA (0 for one a core). `packed` names weights that are in memory already, of which a CPU's
-    kernels choose their packings. Raises KernelError, which names the kernel, its operators and
-    nodes.
+    kernels choose their packings. Each kernel has its seal. Raises KernelError, which names the
+    kernel, its operators and nodes.
     """
     exact = exact_target(target)
     groups = _groups(module, exact, packed)
@@ -65,10 +65,12 @@ def build_kernels(
         cache.trim()
     work = counted_work(module)
     return {
-        name: replace(
-            with_operands(specs[name], group),
-            flops=work[name].flops,
-            traffic_bytes=work[name].nbytes,
+        name: sealed_kernel(
+            replace(
+                with_operands(specs[name], group),
+                flops=work[name].flops,
+                traffic_bytes=work[name].nbytes,
+            )
         )
         for name, group in groups.items()
     }
@@ -192,7 +194,8 @@ def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec
         return {}
     from compiler.kernels.gpu.control import control_kernels
 
-    return control_kernels(sorted(kinds), parse_gpu(target))
+    built = control_kernels(sorted(kinds), parse_gpu(target))
+    return {name: sealed_kernel(kernel) for name, kernel in built.items()}
 
 
 def exact_target(text: str) -> Target:
@@ -203,10 +206,8 @@ def exact_target(text: str) -> Target:
 
 def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
     """The kernel of a group with the types of the tensors that it reads and writes."""
-    packed = zip(group.reads, spec.packings, strict=True)
-    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
-    writes = (Operand(info.element, info.shape) for info in group.writes)
-    return replace(spec, reads=tuple(reads), writes=tuple(writes))
+    reads, writes = operand_types(group, spec.packings)
+    return replace(spec, reads=reads, writes=writes)
 
 
 def counted_work(module: ModuleOp) -> dict[str, Work]:

@@ -18,7 +18,7 @@ from compiler.emulator.compile import version as emulator_version
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec, Launch, Operand
+from compiler.schedule import Footprint, KernelSpec, Launch, Operand
 from compiler.target.target import Target, parse_cpu, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
@@ -259,6 +259,11 @@ def _launch(fields: dict[str, Any]) -> Launch:
     return Launch(**sequences, **fields)
 
 
+def _footprint(fields: dict[str, Any]) -> Footprint:
+    sequences = {name: tuple(fields.pop(name)) for name in ("read_launches", "undecided")}
+    return Footprint(**sequences, **fields)
+
+
 def decode_entry(content: bytes) -> KernelSpec | None:
     """The kernel of a cache file, or None when the file is damaged."""
     start = len(MAGIC) + 32
@@ -278,6 +283,7 @@ def decode_entry(content: bytes) -> KernelSpec | None:
         launches=launches,
         packings=packings,
         workspaces=workspaces,
+        footprint=_footprint(fields.pop("footprint")),
         **operands,
         **fields,
     )

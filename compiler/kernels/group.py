@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
 from compiler.errors import KernelError
+from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
-from compiler.schedule import ELEMENT_BYTES
+from compiler.schedule import ELEMENT_BYTES, Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +247,13 @@ def _operator(
         outputs.append(len(values))
         values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
     return Operator(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)
+
+
+def operand_types(
+    group: Group, packings: Sequence[str]
+) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """The tensors that a group's kernel reads and writes, of which reads are packed."""
+    packed = zip(group.reads, packings, strict=True)
+    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
+    writes = (Operand(info.element, info.shape) for info in group.writes)
+    return tuple(reads), tuple(writes)

@@ -20,6 +20,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,
@@ -30,8 +31,10 @@ from compiler.kernels.ops import (
     resize,
     segments,
     shapes,
+    top_k,
 )
 from compiler.kernels.requantise import requantised
+from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
@@ -39,6 +42,7 @@ from compiler.target.target import CpuTarget, GpuTarget, Target
 LOWERING_MODULES = (
     activation,
     contraction,
+    cumulative,
     elementwise,
     injective,
     normalization,
@@ -49,6 +53,7 @@ LOWERING_MODULES = (
     resize,
     segments,
     shapes,
+    top_k,
 )
 """The modules that register lowerings when they are imported."""
 
@@ -133,21 +138,25 @@ def empty_kernel(group: Group, target: CpuTarget) -> KernelSpec:
 
 
 def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:
-    """Compile a scheduled PrimFunc."""
+    """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
     lowered = lower_function(scheduled.function, group.name)
     functions, scratch = split_launches(lowered, group.name)
-    code = compile_llvm(group.name, functions, scheduled, target)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
     packings = scheduled.packings or ("",) * group.inputs
+    workspaces = scheduled.workspaces + scratch
+    buffers = task_buffers(group, packings, workspaces)
+    footprint = cpu_footprint([f.function for f in functions], launches, buffers)
+    code = compile_llvm(group.name, functions, scheduled, target)
     return KernelSpec(
         name=group.name,
         language="object",
         code=code,
         launches=launches,
         packings=packings,
-        workspaces=scheduled.workspaces + scratch,
+        workspaces=workspaces,
         flops=scheduled.flops or group.operations,
         traffic_bytes=group.traffic_bytes,
+        footprint=footprint,
     )

@@ -12,9 +12,12 @@ import onnx
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Unsupported
+from compiler.frontend.load import domain_of
+from compiler.frontend.node_order import names_read
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
-from compiler.program.host import HostNode, HostValue, constant_of
+from compiler.frontend.unknown import unknown_operator
+from compiler.program.host import HostNode, HostValue, constant_of, only_on_host
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
 from compiler.program.resident import on_host
 from compiler.program.segment import (
@@ -22,7 +25,6 @@ from compiler.program.segment import (
     ProgramSegment,
     SegmentSource,
     SegmentSplit,
-    reads_of,
 )
 
 _LOG = logging.getLogger("compiler.program")
@@ -50,14 +52,12 @@ class BodyGraph:
 class Runtime:
     """The state that bodies share; `most` bounds the specialisations of a segment.
 
-    `array_of` reads a tensor of the model, `control` makes the step of a node with bodies;
-    `patience` is that of segments; `on_host` has the reason of each node that runs on the host, by
-    operator and name.
+    `control` makes the step of a node with bodies; `patience` is that of segments; `on_host` has
+    the reason of each node that runs on the host, by operator and name.
     """
 
     compiler: CompilesSegments
     most: int
-    array_of: Callable[[onnx.TensorProto], np.ndarray]
     context: ModelContext
     control: Callable[["Runtime", BodyGraph, onnx.NodeProto], HostStep | None]
     on_host: dict[str, str] = field(default_factory=dict[str, str])
@@ -92,6 +92,16 @@ class ProgramBody:
     )
     _plan: ProgramPlan | None = None
     _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self):
+        """Make the steps of nodes that the host alone computes, which checks their attributes.
+
+        Raises ModelError or UnsupportedOperatorError.
+        """
+        context, nodes = self.runtime.context, self.graph.nodes
+        alone = {i: _reason(n, context) for i, n in enumerate(nodes) if only_on_host(n, context)}
+        if alone:
+            self.refine(SegmentSplit(alone))
 
     def run(self, inputs: Mapping[str, HostValue]) -> list[HostValue]:
         """The outputs, in order, for inputs by name."""
@@ -194,11 +204,11 @@ class ProgramBody:
         return first if {*self.graph.outputs} <= {*first.source.writes} else None
 
     def _uses(self) -> list[NodeUse]:
-        known = self.graph.constants.keys()
-        fixed = {name for i in self._fixed() for name in self.graph.nodes[i].output}
+        known = {*self.graph.constants}
+        computed = known | {name for i in self._fixed() for name in self.graph.nodes[i].output}
         return [
             NodeUse(
-                reads=frozenset(reads_of(node) - known - (set() if index in self.alone else fixed)),
+                reads=frozenset(names_read(node) - (known if index in self.alone else computed)),
                 writes=tuple(node.output),
                 alone=index in self.alone,
             )
@@ -212,7 +222,7 @@ class ProgramBody:
         """
         known, fixed = {*self.graph.constants}, list[int]()
         for index, node in enumerate(self.graph.nodes):
-            if index not in self.alone and reads_of(node) <= known:
+            if index not in self.alone and names_read(node) <= known:
                 fixed.append(index)
                 known |= {*node.output}
         return fixed
@@ -240,7 +250,7 @@ class ProgramBody:
         if controlled is not None:
             return controlled
         constants = self.graph.constants
-        reads = sorted(reads_of(node))
+        reads = sorted(names_read(node))
         try:
             host = HostNode(node, self.runtime.context)
         except Unsupported as error:
@@ -265,6 +275,12 @@ def without_constants(
         else:
             kept.append(node)
     return kept, constants
+
+
+def _reason(node: onnx.NodeProto, context: ModelContext) -> str:
+    """Why a node is not compiled that has no form with a kernel."""
+    domain = domain_of(node)
+    return unknown_operator(node.op_type, domain, context.opsets.get(domain, 0)).reason
 
 
 def _label(node: onnx.NodeProto) -> str:

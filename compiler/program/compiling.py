@@ -16,6 +16,7 @@ from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.build import build_imported
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
+from compiler.export.manifest import with_sha256
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
@@ -99,11 +100,19 @@ class SegmentRequest:
         return f"{self.source.name} for {', '.join(types) or 'no inputs'}"
 
 
+@dataclass(frozen=True, slots=True)
+class SavedSegment:
+    """A directory that `compiler.export.artifact` wrote, and the SHA-256 of its manifest."""
+
+    directory: Path
+    manifest: str
+
+
 @dataclass
 class SegmentCompiler:
     """Compiles segments with the options of `compiler.compile`.
 
-    `saved` has the directories of modules that were compiled before, by digest. All modules share
+    `saved` are modules that were compiled before, by digest. All modules share
     equal weights, and their arenas, as far as the backend can.
     """
 
@@ -111,7 +120,7 @@ class SegmentCompiler:
     settings: Settings
     options: Mapping[str, Any]
     buckets: Buckets
-    saved: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    saved: Mapping[str, SavedSegment] = field(default_factory=dict[str, SavedSegment])
     modules: dict[str, Module] = field(default_factory=dict[str, Module])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     _weights: WeightStore = field(default_factory=WeightStore)
@@ -257,11 +266,13 @@ class SegmentCompiler:
         """The compiled graph, or the saved one."""
         digest = request.digest + ("" if padding is None else f"-{padding.digest}")
         if digest not in self.modules:
-            folder = self.saved.get(digest)
+            saved = self.saved.get(digest)
             self.modules[digest] = (
                 self._compiled(request, graph, digest, ahead=padding is not None)
-                if folder is None
-                else load_placed(folder, self._weights.copies, self.options)
+                if saved is None
+                else load_placed(
+                    saved.directory, self._weights.copies, self.options, with_sha256(saved.manifest)
+                )
             )
         return self.modules[digest]
 

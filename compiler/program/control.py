@@ -1,7 +1,7 @@
-"""If, Loop and Scan on the host, whose bodies are programs and whose conditions a run decides."""
+"""If, Loop, Scan and SequenceMap on the host: bodies are programs, conditions a run decides."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ import onnx
 from onnx import helper
 
 from compiler.errors import InputDataError
+from compiler.frontend.node_order import captures_of
+from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
 from compiler.program.host import HostValue
 from compiler.program.resident import on_host
-from compiler.program.segment import captures_of
 
 LOOP_PATIENCE = 3
 """The iterations with inputs of one type after which a segment is compiled for them."""
@@ -22,13 +23,12 @@ HostValues = Mapping[str, HostValue]
 
 
 def control(runtime: Runtime, around: BodyGraph, node: onnx.NodeProto) -> HostStep | None:
-    """The step of an If, a Loop or a Scan; None for other operators."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in ("If", "Loop", "Scan"):
+    """The step of a node with bodies; None for other operators."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _STEPS:
         return None
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     control_node = ControlNode(runtime, around, node, attributes)
-    run = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type]
-    return run(control_node)
+    return _STEPS[node.op_type](control_node)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Subprogram:
         cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str
     ) -> "Subprogram":
         """The program of a body in a graph."""
-        own = {t.name: runtime.array_of(t) for t in proto.initializer}
+        own = arrays_of(proto, None)
         captured = captures_of(proto)
         known = {n: around.constants[n] for n in captured if n in around.constants}
         captures = tuple(sorted(captured - known.keys()))
@@ -273,3 +273,43 @@ def _padded(stack: np.ndarray, length: int) -> np.ndarray:
     """A stack with zeros up to a length."""
     missing = [(0, length - len(stack))] + [(0, 0)] * (stack.ndim - 1)
     return np.pad(stack, missing)
+
+
+def _map(node: ControlNode) -> HostStep:
+    body = node.body("body", repeated=True)
+
+    def run(values: HostValues) -> dict[str, HostValue]:
+        inputs = node.inputs(values)
+        if not _is_sequence(inputs[0]):
+            raise InputDataError(
+                f"the first input of {node.label!r} must be a sequence: correct the"
+                " model or the inputs of this run"
+            )
+        length, *others = dict.fromkeys(len(value) for value in inputs if _is_sequence(value))
+        if others:
+            raise InputDataError(
+                f"the sequences of {node.label!r} have {length} and {others[0]} tensors, they must"
+                " have as many: correct the model or the inputs of this run"
+            )
+        rows = [
+            body.run(values, [value[i] if _is_sequence(value) else value for value in inputs])
+            for i in range(length)
+        ]
+        columns = [[on_host(row[i]) for row in rows] for i in range(len(node.node.output))]
+        return node.outputs(columns)
+
+    return run
+
+
+def _is_sequence(value: HostValue) -> bool:
+    """Whether a value is a sequence of tensors."""
+    return isinstance(value, list)
+
+
+_STEPS: Mapping[str, Callable[[ControlNode], HostStep]] = {
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+    "SequenceMap": _map,
+}
+"""The functions that make the step of each operator with bodies."""

@@ -1,80 +1,52 @@
 """Reading of saved dynamic modules."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from compiler.backends.policy import GraphPolicy
-from compiler.errors import ArtifactError
+from compiler.export.manifest import (
+    MODEL_FILE,
+    PROGRAM_MANIFEST,
+    Vouch,
+    check_program_files,
+    program_segments,
+)
+from compiler.frontend.semantics import Semantics
+from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels import KernelCache
 from compiler.program.buckets import Buckets
-from compiler.program.compiling import SegmentCompiler
+from compiler.program.compiling import SavedSegment, SegmentCompiler
 from compiler.program.model import DynamicModule
 from compiler.program.reading import read_program
-from compiler.program.saving import (
-    MODEL_FILE,
-    PROGRAM_FILE,
-    PROGRAM_FORMAT,
-    PROGRAM_VERSION,
-    SEGMENTS_FOLDER,
-    file_digest,
-)
 from compiler.program.segment import SegmentSplit
 from compiler.settings import Settings
 
 
-def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
+def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> DynamicModule:
     """A saved dynamic module, whose segments are loaded when a run first needs them.
 
+    `vouch` says which programs to trust; a segment is trusted if its program is, and lists it.
     Raises ArtifactError for a missing or damaged file.
     """
-    manifest = _manifest(directory)
-    if file_digest(directory / MODEL_FILE) != manifest["sha256"]:
-        raise ArtifactError(f"{directory / MODEL_FILE} is not the saved one: save the module again")
-    policy = GraphPolicy.parse(manifest.get("graphs", "all"))
+    manifest = PROGRAM_MANIFEST.read(directory, vouch)
+    check_program_files(directory, manifest)
+    policy = GraphPolicy.parse(manifest["graphs"])
     options = {**policy.executor_options, **options}
     settings = replace(
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
         graphs=policy,
+        semantics=Semantics.parse({OTHER_RULES: "onnx", **manifest["semantics"]}),
         chosen=manifest["pipeline"] is not None,
     )
-    found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
+    path, shapes = directory / MODEL_FILE, manifest["input_shapes"]
+    found = read_program(path, shapes, settings.check_indices, settings.semantics)
     buckets = Buckets.of(manifest["buckets"], found.inputs)
-    saved = {path.name: path for path in sorted((directory / SEGMENTS_FOLDER).iterdir())}
+    segments = program_segments(directory, manifest).items()
+    saved = {folder.name: SavedSegment(folder, digest) for folder, digest in segments}
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
-    module.body.refine(_division(manifest, len(found.graph.nodes), directory))
+    alone = {int(node): why for node, why in manifest["on_host"].items()}
+    module.body.refine(SegmentSplit(alone, frozenset(manifest["split_at"])))
     return module
-
-
-def _division(manifest: Mapping[str, Any], nodes: int, directory: Path) -> SegmentSplit:
-    """How the saved program was divided; none in an older one, whose runs find it again."""
-    try:
-        alone = {int(node): str(why) for node, why in manifest.get("on_host", {}).items()}
-        split_at = frozenset(map(str, manifest.get("split_at", ())))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ArtifactError(
-            f"{directory / PROGRAM_FILE} is damaged ({error}): save the module again"
-        ) from error
-    if not all(0 <= node < nodes for node in alone):
-        raise ArtifactError(
-            f"{directory / PROGRAM_FILE} names a node that {MODEL_FILE} has not: save the module"
-            " again"
-        )
-    return SegmentSplit(alone, split_at)
-
-
-def _manifest(directory: Path) -> dict[str, Any]:
-    path = directory / PROGRAM_FILE
-    try:
-        manifest = json.loads(path.read_text())
-        version = manifest["version"] if manifest["format"] == PROGRAM_FORMAT else None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ArtifactError(f"{path} is damaged ({error}): save the module again") from error
-    if version != PROGRAM_VERSION:
-        raise ArtifactError(
-            f"{path} has version {version}, not {PROGRAM_VERSION}: save the module again"
-        )
-    return manifest

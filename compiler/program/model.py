@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from compiler.arguments import LOAD, check_arguments, check_run
+from compiler.arguments import LOAD, PREPARE, check_arguments, inputs_by_name
 from compiler.backends.base import MemoryReport
+from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
 from compiler.display.words import counted
 from compiler.errors import DeviceError, ShapeError
@@ -49,9 +50,8 @@ class DynamicModule:
         self._body = self._new_body()
 
     def _new_body(self) -> ProgramBody:
-        model = self._model
-        runtime = Runtime(self.compiler, self._most, model.array_of, model.context, control)
-        return ProgramBody(model.graph, runtime, reread=frozenset())
+        runtime = Runtime(self.compiler, self._most, self._model.context, control)
+        return ProgramBody(self._model.graph, runtime, reread=frozenset())
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`: the division into segments is found again."""
@@ -91,7 +91,7 @@ class DynamicModule:
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
         outputs cannot stay, and InputDataError for contents that do not fit.
         """
-        check_run(inputs)
+        inputs = inputs_by_name(inputs)
         stay = self._outputs_stay(outputs)
         found = self._body.run_again(inputs)
         if found is None:
@@ -110,14 +110,15 @@ class DynamicModule:
         if types == self._accepted and len(types) == len(inputs):
             return inputs
         checked = checked_inputs(self.inputs, self._with_device_arrays(inputs))
-        if len(types) == len(inputs) == len(self.inputs):
+        if len(types) == len(inputs) and all(checked[n] is v for n, v in inputs.items()):
             self._accepted = types
         return checked
 
-    def _outputs_stay(self, outputs: str) -> ResidentMemory | None:
+    def _outputs_stay(self, outputs: object) -> ResidentMemory | None:
         """The device on which outputs stay, or None if the host gets them."""
-        if outputs not in ("numpy", "device"):
-            raise ShapeError(f'outputs is {outputs!r}: pass "numpy" or "device"')
+        if not isinstance(outputs, str) or outputs not in ("numpy", "device"):
+            given = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
+            raise ShapeError(f'outputs is {given}: pass "numpy" or "device"')
         memory = self.compiler.resident if outputs == "device" else None
         if outputs == "device" and memory is None:
             raise DeviceError(
@@ -129,11 +130,12 @@ class DynamicModule:
 
     def _with_device_arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs, those on the device as tensors of the program where these stay there."""
-        foreign = {n for n, v in inputs.items() if is_on_device(v)}
-        memory = self.compiler.resident if foreign else None
-        if memory is None:
-            return {**inputs}
-        return {n: memory.given(n, v) if n in foreign else v for n, v in inputs.items()}
+        values: dict[str, Any] = {}
+        for name, value in inputs.items():
+            with reading(f"the input {name!r}"):
+                memory = self.compiler.resident if is_on_device(value) else None
+                values[name] = value if memory is None else memory.given(name, value)
+        return values
 
     @property
     def memory(self) -> MemoryReport:
@@ -145,6 +147,7 @@ class DynamicModule:
 
         Raises ShapeError for a dimension whose size is neither fixed nor given.
         """
+        check_arguments({"sizes": sizes}, PREPARE)
         self._body.prepare({type.name: example_of(type, sizes or {}) for type in self.inputs})
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -160,6 +163,7 @@ class DynamicModule:
             "pipeline": settings.pipeline,
             "check_indices": settings.check_indices,
             "graphs": str(settings.graphs),
+            "semantics": dict(settings.semantics.ways),
             "buckets": self.compiler.buckets.sizes,
             "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
             "on_host": {str(node): why for node, why in division.alone.items()},
@@ -228,7 +232,7 @@ def open_model(
     It is compiled now for all buckets, if those are all of its open dimensions. Raises ModelError,
     ShapeError and UnsupportedOperatorError.
     """
-    found = read_program(model, shapes, settings.check_indices)
+    found = read_program(model, shapes, settings.check_indices, settings.semantics)
     given = Buckets.of(buckets, found.inputs)
     module = DynamicModule(found, SegmentCompiler(found.context, settings, options, given))
     open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}

@@ -4,30 +4,32 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
-from onnx import inliner
-from onnx.numpy_helper import from_array
 
 from compiler.errors import ShapeError, UnsupportedOperatorError
+from compiler.frontend.control.functions import without_functions
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.external import ModelFolder
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import check_model, domain_of, opsets_of, read_model
+from compiler.frontend.load import (
+    check_model,
+    domain_of,
+    folder_of,
+    opsets_of,
+    read_model,
+)
 from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.refusals import form_refusal
+from compiler.frontend.semantics import ONNX, Semantics
+from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.specialise import Problem
-from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.frontend.tensors import arrays_of, bring_inside
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
-from compiler.program.host import runs_on_host
+from compiler.program.host import obstacle_on_host, only_on_host, runs_on_host
 from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
-
-_MAP = "SequenceMap"
-"""An operator with a body, which onnx's schema defines as a Loop."""
 
 
 @dataclass(frozen=True)
@@ -46,38 +48,31 @@ class ReadModel:
         """The model with all of its data inside."""
         whole = onnx.ModelProto()
         whole.CopyFrom(self.proto)
-        for tensor in whole.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                tensor.CopyFrom(from_array(self.graph.constants[tensor.name], tensor.name))
+        bring_inside(whole.graph.initializer, self.context.folder)
         return whole
-
-    def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """A tensor of the model."""
-        return array_of(tensor, self.context.folder)
 
 
 def read_program(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     shapes: GivenShapes,
     check_indices: bool,
+    semantics: Semantics = ONNX,
 ) -> ReadModel:
     """Read a model whose operators are all known, inlining its functions.
 
-    Raises ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
+    Warns of nodes that meet a rule of `semantics` for some sizes without a choice. Raises
+    ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
     """
     proto = read_model(model)
     check_model(proto)
-    folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
-    if proto.functions:
-        proto = _without_functions(proto)
-    if any(node.op_type == _MAP for node in _all_nodes(proto.graph)):
-        proto = inliner.inline_selected_functions(proto, [("", _MAP)], False, True)
+    folder = folder_of(model)
+    proto = without_functions(proto)
     opsets = opsets_of(proto.opset_import)
-    context = ModelContext(opsets, list(proto.functions), folder, check_indices)
+    functions = list(proto.functions)
+    context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
-    constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
-    sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
+    constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
     live = (node for node, _ in live_nodes(proto.graph.node, outputs))
@@ -87,9 +82,10 @@ def read_program(
         nodes=nodes,
         inputs=tuple(info.name for info in inputs),
         outputs=outputs,
-        constants=constants | sparse | folded,
+        constants=constants | folded,
         opsets=opsets,
     )
+    warn_of_open_sizes(proto, graph.constants, semantics)
     types = _with_shapes([type_of(info) for info in inputs], shapes)
     results = [type_of(output) for output in proto.graph.output]
     return ReadModel(
@@ -97,23 +93,13 @@ def read_program(
     )
 
 
-def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A checked model with its functions inlined, which have its opsets from now on.
-
-    ONNX's checker has compared the operators' versions; the inliner leaves functions of others.
-    """
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    versions = opsets_of(model.opset_import)
-    for function in whole.functions:
-        for opset in function.opset_import:
-            opset.version = versions.get(domain_of(opset), opset.version)
-    return inliner.inline_local_functions(whole)
-
-
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
     """The declared type of an input or an output."""
     kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    if kind == "map":
+        keys, values = info.type.map_type.key_type, info.type.map_type.value_type
+        dtype = dtype_name(values.tensor_type.elem_type)
+        return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
     if kind != "tensor":
         return ValueType(info.name, kind=kind)
     dims = dimensions_of(info)
@@ -147,12 +133,12 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
 
 
 def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
-    """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
-    unknown = {
-        str(_problem(node, context.opsets.get(domain_of(node), 0)))
-        for node in _all_nodes(graph)
-        if not runs_on_host(node, context)
-    }
+    """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements.
+
+    Raises ModelError for attributes in bodies that an operator of the host cannot have; other nodes
+    are checked when their body's steps are made.
+    """
+    unknown = {str(problem) for problem in _problems(graph, context, inner=False)}
     if unknown:
         count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
         raise UnsupportedOperatorError(
@@ -160,10 +146,22 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
         )
 
 
-def _problem(node: onnx.NodeProto, opset: int) -> Problem:
-    error = unknown_operator(node.op_type, domain_of(node), opset)
-    where = f"{node.domain or 'ai.onnx'} opset {opset}"
-    return Problem(node.name or node.output[0], node.op_type, where, error)
+def _problems(graph: onnx.GraphProto, context: ModelContext, inner: bool) -> Iterator[Problem]:
+    """The operators of a graph, and of the bodies in it, that nothing implements."""
+    for node in graph.node:
+        domain = domain_of(node)
+        opset = context.opsets.get(domain, 0)
+        error = None
+        if not runs_on_host(node, context):
+            error = unknown_operator(node.op_type, domain, opset)
+        elif inner or not only_on_host(node, context):
+            error = obstacle_on_host(node, context)
+        if error is not None:
+            where = f"{node.domain or 'ai.onnx'} opset {opset}"
+            yield Problem(node.name or node.output[0], node.op_type, where, error)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _problems(body, context, inner=True)
 
 
 def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:

@@ -1,11 +1,10 @@
 """The saved form of a dynamic module: a directory of the model and of every compiled segment.
 
-program.json (format version, options, and the SHA-256 of the model), model.onnx with its weights,
-and segments/, whose directories are artifacts (`compiler.export.artifact`).
+program.json (`compiler.export.manifest`; options), model.onnx with its weights, and segments/,
+whose directories are artifacts (`compiler.export.artifact`): program.json has the SHA-256 of their
+manifests.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from typing import Any, cast
 import onnx
 
 from compiler.errors import ArtifactError
+from compiler.export.manifest import (
+    ARTIFACT_MANIFEST,
+    MODEL_FILE,
+    MODEL_WEIGHTS,
+    PROGRAM_MANIFEST,
+    SEGMENTS_FOLDER,
+    file_entry,
+)
 from compiler.export.replacing import replacing
 from compiler.module import Module
-
-PROGRAM_FORMAT = "flowloom-program"
-PROGRAM_VERSION = 1
-"""Incremented whenever a reader of the old version would misread the new one."""
-
-PROGRAM_FILE = "program.json"
-MODEL_FILE = "model.onnx"
-SEGMENTS_FOLDER = "segments"
 
 _LARGEST_INLINE = 1 << 30
 """The bytes of a model above which its weights are in another file."""
@@ -53,15 +52,13 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
     with replacing(place) as new:
         (new / SEGMENTS_FOLDER).mkdir(parents=True)
         _write_model(program.model, new / MODEL_FILE)
+        names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
         for digest, module in program.modules.items():
             module.save(new / SEGMENTS_FOLDER / digest)
-        head = {
-            "format": PROGRAM_FORMAT,
-            "version": PROGRAM_VERSION,
-            "sha256": file_digest(new / MODEL_FILE),
-        }
-        manifest = {**head, **program.options}
-        (new / PROGRAM_FILE).write_text(json.dumps(manifest, indent=1) + "\n")
+            names.append(f"{SEGMENTS_FOLDER}/{digest}/{ARTIFACT_MANIFEST.file}")
+        files = {name: file_entry(new / name) for name in names}
+        digests = {name: entry["sha256"] for name, entry in files.items()}
+        PROGRAM_MANIFEST.write(new, program.options, files, digests)
 
 
 def _is_empty(place: Path) -> bool:
@@ -70,19 +67,10 @@ def _is_empty(place: Path) -> bool:
 
 def is_program(directory: Path) -> bool:
     """Whether a directory holds a saved dynamic module."""
-    return (directory / PROGRAM_FILE).is_file()
+    return (directory / PROGRAM_MANIFEST.file).is_file()
 
 
 def _write_model(model: onnx.ModelProto, path: Path) -> None:
     large = model.ByteSize() > _LARGEST_INLINE
     save = cast(Any, onnx).save
-    save(model, path, save_as_external_data=large, location="model.weights")
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file; raises ArtifactError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+    save(model, path, save_as_external_data=large, location=MODEL_WEIGHTS)

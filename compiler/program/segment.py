@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from compiler.backends.memory import numpy_name
+from compiler.frontend.node_order import names_read
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor, on_host
 from compiler.schedule import ELEMENT_BYTES
@@ -204,30 +205,10 @@ class ProgramSegment:
         """The split that runs the readers of some inputs on the host."""
         why = "it reads a value of a type without kernels"
         nodes = self.source.nodes.items()
-        return SegmentSplit({i: why for i, node in nodes if odd & reads_of(node)})
+        return SegmentSplit({i: why for i, node in nodes if odd & names_read(node)})
 
 
 def is_tensor(value: HostValue) -> bool:
     """Whether a value is an array of a type that kernels have."""
     array = isinstance(value, np.ndarray | ResidentTensor)
     return array and numpy_name(cast(np.ndarray, value).dtype) in ELEMENT_BYTES
-
-
-def reads_of(node: onnx.NodeProto) -> set[str]:
-    """The tensors that a node reads, also those from around it that its bodies read."""
-    read = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            read |= captures_of(body)
-    return read
-
-
-def captures_of(body: onnx.GraphProto) -> set[str]:
-    """The tensors from around a body that it reads."""
-    made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
-    made |= {sparse.values.name for sparse in body.sparse_initializer}
-    captured = set[str]()
-    for node in body.node:
-        captured |= reads_of(node) - made
-        made |= set(node.output)
-    return captured | {output.name for output in body.output} - made

@@ -1,14 +1,15 @@
 """The inputs and outputs of a program: types with symbolic dimensions, and checks of a run's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from compiler.backends.host_arrays import read_input
 from compiler.backends.memory import numpy_dtype, numpy_name
 from compiler.errors import COMPILED_IN, ShapeError
-from compiler.program.host import HostValue
+from compiler.program.host import HostMap, HostValue
 from compiler.program.resident import ResidentTensor
 
 
@@ -17,13 +18,15 @@ class ValueType:
     """The declared type of an input or an output.
 
     A dimension is a size, a symbol, or None if nothing is known; so is the shape. `kind` is
-    `tensor`, `sequence` or `optional`; only tensors have a dtype.
+    `tensor`, `map`, `sequence` or `optional`; tensors have a dtype, and the values of maps.
     """
 
     name: str
     dtype: str = ""
     shape: tuple[int | str | None, ...] | None = None
     kind: str = "tensor"
+    keys: str = ""
+    """The dtype of a map's keys."""
 
     def __str__(self) -> str:
         if self.kind != "tensor":
@@ -49,8 +52,23 @@ def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict
         if type.name not in given and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
         value = given.get(type.name)
-        values[type.name] = _checked(type, value, symbols) if type.kind == "tensor" else value
+        if type.kind == "map":
+            values[type.name] = _dictionary(type, value)
+        else:
+            tensor = type.kind == "tensor"
+            values[type.name] = _checked(type, value, symbols) if tensor else _items(type, value)
     return values
+
+
+def _items(type: ValueType, value: Any) -> HostValue:
+    """A sequence, an optional or a map with arrays of the host in it; raises ShapeError."""
+    if type.kind == "sequence" and not isinstance(value, list | tuple):
+        raise ShapeError(f"the input {type} was given a {value.__class__.__name__}: pass a list")
+    if value is None or isinstance(value, dict):
+        return cast(HostValue, value)
+    if isinstance(value, list | tuple):
+        return [_items(replace(type, kind="item"), item) for item in cast(Sequence[Any], value)]
+    return read_input(type.name, value, listed=True)
 
 
 def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
@@ -69,7 +87,8 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
 
 def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> HostValue:
     """An input as an array of the declared type."""
-    array = value if isinstance(value, ResidentTensor) else _array(type.name, value)
+    resident = isinstance(value, ResidentTensor)
+    array = value if resident else read_input(type.name, value, listed=True)
     if type.dtype and _dtype(array) != type.dtype:
         raise ShapeError(f"the input {type} was given {_dtype(array)}{list(array.shape)}")
     if type.shape is None:
@@ -89,16 +108,23 @@ def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -
     return array
 
 
-def _array(name: str, value: Any) -> np.ndarray:
-    """An input as numpy's; raises ShapeError for one on a device."""
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
-        return np.asarray(cast(Any, value))
+def _dictionary(type: ValueType, value: Any) -> HostMap:
+    """A map with keys and values of the declared types; raises ShapeError for another value."""
+    key = str if type.keys == "str_" else int
+    item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
+    error = ShapeError(
+        f"the input {type} was given {value!r}: give a dictionary of {type.keys} to {type.dtype}"
+    )
+    if not isinstance(value, Mapping):
+        raise error
+    items = cast(Mapping[Any, Any], value)
+    texts = [isinstance(k, str) for k in items], [isinstance(v, str) for v in items.values()]
+    if {*texts[0]} - {key is str} or {*texts[1]} - {item is str}:
+        raise error
     try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ShapeError(
-            f"the input {name!r} cannot be read on the host ({error}): copy it there first"
-        ) from error
+        return HostMap({key(k): item(v) for k, v in items.items()}, dtype=type.dtype)
+    except (TypeError, ValueError):  # a key or a value is not a number
+        raise error from None
 
 
 def _dtype(array: np.ndarray | ResidentTensor) -> str:

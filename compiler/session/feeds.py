@@ -1,10 +1,11 @@
 """Checks of what a session is given, before it runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from compiler.backends.host_arrays import native
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import InvalidArgument
 from compiler.session.node_arg import NodeArg, dtype_of_type
@@ -44,6 +45,7 @@ def _checked(arg: NodeArg, value: Any) -> Any:
         return value
     listed = type(value) in (list, tuple, int, float, bool)
     array: Any = np.asarray(value, dtype) if listed else value
+    array = native(cast(Any, array)) if isinstance(array, np.ndarray) else array
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise InvalidArgument(f"the input {arg.name!r} is a {type(value).__name__}: pass an array")
     found = dtype_of(array)

@@ -12,8 +12,10 @@ from typing import Any
 import onnx
 
 import compiler
+from compiler.arguments import inputs_by_name, own_errors
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
 from compiler.frontend.load import overridable, read_model
+from compiler.frontend.tensors import initializers_of
 from compiler.module import Module
 from compiler.session.device_memory import driver_of, empty_on
 from compiler.session.feeds import checked_feed
@@ -34,7 +36,7 @@ from compiler.session.options import (
 from compiler.session.ort_value import OrtValue, wrapped
 from compiler.session.overrides import with_sizes
 from compiler.session.profiling import SessionProfile
-from compiler.session.providers import Provider, providers_of, usable
+from compiler.session.providers import Provider, providers_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ CONCURRENT_RUNS = 4
 """The runs of `run_async` that are under way at once."""
 
 
+@own_errors
 class InferenceSession:
     """A model compiled for the first of its providers whose device is present.
 
@@ -64,8 +67,9 @@ class InferenceSession:
     ) -> None:
         """Compile a model; raises a FlowloomError.
 
-        `providers` are names or pairs of a name and options, the preferred first (default: the
-        CPU's). Options that begin with `flowloom_` are arguments of `compiler.compile`.
+        `providers` are names or pairs of a name and options, the preferred first; a name that is
+        not available is passed over with a UserWarning, and the CPU's is added. Options that begin
+        with `flowloom_` are arguments of `compiler.compile`.
         """
         if unknown := sorted(others.keys() - IGNORED):
             raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}")
@@ -89,7 +93,7 @@ class InferenceSession:
     ) -> None:
         """Compile the model again for other providers."""
         self._providers = providers_of(providers, provider_options)
-        self._provider = usable(self._providers)
+        self._provider = self._providers[0]
         with self._event("session_initialization", provider=self._provider.name):
             self._open()
 
@@ -106,7 +110,7 @@ class InferenceSession:
         self._sized, proto = with_sizes(self._model, proto, self._options)
         self._meta = metadata_of(proto)
         self._overridable = [node_arg(info) for info in overridable(proto)]
-        constants = {tensor.name for tensor in proto.graph.initializer}
+        constants = initializers_of(proto.graph)
         self.module = self._compiled()
         self._inputs = [node_arg(i) for i in proto.graph.input if i.name not in constants]
         self._outputs = _outputs_of(proto, self.module)
@@ -154,9 +158,11 @@ class InferenceSession:
         return self._meta
 
     def get_providers(self) -> list[str]:
-        """The provider that is used first, then the others that were given."""
-        others = [p.name for p in self._providers if p is not self._provider]
-        return [self._provider.name, *others]
+        """The available providers in order: the model is compiled for the first, the CPU is last.
+
+        The CPU's stands elsewhere if it was given there.
+        """
+        return [provider.name for provider in self._providers]
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
         """The options of each provider, as text."""
@@ -239,7 +245,8 @@ class InferenceSession:
         self, feed: Mapping[str, Any], options: RunOptions | None, **further: Any
     ) -> dict[str, Any]:
         check_run_options(options)
-        given = {n: v.value if isinstance(v, OrtValue) else v for n, v in feed.items()}
+        fed = inputs_by_name(feed)
+        given = {n: v.value if isinstance(v, OrtValue) else v for n, v in fed.items()}
         values = checked_feed(self._inputs, self._overridable, given)
         module = self._module_for(values)
         with self._event("model_run"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arguments import own_errors
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.memory import Array
 from compiler.errors import InvalidArgument
@@ -32,6 +33,7 @@ def memory_at(
     return OrtValue(borrowed(driver_of(device, ordinal), dtype.name, shape, pointer), device)
 
 
+@own_errors
 class IOBinding:
     """The memory of a session's inputs and outputs; made by `InferenceSession.io_binding`."""
 
@@ -44,7 +46,7 @@ class IOBinding:
 
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Give an input an array of the host."""
-        self.bind_ortvalue_input(name, OrtValue(np.asarray(array)))
+        self.bind_ortvalue_input(name, OrtValue.ortvalue_from_numpy(array))
 
     def bind_input(
         self,

@@ -58,9 +58,13 @@ def node_arg(info: onnx.ValueInfoProto) -> NodeArg:
 
 def node_arg_of(spec: Any) -> NodeArg:
     """An input or output of a compiled module."""
-    if getattr(spec, "kind", "tensor") in ("sequence", "optional"):
-        return NodeArg(spec.name, spec.kind, [])
+    kind = getattr(spec, "kind", "tensor")
+    if kind in ("sequence", "optional"):
+        return NodeArg(spec.name, kind, [])
     dtype = np.dtype(object) if spec.dtype == "str_" else numpy_dtype(spec.dtype)
+    if kind == "map":
+        keys = "string" if spec.keys == "str_" else spec.keys
+        return NodeArg(spec.name, f"map({keys},{tensor_text(dtype)})", [])
     return NodeArg(spec.name, tensor_text(dtype), list(spec.shape or ()))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from compiler.arguments import own_errors
 from compiler.errors import ArgumentError, InvalidArgument
 
 SEVERITIES = (
@@ -51,6 +52,7 @@ REFUSED_ENTRIES = {
 """The values that config entries may have which could change a result."""
 
 
+@own_errors
 @dataclass(slots=True)
 class SessionOptions:
     """The options of a session; an unknown field is an AttributeError, as in onnxruntime.
@@ -116,6 +118,7 @@ class SessionOptions:
         )
 
 
+@own_errors
 @dataclass(slots=True)
 class RunOptions:
     """The options of a run; with `terminate` it fails instead of running."""
@@ -152,8 +155,8 @@ def check_run_options(options: RunOptions | None) -> None:
         raise InvalidArgument("the run was not made: its options have terminate=True")
 
 
-def set_default_logger_severity(severity: int) -> None:
+def set_default_logger_severity(severity: Any) -> None:
     """Show logs from a severity on: 0 verbose, 1 information, 2 warning, 3 error, 4 fatal."""
-    if severity not in range(len(SEVERITIES)):
-        raise InvalidArgument(f"the severity {severity} is not one of 0 to 4")
+    if not isinstance(severity, int) or severity not in range(len(SEVERITIES)):
+        raise InvalidArgument(f"the severity {severity!r} is not one of 0 to 4")
     logging.getLogger("compiler").setLevel(SEVERITIES[severity])

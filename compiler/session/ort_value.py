@@ -5,13 +5,16 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from compiler.arguments import own_errors
 from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.host_arrays import native
 from compiler.backends.memory import Array, address, aligned_array, numpy_dtype
 from compiler.errors import InvalidArgument
 from compiler.session.device_memory import copied_to, driver_of, empty_on, fill
 from compiler.session.node_arg import element_dtype, element_of, tensor_text
 
 
+@own_errors
 class OrtValue:
     """A tensor, a sequence or an empty optional; `numpy.asarray` and DLPack read tensors.
 
@@ -28,8 +31,9 @@ class OrtValue:
     ) -> "OrtValue":
         """The value of an array: the array itself on the host, a copy on a device."""
         if device_type == "cpu":
-            return cls(np.asarray(array))
-        return cls(copied_to(driver_of(device_type, device_id), np.asarray(array)), device_type)
+            return cls(native(np.asarray(array)))
+        driver = driver_of(device_type, device_id)
+        return cls(copied_to(driver, native(np.asarray(array))), device_type)
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, array: Array, onnx_element_type: int) -> "OrtValue":
@@ -65,7 +69,7 @@ class OrtValue:
 
     def update_inplace(self, data: "Array | OrtValue") -> None:
         """Overwrite the tensor with one of its shape and type."""
-        array = data.numpy() if isinstance(data, OrtValue) else np.asarray(data)
+        array = data.numpy() if isinstance(data, OrtValue) else native(np.asarray(data))
         if list(array.shape) != self.shape() or array.dtype != self.dtype:
             raise InvalidArgument(
                 f"a {self.dtype}{self.shape()} cannot take {array.dtype}{list(array.shape)}"

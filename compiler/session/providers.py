@@ -1,25 +1,28 @@
 """onnxruntime's execution providers as targets."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from warnings import warn
 
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip.driver import HipRuntime
 from compiler.errors import ArgumentError, DeviceError
 
-_LOG = logging.getLogger(__name__)
+LAST = "CPUExecutionProvider"
+"""The provider that is always available, and the last of each session."""
 
 TARGETS: Mapping[str, str] = {
     "CUDAExecutionProvider": "cuda",
     "ROCMExecutionProvider": "hip",
-    "CPUExecutionProvider": "cpu",
+    LAST: "cpu",
     "EmulatorExecutionProvider": "emu",
 }
 """The target of each provider, in the order of preference."""
 
-_TEXTS = ("precision", "arch", "pipeline", "profile", "schedule", "graphs", "quantised")
+_TEXTS = (
+    *("precision", "arch", "pipeline", "profile", "schedule", "graphs", "quantised", "semantics"),
+)
 PROVIDER_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     **{f"flowloom_{name}": str for name in _TEXTS},
     "flowloom_budget": float,
@@ -65,6 +68,7 @@ class Provider:
                     found[name.removeprefix("flowloom_")] = PROVIDER_OPTIONS[name](text)
                 except ValueError as error:
                     raise ArgumentError(f"{self.name}: {name}={text!r}: {error}") from error
+        found["semantics"] = ",".join(filter(None, ("onnxruntime", found.get("semantics"))))
         if self.options.get("use_tf32") == "0" and self.target == "cuda":
             found.setdefault("precision", "fp32")
         return found
@@ -73,28 +77,47 @@ class Provider:
 def providers_of(
     providers: Sequence[Any] | None, options: Sequence[Mapping[str, Any]] | None
 ) -> list[Provider]:
-    """The providers that a session was given, checked; the CPU's if it was given none.
+    """The providers of a session: those it was given that are available here, then the CPU's.
 
-    Raises ArgumentError, which lists the known names, for an unknown provider or option.
+    As in onnxruntime, any other name is passed over with a UserWarning, and its options are not
+    looked at. Raises ArgumentError for an entry that is not a name, or an option that an available
+    provider does not have, and DeviceError for the number of a device that is missing.
     """
-    if not providers:
-        return [Provider("CPUExecutionProvider")]
     if isinstance(providers, str):
         raise ArgumentError(f"providers is the text {providers!r}: pass a list of names")
-    if options is not None and len(options) != len(providers):
-        raise ArgumentError(f"{len(options)} provider_options for {len(providers)} providers")
-    none: Mapping[str, Any] = {}
-    given = options or [none] * len(providers)
-    found = [_provider(entry, extra) for entry, extra in zip(providers, given, strict=True)]
-    return list({provider.name: provider for provider in reversed(found)}.values())[::-1]
+    named = [_named(entry) for entry in providers or ()]
+    if options is not None and providers and len(options) != len(named):
+        raise ArgumentError(f"{len(options)} provider_options for {len(named)} providers")
+    found: dict[str, Provider] = {}
+    for index, (name, own) in enumerate(named):
+        reason = absence(TARGETS[name]) if name in TARGETS else "there is no such provider"
+        if reason is not None:
+            warn(
+                f"Specified provider {name!r} is not in available provider names: {reason}."
+                f" Available providers: {', '.join(_available())}",
+                stacklevel=2,
+            )
+        elif name in found:
+            warn(f"Duplicate provider {name!r} encountered, ignoring.", stacklevel=2)
+        else:
+            found[name] = _checked(name, {**own, **(options[index] if options else {})})
+    return list(found.values()) if LAST in found else [*found.values(), Provider(LAST)]
 
 
-def _provider(entry: Any, extra: Mapping[str, Any]) -> Provider:
-    pair = cast(tuple[Any, Mapping[str, Any]], entry if type(entry) is tuple else (entry, {}))
-    name, own = pair
-    if name not in TARGETS:
-        raise ArgumentError(f"unknown provider {name!r}; the providers are {', '.join(TARGETS)}")
-    texts = {str(key): str(value) for key, value in {**own, **extra}.items()}
+def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
+    """The name and the options of a provider."""
+    pair = cast(tuple[Any, ...], entry if type(entry) is tuple else (entry, {}))
+    if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
+        raise ArgumentError(
+            f"the provider {entry!r} is not a name, nor a pair of a name and a dict of options;"
+            f" the providers are {', '.join(TARGETS)}"
+        )
+    return pair[0], cast(Mapping[str, Any], pair[1])
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> Provider:
+    """A provider whose device is there, with its options as text."""
+    texts = {str(key): str(value) for key, value in options.items()}
     known = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
     if unknown := sorted(texts.keys() - known):
         raise ArgumentError(
@@ -103,23 +126,10 @@ def _provider(entry: Any, extra: Mapping[str, Any]) -> Provider:
         )
     if not texts.get("device_id", "0").isdecimal():
         raise ArgumentError(f"{name}: device_id={texts['device_id']!r} is not a device's number")
-    return Provider(name, texts)
-
-
-def usable(providers: Sequence[Provider]) -> Provider:
-    """The first provider whose device is present; those that are passed over are logged.
-
-    Raises DeviceError if none is.
-    """
-    missing: list[str] = []
-    for provider in providers:
-        reason = absence(provider.target, provider.device_id)
-        if reason is None:
-            for line in missing:
-                _LOG.warning("%s; %s is used instead", line, provider.name)
-            return provider
-        missing.append(f"{provider.name} cannot be used here: {reason}")
-    raise DeviceError("; ".join(missing) + "; add CPUExecutionProvider to the providers")
+    provider = Provider(name, texts)
+    if (reason := absence(provider.target, provider.device_id)) is not None:
+        raise DeviceError(f"{name}: device {provider.device_id} cannot be used: {reason}")
+    return provider
 
 
 def absence(target: str, ordinal: int = 0) -> str | None:

@@ -14,6 +14,7 @@ from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
+from compiler.tools.checking.saved import check_command
 from compiler.tools.completion import add_completion
 from compiler.tools.option_types import bucket, input_shape, megabytes, positive, seconds, seed
 from compiler.tools.progress.options import add_json, add_progress, shown_progress
@@ -90,6 +91,14 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "unrounded",
     )
     parser.add_argument(
+        "--semantics",
+        action="append",
+        default=[],
+        metavar="[RULE=]onnx|onnxruntime",
+        help="whose results the model has where onnxruntime's are not the ONNX text's, for all "
+        "rules of docs/differences.md or one (default: onnx, with a warning); repeat for more",
+    )
+    parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"
     )
     parser.add_argument(
@@ -130,7 +139,19 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=positive, help="cores to use (default: all available)")
     parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
     parser.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
+    _add_trusted(parser)
     _add_compile_options(parser)
+
+
+def _add_trusted(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trusted",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="KEY.pub",
+        help="refuse an artifact that no such Ed25519 public key signed; repeat for more",
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -244,9 +265,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     each.set_defaults(command=commands.opt_command)
 
-    each = add("check", help="verify a schedule: exit 1 and the racing pair")
+    each = add("check", help="verify an artifact or a schedule, exit 1 and what is wrong; sign it")
     each.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
-    each.set_defaults(command=commands.check_command)
+    _add_trusted(each)
+    each.add_argument(
+        "--sign",
+        type=Path,
+        metavar="KEY.pem",
+        help="sign an artifact that passes with this Ed25519 private key, for --trusted",
+    )
+    each.set_defaults(command=check_command)
 
     each = add("passes", help="list the passes and their options")
     each.set_defaults(command=commands.passes_command)

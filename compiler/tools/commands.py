@@ -33,7 +33,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "bucket", "dump_ir"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
-    *("overridable", "static", "graphs", "quantised", "check_groups"),
+    *("overridable", "static", "graphs", "quantised", "semantics", "check_groups"),
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -200,21 +200,6 @@ def _optimized(text: str, options: Namespace) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def check_command(options: Namespace) -> int:
-    """`flowloom check DIR|FILE.mlir`: exit 1 and the racing pair if the schedule is invalid."""
-    from compiler.tools.opt import load_schedules
-    from compiler.verify.happens_before import check_schedule
-
-    for schedule in load_schedules(options.path):
-        check_schedule(schedule)
-        waits = sum(len(task.after) for task in schedule.tasks)
-        print(
-            f"{options.path}: {schedule.name}: {counted(len(schedule.tasks), 'task')} on"
-            f" {counted(schedule.streams, 'stream')}, {counted(waits, 'wait')}, no race"
-        )
-    return 0
-
-
 def report_command(options: Namespace) -> int:
     """`flowloom report DIR`: the artifact and why it is so, as text; or constraints."""
     from compiler.scheduling.constraints_json import constraints_to_json
@@ -333,6 +318,7 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
         "dynamic": not options.static,
         "graphs": "all" if options.graphs is None else options.graphs,
         "quantised": "auto" if options.quantised is None else options.quantised,
+        "semantics": ",".join(options.semantics) or None,
         "check": getattr(options, "check_groups", False),
     }
 
@@ -358,11 +344,14 @@ def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
 
 def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
+        if options.trusted:
+            raise ArgumentError(f"--trusted is for an artifact: {options.model} is a model")
         _check_present(options.target or "cpu", options.arch)
         return _compile(options)
     _check_compiled(options)
     with step_progress("load"):
-        return compiler.load(options.model, threads=options.threads)
+        trusted = options.trusted or None
+        return compiler.load(options.model, threads=options.threads, trusted=trusted)
 
 
 def _check_present(target: str, architecture: str | None) -> None:

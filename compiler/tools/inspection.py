@@ -20,4 +20,5 @@ def open_module(directory: str | os.PathLike[str]) -> Module:
         requirements=found.requirements,
         choice=found.choice,
         library=found.library,
+        certificate=found.certificate,
     )

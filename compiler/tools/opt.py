@@ -1,4 +1,4 @@
-"""Runs passes over text IR, and reads schedules from a directory or a file."""
+"""Runs passes over text IR, and reads schedules from a file."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from compiler.errors import ModelError, ScheduleError
-from compiler.export import artifact
 from compiler.ir import taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
@@ -61,13 +60,10 @@ def _parse(text: str, name: str) -> ModuleOp:
 
 
 def load_schedules(path: Path) -> Iterator[Schedule]:
-    """The schedules of an artifact directory, a `schedule.json` or an `.mlir` file.
+    """The schedules of a `schedule.json` or an `.mlir` file.
 
     Raises ArtifactError, ModelError or ScheduleError for what holds none.
     """
-    if path.is_dir():  # its files are verified too, whatever device they need
-        yield artifact.load(path, lambda target, requirements: None).schedule
-        return
     text = read_text(path)
     if path.suffix == ".json":
         yield from_json(text)

@@ -9,8 +9,9 @@ import numpy as np
 
 from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError
+from compiler.export.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST
 
-MANIFESTS = ("manifest.json", "program.json")
+MANIFESTS = (ARTIFACT_MANIFEST.file, PROGRAM_MANIFEST.file)
 """The files by which a directory is an artifact, which another may replace."""
 
 

@@ -12,6 +12,7 @@ from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
+from compiler.verify.footprints import containment_lines
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""
@@ -26,6 +27,7 @@ def report(module: Module) -> str:
     sections = [
         _head(module),
         _kernels(module, found),
+        _accesses(module),
         _path(module, found),
         _streams(module, found),
         _memory(module),
@@ -64,6 +66,11 @@ def _kernels(module: Module, found: Prediction) -> list[str]:
         each = cost / tasks[name]
         lines.append(f"         {cost / 1e3:9.1f} {tasks[name]:5} {each / 1e3:9.2f}  {name}{how}")
     return lines
+
+
+def _accesses(module: Module) -> list[str]:
+    first, *rest = containment_lines(module.kernels.values())
+    return [f"access   {first}", *(f"         {line}" for line in rest)]
 
 
 def _path(module: Module, found: Prediction) -> list[str]:

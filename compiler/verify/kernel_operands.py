@@ -6,12 +6,16 @@ from compiler.errors import ScheduleError
 from compiler.schedule import KernelSpec, Operand, Schedule, Task, View
 from compiler.verify.structure import describe_task
 
+LARGEST_GRID = 2**31 - 1
+"""The most blocks or threads along one axis of a launch: CUDA's limit of x, and HIP's."""
+
 
 def check_operands(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> None:
     """Raise ScheduleError, naming the task, its kernel and both types, unless all kernels fit.
 
     A kernel fits if it is there and was built for the number, dtypes and shapes of the task's
-    reads, results and workspaces, and its launches take no buffer beyond these.
+    reads, results and workspaces, its launches have a size, take no buffer beyond these, and all
+    results of some elements.
     """
     checked = dict[tuple[object, ...], str]()
     for index, task in enumerate(schedule.tasks):
@@ -39,7 +43,7 @@ def _misfit(task: Task, kernel: KernelSpec | None) -> str:
     return (
         _mismatch("reads", task.reads, kernel.reads)
         or _mismatch("writes", task.writes, [*kernel.writes, *workspaces])
-        or _bad_launch(kernel, len(task.reads) + len(task.writes))
+        or _bad_launch(kernel, task)
     )
 
 
@@ -53,9 +57,19 @@ def _mismatch(verb: str, views: Sequence[View], operands: Sequence[Operand]) -> 
     return ""
 
 
-def _bad_launch(kernel: KernelSpec, buffers: int) -> str:
+def _bad_launch(kernel: KernelSpec, task: Task) -> str:
+    """Why launches cannot be right: of a wrong size, of buffers or results that they miss."""
+    buffers = len(task.reads) + len(task.writes)
     for launch in kernel.launches:
         if any(not 0 <= number < buffers for number in launch.args):
             numbers = list(launch.args)
             return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
+        if not all(1 <= size <= LARGEST_GRID for size in (*launch.grid, *launch.block)):
+            sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
+            return f"is launched in {sizes}, by its kernel's '{launch.symbol}'"
+    passed = {number for launch in kernel.launches for number in launch.args}
+    results = enumerate(task.writes[: len(kernel.writes)], len(task.reads))
+    for number, result in results:
+        if result.nbytes and number not in passed:
+            return f"writes tensor {number}, which no launch of its kernel takes"
     return ""

@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
+from os import getpid
 from pathlib import Path
+from threading import Timer
 from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from compiler.autotune.lock import measuring
+from compiler.autotune.lock import locked, measuring
+from compiler.errors import ArtifactError
 
 HOLDER = """
 import sys
@@ -69,6 +72,29 @@ def test_the_second_process_waits_for_the_first(folder: Path):
     second.time()
     assert first.process.wait() == second.process.wait() == 0
     assert list(folder.rglob("measuring-*-0.lock"))
+
+
+def test_who_is_waited_for_is_said(folder: Path, caplog: pytest.LogCaptureFixture):
+    holder = Holder(0)
+    holder.time()
+    Timer(0.3, holder.release).start()
+    with measuring(device(0)):
+        pass
+    assert holder.process.wait() == 0
+    (record,) = caplog.records
+    assert f"waiting for process {holder.process.pid} (-c 0; for " in record.getMessage()
+    caplog.clear()
+    with measuring(device(0)):
+        assert not caplog.records, "a lock that is free was waited for"
+
+
+def test_a_refusal_names_the_holder(tmp_path: Path):
+    with (
+        locked(tmp_path / "tune"),
+        pytest.raises(ArtifactError, match=rf"^wait for it \(process {getpid()} "),
+        locked(tmp_path / "tune", "wait for it"),
+    ):
+        pass
 
 
 def test_without_a_folder_there_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from compiler.schedule import Allocation, KernelSpec, Launch, Operand, Schedule, Task, View
+from compiler.verify.seals import sealed_kernel
 
 llvm: Any = llvmlite.binding  # its functions are untyped
 
@@ -72,7 +73,7 @@ def mix(name: str, blocks: int = 1, delay: int = 1, lanes: int = LANES) -> Kerne
     text = MIX.format(symbol=name, cells=lanes // blocks, delay=delay)
     launch = Launch(name, (0, 1, 2), grid=(blocks, 1, 1))
     cells = Operand("int64", (lanes,))
-    return KernelSpec(
+    kernel = KernelSpec(
         name,
         "object",
         compile_object(text),
@@ -81,13 +82,15 @@ def mix(name: str, blocks: int = 1, delay: int = 1, lanes: int = LANES) -> Kerne
         reads=(cells, cells),
         writes=(cells,),
     )
+    return sealed_kernel(kernel)
 
 
 @cache
 def empty(name: str, blocks: int = 1) -> KernelSpec:
     """A kernel that does nothing."""
     launch = Launch(name, (), grid=(blocks, 1, 1))
-    return KernelSpec(name, "object", compile_object(EMPTY.format(symbol=name)), (launch,), ())
+    code = compile_object(EMPTY.format(symbol=name))
+    return sealed_kernel(KernelSpec(name, "object", code, (launch,), ()))
 
 
 def kernels() -> dict[str, KernelSpec]:

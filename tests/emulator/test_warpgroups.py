@@ -77,6 +77,7 @@ __device__ void of_registers(float* c, const two_bytes* rows, const two_bytes* l
     left[0][i] = rows[row * 16 + k] | rows[row * 16 + k + 1] << 16;
   }
   float sums[PANELS * 8][4];
+  hold(left);
   wgmma_fence();
   wgmma<true, false>(sums, left[0], transposed_descriptor(tile, 128), Kind<FP16>());
   wgmma<true, true>(sums, left[0], transposed_descriptor(tile, 128), Kind<FP16>());
@@ -89,7 +90,7 @@ __device__ void of_registers(float* c, const two_bytes* rows, const two_bytes* l
 KERNEL registers_1(float* c, const two_bytes* a, const two_bytes* b) { of_registers<1>(c, a, b); }
 KERNEL registers_2(float* c, const two_bytes* a, const two_bytes* b) { of_registers<2>(c, a, b); }
 
-enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY, LEFT };
+enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY, LEFT, NOT_HELD, HELD_LATE };
 template <int WRONG>
 __device__ void mistake(float* to, const unsigned* from) {
   const char* tile = tiles(from, 96);
@@ -98,13 +99,16 @@ __device__ void mistake(float* to, const unsigned* from) {
   const uint64_t a = swizzled_descriptor(tile + (WRONG == MATRICES ? threadIdx.x / 64 * 1024 : 0));
   const uint64_t b = swizzled_descriptor(tile + 64 * 128);
   float sums[4][4] = {};
+  unsigned left[1][4] = {threadIdx.x, 0, 0, 0};
+  hold(sums);
+  if (WRONG != NOT_HELD && WRONG != HELD_LATE) hold(left);
   if (WRONG != FENCE) wgmma_fence();
-  unsigned left[4] = {threadIdx.x, 0, 0, 0};
-  if (WRONG == LEFT) wgmma<false, true>(sums, left, b, Kind<FP16>());
+  if (WRONG == HELD_LATE) hold(left);
+  if (WRONG >= LEFT) wgmma<false, true>(sums, left[0], b, Kind<FP16>());
   if (WRONG != LANES || threadIdx.x % 32 < 31) wgmma(sums, a, b, Kind<TF32>());
   wgmma_commit();
   if (WRONG == SUMS && threadIdx.x == 70) sums[1][2] = 1;
-  if (WRONG == LEFT && threadIdx.x == 70) left[1] = 1;
+  if (WRONG == LEFT && threadIdx.x == 70) left[0][1] = 1;
   if (WRONG == EARLY) to[threadIdx.x] = sums[0][0];
   wgmma_wait<0>();
   if (WRONG != EARLY) to[threadIdx.x] = sums[0][0];
@@ -116,6 +120,8 @@ KERNEL used_sums(float* to, const unsigned* from) { mistake<SUMS>(to, from); }
 KERNEL two_matrices(float* to, const unsigned* from) { mistake<MATRICES>(to, from); }
 KERNEL few_lanes(float* to, const unsigned* from) { mistake<LANES>(to, from); }
 KERNEL used_left(float* to, const unsigned* from) { mistake<LEFT>(to, from); }
+KERNEL not_held(float* to, const unsigned* from) { mistake<NOT_HELD>(to, from); }
+KERNEL held_late(float* to, const unsigned* from) { mistake<HELD_LATE>(to, from); }
 KERNEL early_sums(float* to, const unsigned* from) { mistake<EARLY>(to, from); }
 """
 PRODUCTS = {
@@ -128,6 +134,8 @@ WRONG = {
     "not_shown": "written without a proxy fence",
     "used_sums": r"thread \(70, 0, 0\): a thread writes to sums that tensor cores still add to",
     "used_left": r"thread \(70, 0, 0\): a thread writes to the left operand of a WGMMA",
+    "not_held": "registers that were not held before its fence",
+    "held_late": "registers that were not held before its fence",
     "two_matrices": "warps of this warpgroup take part in different WGMMAs",
     "few_lanes": "or do not all multiply",
 }

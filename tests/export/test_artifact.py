@@ -1,4 +1,3 @@
-import hashlib
 import json
 import os
 import re
@@ -15,12 +14,14 @@ import pytest
 from safetensors import safe_open
 
 from compiler.backends.memory import address
-from compiler.errors import ArtifactError, DeviceError
+from compiler.errors import ArtifactError, DeviceError, ScheduleError
 from compiler.export import artifact
 from compiler.export.weights import read_weights, write_weights
 from compiler.module import Module, load
 from compiler.tools.cli import main
+from compiler.verify.certificate import Certificate, certified
 from tests.backends.objects import LANES, chain, kernels, mix, reference, values
+from tests.forgery import edit_json, redo_hashes
 
 FILES = ("schedule.json", "kernels/kernels.json", "kernels/0000.o", "weights.safetensors")
 
@@ -96,7 +97,7 @@ def test_a_file_that_no_manifest_lists_is_kept(saved: Path, name: str, cut: bool
 
 def test_an_old_or_damaged_artifact_is_replaced(saved: Path) -> None:
     manifest = saved / "manifest.json"
-    change(saved, version=1)
+    redo_hashes(saved, version=1)
     module().save(saved)
     for size in (40, 200, manifest.stat().st_size - 3):
         manifest.write_bytes(manifest.read_bytes()[:size])
@@ -198,26 +199,16 @@ def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
         load(saved)
 
 
-def change(saved: Path, **entries: object) -> None:
-    """Edit the manifest, with its digest and those of all files made anew."""
-    path = saved / "manifest.json"
-    manifest = json.loads(path.read_text()) | entries
-    for name, entry in manifest["files"].items():
-        content = (saved / name).read_bytes()
-        entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    path.write_text(json.dumps(manifest | {"sha256": artifact.manifest_digest(manifest)}))
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_without_a_hash_is_not_loaded(saved: Path, name: str) -> None:
     files = json.loads((saved / "manifest.json").read_text())["files"]
-    change(saved, files={each: entry for each, entry in files.items() if each != name})
+    redo_hashes(saved, files={each: entry for each, entry in files.items() if each != name})
     with pytest.raises(ArtifactError, match=r"manifest\.json (has no hash of|is damaged)"):
         load(saved)
 
 
 def test_another_version_is_refused(saved: Path) -> None:
-    change(saved, version=99)
+    redo_hashes(saved, version=99)
     with pytest.raises(ArtifactError, match="version 99"):
         load(saved)
 
@@ -247,7 +238,7 @@ DEEP = "[" * 100_000
 def test_deep_json_is_an_artifact_error(saved: Path, name: str) -> None:
     (saved / name).write_text(DEEP)
     if name != "manifest.json":
-        change(saved)
+        redo_hashes(saved)
     with pytest.raises(ArtifactError, match=f"{name}|the schedule is not JSON"):
         load(saved)
 
@@ -265,7 +256,7 @@ def test_deep_json_is_an_artifact_error(saved: Path, name: str) -> None:
     ],
 )
 def test_a_wrong_entry_of_the_manifest_is_an_artifact_error(saved: Path, entries: Any) -> None:
-    change(saved, **entries)
+    redo_hashes(saved, **entries)
     with pytest.raises(ArtifactError, match=r"manifest\.json"):
         load(saved)
 
@@ -273,18 +264,15 @@ def test_a_wrong_entry_of_the_manifest_is_an_artifact_error(saved: Path, entries
 def test_a_file_outside_the_artifact_is_not_read(saved: Path) -> None:
     (saved.parent / "secret").write_text("x")
     files = json.loads((saved / "manifest.json").read_text())["files"]
-    change(saved, files=files | {"../secret": {}})
+    redo_hashes(saved, files=files | {"../secret": {}})
     with pytest.raises(ArtifactError, match=r"\.\./secret is not a file of an artifact"):
         load(saved)
 
 
 def edited_table(saved: Path, edit: Any) -> None:
     """Edit the entries of the table of kernels."""
-    path = saved / "kernels" / "kernels.json"
-    table = json.loads(path.read_text())
-    edit(table)
-    path.write_text(json.dumps(table))
-    change(saved)
+    edit_json(saved / "kernels" / "kernels.json", edit)
+    redo_hashes(saved)
 
 
 WRONG_ENTRIES: list[tuple[str, Any, str]] = [
@@ -331,7 +319,7 @@ def test_a_task_with_another_tasks_kernel_is_refused(
     Module("cpu", chain(), made, {"w": values(1)}).save(place)
     path = place / "schedule.json"
     path.write_text(path.read_text().replace('"mix4_1"', f'"{kernel}"', 1))
-    change(place)
+    redo_hashes(place)
     built = f"task 0 '{kernel}' (stream 0) "
     built += (
         "launches a kernel that does not exist"
@@ -348,24 +336,30 @@ def test_a_task_with_another_tasks_kernel_is_refused(
 def test_cut_weights_with_a_redone_hash_are_an_artifact_error(saved: Path, length: int) -> None:
     path = saved / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:length])
-    change(saved)
+    redo_hashes(saved)
     with pytest.raises(ArtifactError, match=r"weights\.safetensors"):
         load(saved)
 
 
-def test_missing_features_are_named(saved: Path) -> None:
-    change(saved, requirements={"features": ["avx1024"]})
+def written(place: Path, **fields: Any) -> Path:
+    """The artifact of another module, with a right seal."""
+    whole = artifact.Artifact("cpu", {"features": []}, chain(), kernels(), {"w": values(1)})
+    artifact.save(replace(whole, **fields), place)
+    return place
+
+
+def test_missing_features_are_named(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="avx1024"):
-        load(saved)
-    change(saved, requirements={"architecture": "vax", "features": []})
+        load(written(tmp_path / "a", requirements={"features": ["avx1024"]}))
     with pytest.raises(DeviceError, match="vax"):
-        load(saved)
+        load(written(tmp_path / "b", requirements={"architecture": "vax", "features": []}))
+    with pytest.raises(ArtifactError, match=r"manifest\.json has no valid requirements"):
+        load(written(tmp_path / "c", requirements={"gfeatures": []}))
 
 
-def test_an_unknown_target_is_a_device_error(saved: Path) -> None:
-    change(saved, target="abacus")
+def test_an_unknown_target_is_a_device_error(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="abacus"):
-        load(saved)
+        load(written(tmp_path / "a", target="abacus"))
 
 
 def test_a_racing_schedule_is_refused(tmp_path: Path) -> None:
@@ -373,10 +367,13 @@ def test_a_racing_schedule_is_refused(tmp_path: Path) -> None:
     broken = replace(
         schedule, tasks=tuple(replace(t, stream=i) for i, t in enumerate(schedule.tasks))
     )
-    saved = artifact.Artifact("cpu", {"features": []}, broken, kernels(), {"w": values(1)})
-    artifact.save(saved, tmp_path / "racing")
+    with pytest.raises(ScheduleError, match="task 1"):
+        written(tmp_path / "racing", schedule=broken)
+    made = kernels()
+    passed = Certificate(broken, made, certified(schedule, made).digest)
+    racing = written(tmp_path / "racing", schedule=broken, kernels=made, certificate=passed)
     with pytest.raises(ArtifactError, match="task 1"):
-        load(tmp_path / "racing")
+        load(racing)
 
 
 def test_a_fresh_process_needs_no_compiler(saved: Path) -> None:

@@ -68,5 +68,6 @@ def test_a_module_runs_in_other_processes(start: str):
 
 
 def test_a_module_for_a_missing_device_can_be_copied():
-    other = pickle.loads(pickle.dumps(Module("cuda:sm_90:tf32", chain(), {}, {"w": values(1)})))
+    given = Module("cuda:sm_90:tf32", chain(), kernels(), {"w": values(1)})
+    other = pickle.loads(pickle.dumps(given))
     assert other.target == "cuda:sm_90:tf32"

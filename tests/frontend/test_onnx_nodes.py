@@ -28,16 +28,22 @@ Case = Any
 
 
 @cache
-def cases() -> Mapping[str, list[Case]]:
-    """The cases of the default domain by the first letter of their operator."""
+def every_case() -> list[Case]:
+    """The cases of every domain."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         node_cases: Any = import_module("onnx.backend.test.case.node")
-        found: defaultdict[str, list[Case]] = defaultdict(list)
-        for case in node_cases.collect_testcases(None):
-            domains = {node.domain for node in case.model.graph.node}
-            if domains <= {""} and case.model.opset_import[0].version >= 7:
-                found[case.model.graph.node[0].op_type[0].upper()].append(case)
+        return [*node_cases.collect_testcases(None)]
+
+
+@cache
+def cases() -> Mapping[str, list[Case]]:
+    """The cases of the default domain by the first letter of their operator."""
+    found: defaultdict[str, list[Case]] = defaultdict(list)
+    for case in every_case():
+        domains = {node.domain for node in case.model.graph.node}
+        if domains <= {""} and case.model.opset_import[0].version >= 7:
+            found[case.model.graph.node[0].op_type[0].upper()].append(case)
     return found
 
 

@@ -64,7 +64,7 @@ def check(
     names = {info.name for info in made.graph.input}
     feeds = {name: array for name, array in inputs.items() if name in names}
     expected = judged(made, feeds, reference)
-    module = compiler.compile(made, dynamic=False)
+    module = compiler.compile(made, dynamic=False, semantics="onnx")
     found = module.run(feeds)["y"]
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

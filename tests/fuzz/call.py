@@ -18,6 +18,8 @@ class Call:
     attributes: Mapping[str, Any]
     opset: int
     inputs: list[Any]
+    outputs: int = 1
+    """The outputs that it names."""
 
     def has_nan(self) -> bool:
         """Whether an operand holds NaN."""

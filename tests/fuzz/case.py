@@ -37,6 +37,8 @@ class Case:
     guard: str = ""
     """The side of every operand that the first run guards (`tests.guard`): before or after."""
     input_shapes: dict[str, list[int]] | None = None
+    semantics: str = "onnx"
+    """Whose results it has, as `compiler.compile` takes it."""
     note: str = ""
     """What was broken or drawn, in words."""
 

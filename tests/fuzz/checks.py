@@ -1,9 +1,10 @@
 """What each kind of case must do: the judgement of one case in this process."""
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,16 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import compiler
-from compiler import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
+from compiler import (
+    ArtifactError,
+    DeviceError,
+    FlowloomError,
+    ModelError,
+    ShapeError,
+    UnsupportedOperatorError,
+)
+from compiler.export.checking import checked_artifacts
+from compiler.export.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of
 from compiler.ir.types import dtype_of, shape_of
@@ -20,8 +30,11 @@ from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
+from tests.fuzz.exported import check_exported
+from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
+from tests.fuzz.outside import MODEL
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
@@ -176,13 +189,19 @@ def extreme(case: Case) -> Failure | None:
         return None
 
 
+_IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where directories are made and removed much faster than on some disks."""
+
+
 @contextmanager
-def _folder(case: Case) -> Generator[Path, None, None]:
-    """The case's files, and its model, in a folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+def _folder(case: Case, below: str = "") -> Generator[Path, None, None]:
+    """The case's files, those of one folder if it is named, and its model, for a while."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_IN_MEMORY) as name:
         folder = Path(name)
         (folder / "model.onnx").write_bytes(case.model)
         for path, data in case.files.items():
+            if not path.startswith(below):
+                continue
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
         yield folder
@@ -226,17 +245,100 @@ def damaged_schedule(case: Case) -> Failure | None:
     return None
 
 
+def forged(case: Case) -> Failure | None:
+    """A forged directory is refused by loading and by checking, or stands for the same content."""
+    with _folder(case, "forged/") as folder:
+        place = folder / "forged"
+        loaded, checked = _refusal(case, _load, place), _refusal(case, _check, place)
+        for failure in (loaded, checked):
+            if isinstance(failure, Failure):
+                return failure
+        if loaded != checked:
+            refuses, accepts = ("load", "check") if loaded else ("check", "load")
+            return Failure(f"{refuses} alone refuses", f"{case.note}: {accepts} accepts it")
+        content = [] if loaded else _content(place)
+    if loaded:
+        return None
+    with _folder(case, "original/") as folder:
+        same = content == _content(folder / "original")
+    return None if same else Failure("accepted", f"{case.note}: accepted with another content")
+
+
+def _refusal(case: Case, read: Callable[[Path], object], place: Path) -> bool | Failure:
+    """Whether reading a directory is an ArtifactError; the failure of any other error."""
+    try:
+        read(place)
+    except ArtifactError:
+        return True
+    except Exception as error:
+        failure = raised(error)
+        return Failure(f"{read.__name__[1:]} {failure.key}", f"{case.note}: {failure.message}")
+    return False
+
+
+def _load(place: Path) -> None:
+    """Load a directory, on whatever host where its device is missing, which is seen midway."""
+    try:
+        compiler.load(place).close()
+    except DeviceError as error:
+        if "cuda" not in str(error).lower():
+            raise
+        _check(place)
+
+
+def _check(place: Path) -> None:
+    for _ in checked_artifacts(place, trust_all):
+        pass
+
+
+def _content(place: Path) -> list[object]:
+    """All that a saved directory stands for."""
+    content: list[object] = []
+    for checked in checked_artifacts(place, trust_all):
+        saved = checked.artifact
+        weights = {n: (a.dtype, a.shape, a.tobytes()) for n, a in saved.weights.items()}
+        content += [saved.target, saved.requirements, saved.schedule, saved.kernels, weights]
+        content += [repr(saved.choice), repr(saved.tuning), saved.library]
+    if format_in(place) is PROGRAM_MANIFEST:
+        manifest = PROGRAM_MANIFEST.read(place, trust_all)
+        content += [{k: v for k, v in manifest.items() if k not in ("files", "sha256")}]
+        content += [(place / MODEL_FILE).read_bytes()]
+    return content
+
+
+def outside(case: Case) -> Failure | None:
+    """Tensors in files, read from another directory, give the bits that those inside give."""
+    try:
+        inside = executed(case)[0]
+    except Exception as error:
+        return raised(error)
+    with _folder(case) as folder, tempfile.TemporaryDirectory() as other, chdir(other):
+        for name in case.files:  # files of these names there must not be read
+            (Path(other) / name).parent.mkdir(parents=True, exist_ok=True)
+            (Path(other) / name).write_bytes(b"\xff" * 64)
+        try:
+            results = executed(case, folder / MODEL)[0]
+        except Exception as error:
+            return raised(error)
+    return unlike(inside, results)
+
+
 CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "graphs": differential,
     "nodes": differential,
     "folding": differential,
     "narrow": differential,
+    "shared": differential,
+    "outside": outside,
     "invalid": invalid,
     "data": extreme,
+    "texts": check_hosted,
+    "exported": check_exported,
     "contents": check_contents,
     "models": damaged_model,
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,
+    "forged": forged,
 }
 """The check of each kind of case."""
 

@@ -50,7 +50,7 @@ class Runtime:
     def __init__(self, case: Case) -> None:
         """Raises Refused or Incomparable where onnxruntime is no judge."""
         self._model, self._feeds = case.proto, dict(case.feeds)
-        self._oracle = Oracle(self._model)
+        self._oracle = Oracle(self._model, case.semantics)
         with np.errstate(all="ignore"):
             self.values = self._oracle.run(self._model, self._feeds)
         arrays = {n: v for n, v in self.values.items() if not isinstance(v, list)}

@@ -19,34 +19,6 @@ class Incomparable(Exception):
     """
 
 
-def keeps_size(call: Call) -> bool:
-    """Whether an automatic pad keeps the size."""
-    return str(call.attributes.get("auto_pad", b"")).find("SAME") >= 0
-
-
-def skips_pixels(call: Call) -> bool:
-    """Whether a window's stride is larger than its kernel on some axis."""
-    kernel = call.attributes["kernel_shape"]
-    strides = call.attributes.get("strides") or [1] * len(kernel)
-    return any(stride > size for stride, size in zip(strides, kernel, strict=True))
-
-
-def no_window_fits(call: Call) -> bool:
-    """Whether a kernel reaches over more than the padded input, so that the result is empty."""
-    if keeps_size(call):
-        return False
-    x, attributes = call.inputs[0].shape[2:], call.attributes
-    ones, padless = [1] * len(x), str(attributes.get("auto_pad", b"")).find("VALID") >= 0
-    pads = [0] * (2 * len(x)) if padless else attributes.get("pads") or [0] * (2 * len(x))
-    strides, steps = (attributes.get(name) or ones for name in ("strides", "dilations"))
-    axes = zip(
-        x, pads[: len(x)], pads[len(x) :], attributes["kernel_shape"], steps, strides, strict=True
-    )
-    ceil = attributes.get("ceil_mode", 0)
-    rooms = [(n + a + b - (k - 1) * d - 1, s) for n, a, b, k, d, s in axes]
-    return any(room < 0 and not (ceil and room > -s) for room, s in rooms)
-
-
 def relu(call: Call) -> list[Array]:
     """max(x, 0), which keeps NaN."""
     x: Array = call.inputs[0]

@@ -1,6 +1,5 @@
 """Damaged files: models, their external data, artifacts, schedules and constraints."""
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -12,11 +11,10 @@ import onnx
 from google.protobuf.message import Message
 
 import compiler
+from tests.forgery import Files, rehashed
 from tests.fuzz.case import Case
 from tests.fuzz.draw import Draw
 from tests.fuzz.graphs import random_graph
-
-Files = dict[str, bytes]
 
 
 def flip(draw: Draw, data: bytes) -> bytes:
@@ -227,16 +225,6 @@ def edit_json(draw: Draw, text: bytes) -> bytes:
     return json.dumps(content).encode()
 
 
-def rehash(files: Files) -> Files:
-    """The manifest with the files' hashes as they are now."""
-    manifest = json.loads(files["artifact/manifest.json"])
-
-    for name, entry in manifest["files"].items():
-        data = files.get(f"artifact/{name}", b"")
-        entry.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
-    return {**files, "artifact/manifest.json": json.dumps(manifest).encode()}
-
-
 def damaged_artifact(seed: int, _: str) -> Case | None:
     """An artifact with one file changed; hashes are redone half of the time."""
     draw = Draw(seed)
@@ -250,7 +238,7 @@ def damaged_artifact(seed: int, _: str) -> Case | None:
         changed[name] = draw.choice(BYTES)(draw, files[name])
     code = not text
     if not code and draw.chance(0.6) and name != "artifact/manifest.json":
-        changed = rehash(changed)
+        changed = rehashed(changed)
     return case.changed(seed=seed, files=changed, note=name)
 
 

@@ -1,20 +1,20 @@
 """Where onnxruntime's results are not ONNX's: each with who is right, and why.
 
-`docs/differences.md` is made from this file: `python -m tests.fuzz.differences`.
+`docs/differences.md` is made from this file: `python -m tests.fuzz.differences_page`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from tests.fuzz.call import Call
+from compiler.frontend.graph import constant
+from compiler.frontend.semantics import SEMANTICS_RULES, NodeForm, SemanticsRule
+from compiler.frontend.semantics.choice import rules_of
+from tests.fuzz.call import Array, Call
 from tests.fuzz.corrections import (
-    Array,
     Incomparable,
     contracted,
     exponential_unit,
@@ -24,34 +24,20 @@ from tests.fuzz.corrections import (
     gelu,
     has_texts,
     instance_normalization,
-    keeps_size,
     large_contractions,
     large_integers,
     large_powers,
     mean_variance,
-    no_window_fits,
     out_of_range,
     power,
     relu,
     shrink,
     shrinks_out_of_range,
-    skips_pixels,
     wider_than_float32,
 )
-from tests.fuzz.resizing import fractional_corners, interpolates, is_whole_resize, resized
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A known difference: where it is, what onnxruntime does, what Flowloom does, and why."""
-
-    operators: str
-    when: str
-    applies: Callable[[Call], bool]
-    onnxruntime: str
-    flowloom: str
-    reason: str
-    correct: Callable[[Call], list[Array]] | None = None
+from tests.fuzz.difference import OPEN, ROUNDING, Difference
+from tests.fuzz.hosted_differences import HOSTED_DIFFERENCES
+from tests.fuzz.resizing import interpolates, is_whole_resize, resized
 
 
 def _is_wild(call: Call) -> bool:
@@ -122,6 +108,7 @@ DIFFERENCES = [
         "subtracts the mean first",
         "the text's formula without its rounding errors",
         instance_normalization,
+        kind=ROUNDING,
     ),
     Difference(
         "Pow",
@@ -133,47 +120,13 @@ DIFFERENCES = [
         power,
     ),
     Difference(
-        "ConvTranspose",
-        "`auto_pad` is SAME_UPPER or SAME_LOWER",
-        keeps_size,
-        "swaps where the odd pad goes, or gives another size than input times stride",
-        "puts the extra pad at the end for SAME_UPPER, at the start for SAME_LOWER",
-        "the ONNX text: output_shape[i] = input_shape[i] * strides[i], and the pads' split",
-    ),
-    Difference(
-        "MaxPool AveragePool LpPool",
-        "`auto_pad` is SAME_* with dilations or ceil_mode",
-        lambda call: (
-            keeps_size(call)
-            and ("dilations" in call.attributes or bool(call.attributes.get("ceil_mode")))
-        ),
-        "computes the pads from the kernel without its dilations",
-        "computes them from the dilated kernel",
-        "the ONNX text: the output of SAME is ceil(input / stride) for the effective kernel",
-    ),
-    Difference(
-        "MaxPool AveragePool LpPool",
-        "`auto_pad` is SAME_* and a stride is larger than the kernel",
-        lambda call: keeps_size(call) and skips_pixels(call),
-        "may crop the input, by negative pads",
-        "pads by nothing",
-        "the ONNX text: pads add elements, and Conv does so in onnxruntime too",
-    ),
-    Difference(
-        "MaxPool AveragePool LpPool",
-        "the kernel is larger than the input with its pads",
-        lambda call: no_window_fits(call),
-        "gives one window, as its quotients round towards zero, or a tensor without elements",
-        "refuses the model",
-        "by the ONNX text there is no window; onnxruntime refuses it where the operator is Conv",
-    ),
-    Difference(
         "Cast CastLike",
         "a float becomes an integer that cannot hold it",
         lambda call: out_of_range(call),
         "gives what the processor gives",
         "gives what the processor gives",
         "the ONNX text: undefined",
+        kind=OPEN,
     ),
     Difference(
         "Elu Selu Celu",
@@ -183,6 +136,7 @@ DIFFERENCES = [
         "computes expm1, which keeps them",
         "the text's formula without its rounding errors",
         exponential_unit,
+        kind=ROUNDING,
     ),
     Difference(
         "MeanVarianceNormalization",
@@ -203,21 +157,13 @@ DIFFERENCES = [
     ),
     Difference(
         "Resize Upsample",
-        "integers are interpolated",
-        lambda call: is_whole_resize(call),
-        "cuts off what follows the point, and with antialias what is below zero",
+        "integers are interpolated with antialias, or along the second of four axes",
+        lambda call: is_whole_resize(call) and not cuts_fractions(call),
+        "rounds in fixed point, and with antialias cuts off what is below zero",
         "rounds to the nearest integer, and saturates",
         "ONNX's reference rounds, and the type holds negative numbers",
         lambda call: [resized(call, call.inputs[0].dtype)],
-    ),
-    Difference(
-        "Resize",
-        "the coordinates are `align_corners` and a size by scales is no whole number",
-        lambda call: interpolates(call) and fractional_corners(call),
-        "counts the whole elements of the result",
-        "takes the size with its fraction",
-        "ONNX's reference, and its test resize_downsample_scales_linear_align_corners",
-        lambda call: [resized(call, call.inputs[0].dtype)],
+        kind=OPEN,
     ),
     Difference(
         "DFT STFT RNN GRU LSTM Resize Upsample BatchNormalization InstanceNormalization"
@@ -247,6 +193,7 @@ DIFFERENCES = [
         "computes in the type of `stash_type`, which is float32 by default",
         "computes in float64, or in float32 where elements are smaller",
         "both do so for LayerNormalization, and lose no digits that the ONNX text asks for",
+        kind=ROUNDING,
     ),
     Difference(
         "DynamicQuantizeLinear",
@@ -255,14 +202,7 @@ DIFFERENCES = [
         "gives a scale and integers that depend on the vector instructions used",
         "gives a scale that is no finite number, and integers of no meaning",
         "the ONNX text: undefined, as a float becomes an integer that cannot hold it",
-    ),
-    Difference(
-        "DynamicQuantizeLinear",
-        "all elements are zero",
-        lambda call: not call.inputs[0].any(),
-        "gives a scale of 1",
-        "gives a scale of 0",
-        "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
+        kind=OPEN,
     ),
     Difference(
         "Celu",
@@ -271,6 +211,7 @@ DIFFERENCES = [
         "loses the digits of e**(x / alpha), which is near 1, or gives NaN everywhere",
         "keeps them, and gives NaN below zero only",
         "the ONNX text's formula, in which nothing is rounded; above zero alpha has no part in it",
+        kind=OPEN,
     ),
     Difference(
         "QuantizeLinear QLinearConv QLinearMatMul",
@@ -281,7 +222,7 @@ DIFFERENCES = [
             or not np.isfinite(call.inputs[1]).all()
         ),
         "gives what the processor makes of NaN",
-        "gives 0 or a bound",
+        "gives what it gives for 0, or a bound",
         "the ONNX text does not say to which integer NaN is rounded",
     ),
     Difference(
@@ -291,6 +232,7 @@ DIFFERENCES = [
         "gives what the processor makes of a float that is out of range",
         "computes with integers, which wrap around",
         "the ONNX text: undefined",
+        kind=OPEN,
     ),
     Difference(
         "Shrink",
@@ -300,6 +242,7 @@ DIFFERENCES = [
         "computes in float64, or with integers",
         "the ONNX text: the result is x + bias or x - bias",
         shrink,
+        kind=ROUNDING,
     ),
     Difference(
         "Gelu",
@@ -311,6 +254,7 @@ DIFFERENCES = [
         "computes the formula in float64",
         "the ONNX text gives the constants",
         gelu,
+        kind=ROUNDING,
     ),
     Difference(
         "ReduceSum ReduceSumSquare ReduceProd ReduceL1 ReduceL2 ReduceMean",
@@ -338,20 +282,13 @@ DIFFERENCES = [
         "the ONNX text does not say how the result is rounded",
     ),
     Difference(
-        "AffineGrid",
-        "`align_corners` is 1, and an axis has one pixel",
-        lambda call: bool(call.attributes.get("align_corners")) and 1 in call.inputs[1][2:],
-        "puts it at 1",
-        "puts it at -1",
-        "so does onnx's reference implementation; the ONNX text does not say",
-    ),
-    Difference(
         "TopK",
         "`sorted` is 0",
         lambda call: call.attributes.get("sorted", 1) == 0,
         "gives the elements in some order",
         "sorts them",
         "the ONNX text: the order is not defined",
+        kind=OPEN,
     ),
     Difference(
         "Einsum",
@@ -393,6 +330,7 @@ DIFFERENCES = [
         "gives 0, as it clamps what it computes with",
         "gives the small number",
         "the ONNX text: 1 / (1 + exp(-x))",
+        kind=ROUNDING,
     ),
     Difference(
         "Gemm",
@@ -409,6 +347,7 @@ DIFFERENCES = [
         "gives NaN",
         "computes the formula",
         "ONNX has the formula",
+        kind=OPEN,
     ),
     Difference(
         "LRN",
@@ -417,36 +356,54 @@ DIFFERENCES = [
         "adds and subtracts squares as the window moves, and divides by what is left",
         "adds the squares of each window",
         "a small sum that remains of large ones has few right digits",
+        kind=ROUNDING,
     ),
-    Difference(
-        "LSTM",
-        "`clip` is set",
-        lambda call: "clip" in call.attributes,
-        "clips the cell's state too",
-        "clips the input of the activations only",
-        "the ONNX text: clipping applies to the input of activations",
-    ),
+    *HOSTED_DIFFERENCES,
 ]
-"""Every known difference; `correct` gives the right results where that is simple."""
+"""The differences without a choice; `correct` gives the right results where that is simple."""
+
+CORRECTIONS: Mapping[str, Callable[[Call], list[Array]]] = {
+    rule.name: lambda call: [resized(call, call.inputs[0].dtype)]
+    for rule in SEMANTICS_RULES
+    if "Resize" in rule.operators and rule.name != "resize-crop-same-size"
+}
+"""The ONNX text's results by the name of a rule, where they are simple."""
+
+
+def cuts_fractions(call: Call) -> bool:
+    """Whether onnxruntime interpolates integers in float32, and cuts off what follows the point."""
+    rule = rule_met(call)
+    return rule is not None and rule.name == "resize-integers"
 
 
 def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:
     """A node with the values of its operands."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     inputs = [values[name] if name else None for name in node.input]
-    return Call(node.op_type, attributes, opset, inputs)
+    return Call(node.op_type, attributes, opset, inputs, sum(map(bool, node.output)))
 
 
 def known(call: Call) -> Difference | None:
-    """The difference that a node meets, if any."""
+    """The difference without a choice that a node meets, if any."""
     return next(
         (d for d in DIFFERENCES if call.op in d.operators.split() and d.applies(call)), None
     )
 
 
+def rule_met(call: Call) -> SemanticsRule | None:
+    """The rule that a node meets, if any."""
+    attributes = {n: v.decode() if isinstance(v, bytes) else v for n, v in call.attributes.items()}
+    if any(isinstance(value, list) for value in call.inputs):
+        return None
+    inputs = [value if value is None else constant("", value) for value in call.inputs]
+    use = NodeForm(call.op, inputs, attributes, call.outputs)
+    return next((rule for rule in rules_of(call.op) if rule.meets(use)), None)
+
+
 def may_differ_inside(model: onnx.ModelProto) -> bool:
     """Whether a subgraph or a function, whose operands nobody sees, has such an operator."""
     operators = {op for difference in DIFFERENCES for op in difference.operators.split()}
+    operators |= {op for rule in SEMANTICS_RULES for op in rule.operators}
     inner = [node for function in model.functions for node in function.node]
     inner += [node for outer in model.graph.node for node in _inside(outer)]
     return any(node.op_type in operators for node in inner)
@@ -460,41 +417,36 @@ def _inside(node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def corrected(
-    node: onnx.NodeProto, opset: int, values: Mapping[str, Any], outputs: dict[str, Any]
+    node: onnx.NodeProto,
+    opset: int,
+    values: Mapping[str, Any],
+    outputs: dict[str, Any],
+    semantics: str = "onnx",
 ) -> dict[str, Any]:
-    """onnxruntime's outputs put right; raises Incomparable where they cannot be."""
+    """onnxruntime's outputs put right; raises Incomparable where they cannot be.
+
+    With the semantics of onnxruntime its rules are right already.
+    """
     if node.domain not in ("", "ai.onnx"):
         return outputs
     call = call_of(node, opset, values)
+    rule = rule_met(call)
+    if rule is not None and semantics == "onnx":
+        return _replaced(call, outputs, rule.when, CORRECTIONS.get(rule.name))
     difference = known(call)
     if difference is None:
         return outputs
-    if difference.correct is None:
-        raise Incomparable(f"{node.op_type}: {difference.when}")
-    results = difference.correct(call)
+    return _replaced(call, outputs, difference.when, difference.correct)
+
+
+def _replaced(
+    call: Call,
+    outputs: dict[str, Any],
+    when: str,
+    correct: Callable[[Call], list[Array]] | None,
+) -> dict[str, Any]:
+    """The right results in place of onnxruntime's; raises Incomparable without any."""
+    if correct is None:
+        raise Incomparable(f"{call.op}: {when}")
+    results = correct(call)
     return dict(zip(outputs, results[: len(outputs)], strict=True))
-
-
-HEADER = """# Where Flowloom differs from onnxruntime
-
-Generated by `python -m tests.fuzz.differences`: the random search compares every model with
-onnxruntime and with float64, and takes these differences from onnxruntime, and no others, for
-granted; float64 still judges them. Flowloom follows the ONNX text, or numpy where it says nothing.
-
-| operators | where | onnxruntime | Flowloom | why |
-|---|---|---|---|---|
-"""
-
-
-def generate() -> str:
-    """The whole page."""
-    rows = [
-        f"| {', '.join(d.operators.split())} | {d.when} | {d.onnxruntime} | {d.flowloom} |"
-        f" {d.reason} |\n"
-        for d in DIFFERENCES
-    ]
-    return HEADER + "".join(rows)
-
-
-if __name__ == "__main__":
-    Path(__file__).parents[2].joinpath("docs", "differences.md").write_text(generate())

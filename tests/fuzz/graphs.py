@@ -18,6 +18,7 @@ from tests.fuzz.pipelines import pipeline
 
 OPSETS = [*range(7, 18), *range(18, 27), *range(18, 27), 21, 21]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+SEMANTICS = ("onnx", "onnxruntime")
 NAMES = sorted(FAMILIES)
 EMULATED = ("emu:sm_90:fp32", "emu:sm_90:fp32", "emu:sm_80:fp32", "emu:gfx90a:fp32")
 """What is emulated, in the precision that onnxruntime has."""
@@ -29,10 +30,11 @@ def grow(draw: Draw, grower: Grower, count: int, tries: int = 6) -> None:
         if len(grower.model.graph.node) >= count:
             return
         name = draw.choice(NAMES)
-        grower.attempt(partial(_generate, name))
+        grower.attempt(partial(generate, name))
 
 
-def _generate(name: str, grower: Grower) -> None:
+def generate(name: str, grower: Grower) -> None:
+    """Let the generator of an operator add nodes; raises Unsuitable."""
     FAMILIES[name](grower, name)
 
 
@@ -65,6 +67,7 @@ def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     draw = Draw(seed)
     draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS))
+    grower.semantics = draw.choice(SEMANTICS)
     most = min(largest, 6 if parse_target(target).backend == "emu" else 40)
     count = min(most, draw.choice([5, 5, 6, 8, 10, 12, 20, 40]))
     grow(draw, grower, count)
@@ -78,9 +81,10 @@ def random_node(
     draw = Draw(seed)
     draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS), constants)
+    grower.semantics = draw.choice(SEMANTICS)
     grower.most_inputs = 16
     name = draw.choice(names)
-    if not any(grower.attempt(partial(_generate, name)) for _ in range(8)):
+    if not any(grower.attempt(partial(generate, name)) for _ in range(8)):
         return None
     return make_case(kind, seed, draw, grower, target, None)
 
@@ -90,6 +94,7 @@ def random_constants(seed: int, target: str) -> Case | None:
     draw = Draw(seed)
     draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS), 1.0, reuse=0.5)
+    grower.semantics = draw.choice(SEMANTICS)
     grow(draw, grower, 8)
     return make_case("folding", seed, draw, grower, target, None, most=8)
 
@@ -118,4 +123,5 @@ def make_case(
         target=target,
         pipeline=spec,
         threads=threads,
+        semantics=grower.semantics,
     )

@@ -43,6 +43,7 @@ class Grower:
         self.values: dict[str, Value] = {}
         self.feeds: dict[str, Array] = {}
         self.most_inputs = 4
+        self.semantics = "onnx"
         self._count = 0
 
     def name(self, stem: str = "t") -> str:
@@ -143,7 +144,7 @@ class Grower:
     def add(self, node: onnx.NodeProto) -> None:
         """A node of one's own making; raises Unsuitable if it is refused or its values explode."""
         try:
-            results = self.oracle(self.model).step(node, self.values)
+            results = self.oracle(self.model, self.semantics).step(node, self.values)
         except (Refused, Incomparable) as error:
             raise Unsuitable(str(error)) from error
         for value in results.values():

@@ -6,10 +6,15 @@ from tests.fuzz.case import Case
 from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
+from tests.fuzz.exported import random_exported
 from tests.fuzz.extremes import random_extremes
+from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
+from tests.fuzz.hosted import random_hosted
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
+from tests.fuzz.outside import random_outside
+from tests.fuzz.shared import random_shared
 
 
 def _node(seed: int, target: str) -> Case | None:
@@ -43,6 +48,11 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "damage": _damaged,
     "data": random_extremes,
     "narrow": random_narrow,
+    "forged": random_forgery,
+    "shared": random_shared,
+    "texts": random_hosted,
+    "exported": random_exported,
     "contents": random_contents,
+    "outside": random_outside,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

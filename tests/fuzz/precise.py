@@ -18,6 +18,7 @@ from compiler import FlowloomError
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
+from compiler.frontend.semantics import Semantics
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, numpy_dtype
@@ -52,7 +53,7 @@ class Precise:
 
     def __init__(self, case: Case) -> None:
         """Raises Refused where the frontend or the interpreter refuses the graph."""
-        imported = _imported(case.model, case.input_shapes)
+        imported = _imported(case.model, case.input_shapes, case.semantics)
         self._module, self._weights = imported.module, imported.weights
         self._feeds = case.feeds
         graph = graph_of(self._module)
@@ -84,8 +85,8 @@ class Precise:
 class Either(Oracle):
     """Evaluates nodes by onnxruntime, and by the interpreter where that has no kernel for them."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        super().__init__(model)
+    def __init__(self, model: onnx.ModelProto, semantics: str = "onnx") -> None:
+        super().__init__(model, semantics)
         self._constants = {tensor.name for tensor in model.graph.initializer}
         nodes = [node for node in model.graph.node if node.op_type == "Constant"]
         self._constants.update(name for node in nodes for name in node.output)
@@ -107,16 +108,18 @@ class Either(Oracle):
             else:
                 model.graph.input.append(value_info(name, value))
         typed = onnx.shape_inference.infer_shapes(model)
-        imported = _imported(typed.SerializeToString())
+        imported = _imported(typed.SerializeToString(), semantics=self.semantics)
         try:
             return interpret(imported.module, imported.weights, feeds)
         except FlowloomError as error:
             raise Refused(str(error)) from error
 
 
-def _imported(model: bytes, shapes: dict[str, list[int]] | None = None) -> Imported:
+def _imported(
+    model: bytes, shapes: dict[str, list[int]] | None = None, semantics: str = "onnx"
+) -> Imported:
     try:
-        return import_model(model, shapes)
+        return import_model(model, shapes, semantics=Semantics.parse(semantics))
     except FlowloomError as error:
         raise Refused(str(error)) from error
 

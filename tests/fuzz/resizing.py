@@ -25,16 +25,6 @@ def _scales(call: Call) -> Array | None:
     return None if scales is None or not scales.size else scales
 
 
-def fractional_corners(call: Call) -> bool:
-    """Whether the coordinates count from the corners of a size that is no whole number."""
-    scales = _scales(call)
-    if scales is None or call.attributes.get("coordinate_transformation_mode") != b"align_corners":
-        return False
-    axes = call.attributes.get("axes") or range(len(scales))
-    sizes = np.array([call.inputs[0].shape[axis] for axis in axes], np.float32) * scales
-    return bool((sizes != np.floor(sizes)).any())
-
-
 def is_whole_resize(call: Call) -> bool:
     """Whether integers are interpolated."""
     known = call.op in ("Resize", "Upsample") and interpolates(call)

@@ -45,14 +45,14 @@ def candidates(case: Case) -> Iterator[Case]:
         proto = case.proto
     except Exception:  # damaged bytes stay as they are
         return
-    if case.kind not in ("graphs", "nodes", "folding", "narrow"):
+    if case.kind not in ("graphs", "nodes", "folding", "narrow", "shared"):
         return
     yield from _fewer_nodes(case, proto)
 
 
 def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
     try:
-        values = Either(proto).run(proto, case.feeds)
+        values = Either(proto, case.semantics).run(proto, case.feeds)
     except (Refused, Incomparable):
         return
     plain: dict[str, Array] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}

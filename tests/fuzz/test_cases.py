@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.fuzz import differences
+from tests.fuzz import differences_page
 from tests.fuzz.__main__ import CASES
 from tests.fuzz.case import Case, Failure, load, save
 from tests.fuzz.catalogue import FAMILIES
@@ -35,7 +35,7 @@ def test_a_kept_case_is_right(path: Path, worker: Worker):
 
 def test_the_differences_page_is_fresh():
     page = (ROOT / "docs" / "differences.md").read_text()
-    assert page == differences.generate(), "run python -m tests.fuzz.differences"
+    assert page == differences_page.generate(), "run python -m tests.fuzz.differences_page"
 
 
 def test_every_operator_has_a_generator():

@@ -1,6 +1,6 @@
 """The search with a fresh seed, in two tests that can run at once.
 
-FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 40) is how long each test takes.
+FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 60) is how long each test takes.
 """
 
 import os
@@ -12,14 +12,14 @@ import pytest
 from tests.fuzz.__main__ import summarised
 from tests.fuzz.search import Plan, Search, pool
 
-SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "40"))
+SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
 
 
 @pytest.mark.parametrize(
     "shares",
     [
-        {"graphs": 0.5, "folding": 0.15, "narrow": 0.15, "contents": 0.2},
-        {"invalid": 0.4, "damage": 0.3, "data": 0.3},
+        {"graphs": 0.4, "contents": 0.2, "shared": 0.2, "outside": 0.1, "texts": 0.1},
+        {"invalid": 0.3, "damage": 0.2, "forged": 0.1, "data": 0.2, "folding": 0.1, "narrow": 0.1},
     ],
     ids=lambda shares: "-".join(shares),
 )

@@ -51,7 +51,12 @@ def _make(kind: str, seed: int, target: str, guarded: bool) -> Case | None:
 
 
 def _drawn(kind: str, seed: int, target: str, guarded: bool) -> Outcome:
-    case = _make(kind, seed, target, guarded)
+    from tests.fuzz.exported import NotExported
+
+    try:
+        case = _make(kind, seed, target, guarded)
+    except NotExported as reason:
+        return Outcome(seed, "skipped", reason=str(reason))
     if case is None:
         return Outcome(seed, "skipped", reason="nothing grew")
     return judge(case)

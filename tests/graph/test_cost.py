@@ -44,6 +44,8 @@ def test_flops():
     assert flops(e) == 2 * 5 * 7 * 9
     assert flops(b.op("Einsum", x, shape=(7, 5), equation="ij->ji")) == 2 * 35
     assert flops(b.op("Transpose", x, shape=(7, 5))) == 0
+    first = b.split("TopK", [x, b.constant([5], "int64")], [(5, 5), (5, 5)], axis=1)[0]
+    assert flops(first) == 35 * 3 * 10  # 3 comparisons of each element with a heap of 5
 
 
 def test_a_group_moves_what_enters_and_leaves_it():

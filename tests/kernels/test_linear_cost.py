@@ -19,7 +19,7 @@ from compiler.kernels import kernel as kernel  # registers the lowerings
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Operator, TensorInfo, extract_group
 from compiler.kernels.tir.expand import expand
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import launch_module, lower_function, split_launches
@@ -195,3 +195,137 @@ def test_steps_of_a_residual_network_share_their_kernels():
     assert len(few) == 20
     assert len(many) == 80
     assert len(set(many)) == len(set(few)) == 2
+
+
+def look_up(steps: int, kind: str) -> Group:
+    """An element at an index from data: a chain of operators that read the value before twice."""
+    info = TensorInfo("int64", (8,))
+    operators: list[Operator] = []
+    for step in range(steps):
+        twice = (step + 1, 0) if kind == "Mod" else (step + 1, step + 1)
+        operators.append(Operator(kind, {}, twice, (step + 2,)))
+    operators.append(Operator("Gather", {}, (0, steps + 1), (steps + 2,)))
+    values = (info,) * (steps + 3)
+    return Group("chain", values, 2, (False,) * 2, {}, tuple(operators), (steps + 2,))
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul", "Mod"])
+def test_the_index_of_a_look_up_grows_linearly(kind: str):
+    assert grows_linearly(lambda steps: nodes(look_up(steps, kind)), 2)
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Mod"])
+def test_code_of_the_index_of_a_look_up_grows_linearly(kind: str):
+    assert grows_linearly(lambda steps: cpu_text(look_up(steps, kind)), 2)
+    assert grows_linearly(lambda steps: cuda_text(look_up(steps, kind)), 2)
+
+
+def look_ups(steps: int) -> Group:
+    """Elements at an index that is computed by looking up: t[t[t[...] + i] + i]."""
+    info = TensorInfo("int64", (8,))
+    operators: list[Operator] = []
+    for step in range(steps):
+        operators.append(Operator("Add", {}, (1, 2 * step + 1), (2 * step + 2,)))
+        operators.append(Operator("Gather", {}, (0, 2 * step + 2), (2 * step + 3,)))
+    values, last = (info,) * (2 * steps + 2), 2 * steps + 1
+    return Group("chain", values, 2, (False,) * 2, {}, tuple(operators), (last,))
+
+
+def test_look_ups_at_looked_up_indices_grow_linearly():
+    assert grows_linearly(lambda steps: nodes(look_ups(steps)), 3)
+
+
+BISECTION = """
+    s{i} = Add (lo{i}, hi{i})
+    d{i} = Div (s{i}, two)
+    r{i} = Mod (s{i}, two)
+    q{i} = Cast <to = 9> (r{i})
+    n{i} = Less (s{i}, zero)
+    a{i} = And (n{i}, q{i})
+    k{i} = Cast <to = 7> (a{i})
+    m{i} = Sub (d{i}, k{i})
+    u{i} = Unsqueeze (m{i}, last)
+    g{i} = GatherND (b, u{i})
+    c{i} = GreaterOrEqual (g{i}, x)
+    p{i} = Add (m{i}, one)
+    lo{next} = Where (c{i}, lo{i}, p{i})
+    hi{next} = Where (c{i}, m{i}, hi{i})
+"""
+
+
+def bisection(steps: int) -> onnx.ModelProto:
+    """A binary search of b for x between lo0 and hi0, as `torch.searchsorted` is exported."""
+    body = "".join(BISECTION.format(i=i, next=i + 1) for i in range(steps))
+    return parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4,3] x, float[15] b, int64[4,3] lo0, int64[4,3] hi0) => (int64[4,3] lo{steps})
+        <int64 two = {{2}}, int64 one = {{1}}, int64 zero = {{0}}, int64[1] last = {{-1}}>
+        {{ {body} }}"""
+    )
+
+
+def kernel_groups(model: onnx.ModelProto, pipeline: str) -> list[Group]:
+    """What is built for a model's kernels after some passes."""
+    module = import_model(model).module
+    Runner().run(module, parse(pipeline))
+    return [extract_group(group) for graph in graphs_of(module) for group in graph.groups]
+
+
+@pytest.mark.parametrize("options", ["", "{allow-longer-path=true max-ops=128}"])
+def test_a_written_out_binary_search_grows_linearly(options: str):
+    passes = f"canonicalize,fuse-gathers,fuse-operators{options}"
+
+    def size(steps: int) -> int:
+        return sum(map(nodes, kernel_groups(bisection(steps), passes)))
+
+    assert grows_linearly(size, 2)
+
+
+def many_look_ups(steps: int) -> onnx.ModelProto:
+    """The largest of elements and their indices, each of which follows from the one before."""
+    body = "".join(
+        f"""a{i} = Mul (i{i}, three)
+        i{i + 1} = Mod (a{i}, three)
+        g{i} = GatherElements (t, i{i + 1})
+        b{i} = Add (g{i}, i{i + 1})
+        y{i + 1} = Max (y{i}, b{i})
+        """
+        for i in range(steps)
+    )
+    return parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (int64[8] i0, int64[8] t, int64[8] y0) => (int64[8] y{steps})
+        <int64 three = {{3}}> {{ {body} }}"""
+    )
+
+
+def test_a_kernel_of_many_look_ups_grows_linearly():
+    def size(steps: int) -> int:
+        groups = kernel_groups(many_look_ups(steps), "fuse-operators{max-ops=128}")
+        return sum(map(nodes, groups))
+
+    assert grows_linearly(size, 8)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+def test_a_written_out_binary_search_finds(target: str):
+    random = np.random.default_rng(3)
+    x, b = random.standard_normal((4, 3)), np.sort(random.standard_normal(15))
+    inputs = {"x": x.astype("float32"), "b": b.astype("float32")}
+    inputs |= {"lo0": np.zeros((4, 3), np.int64), "hi0": np.full((4, 3), 15)}
+    found = compiler.compile(bisection(4), target=target).run(inputs)["lo4"]
+    np.testing.assert_array_equal(found, np.searchsorted(inputs["b"], inputs["x"]))
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+def test_a_tensor_that_is_computed_is_read_at_an_index_that_is_computed(target: str):
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        g (int64[4,6] i, float[6,8] x, float[6,8] y) => (float[4,6,8] z) <int64 one = {1}>
+        { m = Sub (i, one) n = Sub (m, one) s = Add (x, y) d = Mul (s, x) z = Gather (d, n) }"""
+    )
+    random = np.random.default_rng(4)
+    x, y = (random.integers(-8, 9, (6, 8)).astype("float32") for _ in range(2))
+    i = random.integers(0, 6, (4, 6))
+    found = compiler.compile(model, target=target).run({"i": i, "x": x, "y": y})["z"]
+    np.testing.assert_array_equal(found, ((x + y) * x)[i - 2])

@@ -258,6 +258,14 @@ def test_rows_are_scaled_to_float32_as_in_onnxruntime(dtype: Any):
     run_both(nodes, {"x": rows}, [(n.output[0], TensorProto.FLOAT) for n in nodes])
 
 
+def test_differences_of_large_numbers_keep_their_digits():
+    rows = np.array([[1e9 + 0.25, 2e9 + 0.5]])
+    scaler = node("Scaler", ["y"], offset=[1e9], scale=[2.0])
+    run_both([scaler], {"x": rows}, [("y", TensorProto.FLOAT)])
+    added = helper.make_node("Add", ["y", "y"], ["z"])  # compiled with what is around it
+    run_both([scaler, added], {"x": rows}, [("z", TensorProto.FLOAT)])
+
+
 def test_categories_are_mapped_by_place_or_number():
     nodes = [
         node("LabelEncoder", ["places"], classes_strings=["a", "b"], default_int64=-7),

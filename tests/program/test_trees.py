@@ -105,9 +105,7 @@ def test_any_trees_vote_as_in_onnxruntime(
     x = grown.rows(rows, dtype)
     model = model_of("TreeEnsembleRegressor", dtype, 3, aggregate_function=function, **attributes)
     wanted = reference(model, {"x": x})["y"]
-    encoded = {k: v.encode() if isinstance(v, str) else v for k, v in attributes.items()}
-    encoded["nodes_modes"] = [mode.encode() for mode in attributes["nodes_modes"]]
-    (found,) = TreeRegressor({**encoded, "aggregate_function": function.encode()})(x)
+    (found,) = TreeRegressor({**attributes, "aggregate_function": function})(x)
     np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
 
 

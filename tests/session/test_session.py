@@ -1,6 +1,5 @@
 """Sessions: providers, options, saved modules, outputs on a device, and clear refusals."""
 
-import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,23 @@ MUL = str(datasets.get_example("mul_1.onnx"))  # pyright: ignore
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 W = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
 EXPECTED = X * W
+
+
+def always(target: str, ordinal: int = 0) -> str | None:
+    """No device is absent."""
+    return None
+
+
 EMULATES = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 
 @pytest.mark.parametrize(
     ("given", "extra", "message"),
     [
-        (["TensorrtExecutionProvider"], None, "CUDAExecutionProvider, ROCMExecutionProvider"),
         (["CPUExecutionProvider"], [{"x": 1}, {}], "2 provider_options for 1"),
         ("CPUExecutionProvider", None, "pass a list"),
-        ([("CUDAExecutionProvider", {"stream": 1})], None, "no option 'stream'"),
-        ([("CUDAExecutionProvider", {"device_id": "a"})], None, "not a device's number"),
+        ([("CPUExecutionProvider", {"stream": 1})], None, "no option 'stream'"),
+        ([("CPUExecutionProvider", {"device_id": "a"})], None, "not a device's number"),
     ],
 )
 def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
@@ -45,6 +50,11 @@ def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
     [
         ("CPUExecutionProvider", {}, {"target": "cpu"}),
         ("ROCMExecutionProvider", {"device_id": 0}, {"target": "hip"}),
+        (
+            "CPUExecutionProvider",
+            {"flowloom_semantics": "lstm-clip-cell=onnx"},
+            {"target": "cpu", "semantics": "onnxruntime,lstm-clip-cell=onnx"},
+        ),
         ("CUDAExecutionProvider", {"use_tf32": 0}, {"target": "cuda", "precision": "fp32"}),
         (
             "CUDAExecutionProvider",
@@ -53,34 +63,81 @@ def test_wrong_providers_are_refused(given: Any, extra: Any, message: str):
         ),
     ],
 )
-def test_providers_are_targets(name: str, options: dict[str, Any], expected: dict[str, Any]):
-    (pair,), (listed,) = providers_of([(name, options)], None), providers_of([name], [options])
+def test_providers_are_targets(
+    name: str,
+    options: dict[str, Any],
+    expected: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(providers, "absence", always)
+    pair, listed = providers_of([(name, options)], None)[0], providers_of([name], [options])[0]
     assert pair == listed
-    assert pair.compile_options == expected
+    assert pair.compile_options == {"semantics": "onnxruntime", **expected}
 
 
 def test_a_budget_that_is_no_number_is_refused():
-    (provider,) = providers_of([("CUDAExecutionProvider", {"flowloom_budget": "long"})], None)
+    (provider,) = providers_of([("CPUExecutionProvider", {"flowloom_budget": "long"})], None)
     with pytest.raises(ArgumentError, match="flowloom_budget='long'"):
         _ = provider.compile_options
 
 
-def test_a_provider_without_device_is_passed_over_and_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+@pytest.fixture
+def only_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without a GPU."""
+
     def absence(target: str, ordinal: int = 0) -> str | None:
-        return None if target == "cpu" else "no driver"
+        return None if target in ("cpu", "emu") else "no driver"
 
     monkeypatch.setattr(providers, "absence", absence)
-    names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    with caplog.at_level(logging.WARNING, "compiler"):
+
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+@pytest.mark.usefixtures("only_cpu")
+@pytest.mark.parametrize(
+    "names",
+    [
+        [CUDA],
+        [CUDA, CPU],
+        [CPU, CUDA],
+        ["TensorrtExecutionProvider", CUDA, CPU],
+        ["Nonsense"],
+        [(CUDA, {"nonsense": 1, "device_id": "x"}), CPU],
+    ],
+)
+def test_providers_that_are_not_available_are_passed_over(names: list[Any]):
+    with pytest.warns(UserWarning, match="is not in available provider names") as caught:
         session = compiler.InferenceSession(MUL, providers=names)
-    assert session.get_providers() == names[::-1]
-    assert "CUDAExecutionProvider cannot be used here: no driver" in caplog.text
-    with pytest.raises(DeviceError, match="add CPUExecutionProvider"):
-        compiler.InferenceSession(MUL, providers=names[:1])
-    assert compiler.get_available_providers() == ["CPUExecutionProvider"]
+    assert len(caught) == len([name for name in names if name != CPU])
+    assert session.get_providers() == [CPU]
+    assert session.get_provider_options() == {CPU: {}}
+    np.testing.assert_array_equal(session.run(None, {"X": X})[0], EXPECTED)
+
+
+@pytest.mark.usefixtures("only_cpu")
+def test_the_cpu_is_the_last_provider():
+    session = compiler.InferenceSession(MUL, providers=["EmulatorExecutionProvider"])
+    assert session.get_providers() == ["EmulatorExecutionProvider", CPU]
+    assert compiler.get_available_providers() == [CPU]
     assert compiler.get_device() == "CPU"
+    with pytest.warns(UserWarning, match="Duplicate provider"):
+        assert compiler.InferenceSession(MUL, providers=[CPU, CPU]).get_providers() == [CPU]
+
+
+def test_a_device_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    def absence(target: str, ordinal: int = 0) -> str | None:
+        return None if ordinal == 0 else "there is one device"
+
+    monkeypatch.setattr(providers, "absence", absence)
+    with pytest.raises(DeviceError, match="device 7 cannot be used: there is one device"):
+        providers_of([(CUDA, {"device_id": 7})], None)
+
+
+@pytest.mark.parametrize("entry", [3, None, [CPU, {}], (CPU,), (CPU, {}, {}), (3, {}), (CPU, 3)])
+def test_what_is_no_provider_is_an_error(entry: Any):
+    with pytest.raises(ArgumentError, match="is not a name"):
+        providers_of([entry], None)
 
 
 def test_providers_can_be_set_again():
@@ -258,7 +315,7 @@ def session_on(device: str, model: Any = MUL) -> compiler.InferenceSession:
     name = {"emu": "EmulatorExecutionProvider", "cuda": "CUDAExecutionProvider"}[device]
     options = {"use_tf32": 0, **({"flowloom_budget": 0} if device == "cuda" else {})}
     session = compiler.InferenceSession(model, providers=[(name, options)])
-    assert session.get_providers() == [name]
+    assert session.get_providers() == [name, CPU]
     return session
 
 

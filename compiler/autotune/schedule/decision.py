@@ -118,9 +118,13 @@ def present_device(target: str) -> Driver:
     return device()
 
 
-def _predicted(request: Request, database: KernelTimeDatabase, why: str) -> Decision:
-    recorded = recorded_costs(database, request.kernels, None)
-    costs = Costs.make(request.kernels, recorded, parse_target(request.target).architecture)
+def _predicted(
+    request: Request, database: KernelTimeDatabase, why: str, costs: Costs | None = None
+) -> Decision:
+    """Choose by the model, with kernels' times from the database unless `costs` are given."""
+    if costs is None:
+        recorded = recorded_costs(database, request.kernels, None)
+        costs = Costs.make(request.kernels, recorded, parse_target(request.target).architecture)
     _warn_of_estimates(request, costs)
     specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
@@ -205,6 +209,10 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
     selective = request.graphs.selective
     every = (c for spec in specs for c in mode_candidates(spec, pdl=pdl, selective=selective))
     found = {candidate.name: candidate for candidate in every}
+    estimates, baseline = _estimates(found, request, costs), baseline_of(request.pipeline)
+    if estimates[baseline] > 1e9 * request.budget:
+        expected = f"a run takes about {estimates[baseline] / 1e9:.1f} s"
+        return _predicted(request, database, f"{expected}, more than the budget", costs)
     base = GpuExecutable.load(
         driver,
         specs[0].schedule,
@@ -214,11 +222,10 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
         index_limits=request.limits,
         **request.graphs.executor_options,
     )
-    left = (request.budget - spent) * (1 - BINDINGS_SHARE)
-    choice = _timed(found, base, baseline_of(request.pipeline), left)
+    choice = _timed(found, base, baseline, (request.budget - spent) * (1 - BINDINGS_SHARE))
     kept = found[choice.name]
     bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
-    record = _record(request, costs, kept, _estimates(found, request, costs))
+    record = _record(request, costs, kept, estimates)
     measured = replace(
         record,
         source="measured",

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 from compiler.backends.cpu.build import CpuProgram
@@ -30,6 +31,24 @@ class BoundKernel:
         """Run all launches."""
         for function, pointers, blocks in self._calls:
             function(pointers, 0, blocks)
+
+    def run_within(self, seconds: float) -> bool:
+        """Run all launches, some blocks at a time; False where they would take longer than that."""
+        start = perf_counter()
+        for function, pointers, blocks in self._calls:
+            launch_start, done, count = perf_counter(), 0, 1
+            while done < blocks:
+                chunk_start = perf_counter()
+                function(pointers, done, min(done + count, blocks))
+                done += count
+                now = perf_counter()
+                projected = now - start + (now - launch_start) * max(0, blocks - done) / done
+                # The first blocks also pay for pages and caches: they do not condemn a kernel.
+                if now - start > seconds / 4 and projected > seconds:
+                    return False
+                if now - chunk_start < 1e-3:
+                    count *= 2
+        return True
 
 
 def aligned_copy(array: Array) -> Array:

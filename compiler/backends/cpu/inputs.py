@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy
 
 from compiler.backends.base import Array
+from compiler.backends.host_arrays import native, read_input, reading
 from compiler.backends.memory import aligned_array, is_usable, numpy_dtype
 from compiler.errors import COMPILED_IN, ShapeError
 from compiler.schedule import Allocation
@@ -27,7 +28,7 @@ class ExpectedInputs:
         An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
         Raises ShapeError if they do not fit.
         """
-        check_mapping(inputs, self._expected)
+        inputs = checked_mapping(inputs, self._expected)
         if inputs.keys() != self._kinds.keys():
             remedy = f"; {COMPILED_IN}" if inputs.keys() > self._kinds.keys() else ""
             wanted = _expectation(self._expected)
@@ -35,11 +36,13 @@ class ExpectedInputs:
         return [self._prepared(name, inputs[name]) for name in self._kinds]
 
     def _prepared(self, name: str, value: Any) -> Array:
-        array = value if type(value) is numpy.ndarray else _as_array(name, value)
+        array = value if type(value) is numpy.ndarray else read_input(name, value)
         dtype, shape = self._kinds[name]
         if array.dtype != dtype or array.shape != shape:
-            wanted = _expectation(self._expected)
-            raise ShapeError(f"the input '{name}' is {array.dtype}{list(array.shape)}; {wanted}")
+            array = native(array)
+            if array.dtype != dtype or array.shape != shape:
+                given = f"{array.dtype}{list(array.shape)}"
+                raise ShapeError(f"the input '{name}' is {given}; {_expectation(self._expected)}")
         if is_usable(array):
             return array
         copy = aligned_array(shape, dtype)
@@ -52,25 +55,15 @@ def prepare_inputs(allocations: Iterable[Allocation], inputs: Mapping[str, Any])
     return ExpectedInputs(allocations).prepare(inputs)
 
 
-def check_mapping(inputs: Any, expected: Sequence[Allocation]) -> None:
-    """Raise ShapeError for inputs that have no names."""
+def checked_mapping(inputs: Any, expected: Sequence[Allocation]) -> dict[str, Any]:
+    """The inputs by name; raises ShapeError for those that have no names."""
+    if type(inputs) is dict:
+        return cast(dict[str, Any], inputs)
     if not isinstance(inputs, Mapping):
         kind = type(inputs).__name__
         raise ShapeError(f"the inputs are a {kind}: pass arrays by name; {_expectation(expected)}")
-
-
-def _as_array(name: str, value: Any) -> Array:
-    if isinstance(value, numpy.ndarray | numpy.generic):
-        return numpy.asarray(cast(Any, value))
-    if not hasattr(value, "__dlpack__"):
-        kind = type(value).__name__
-        raise ShapeError(f"the input '{name}' is a {kind}: pass a numpy array, or a DLPack one")
-    try:
-        return numpy.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ShapeError(
-            f"the input '{name}' cannot be read by DLPack ({error}): pass a numpy array"
-        ) from error
+    with reading("the mapping of inputs"):
+        return dict(cast(Mapping[str, Any], inputs))
 
 
 def _names(inputs: Mapping[str, Any]) -> str:

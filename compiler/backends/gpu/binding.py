@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from compiler.backends.cpu.inputs import check_mapping
+from compiler.backends.cpu.inputs import checked_mapping
 from compiler.backends.gpu.arrays import (
     DeviceArray,
     DeviceView,
@@ -23,6 +23,7 @@ from compiler.backends.gpu.arrays import (
 )
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.host_arrays import read_input, reading
 from compiler.backends.memory import Array, numpy_name
 from compiler.errors import COMPILED_IN, DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
@@ -101,11 +102,13 @@ class Binder:
         """
         given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
         if {type(inputs), type(given)} != {dict}:
-            check_mapping(inputs, [allocation for _, allocation in self._inputs.values()])
+            inputs = checked_mapping(inputs, [a for _, a in self._inputs.values()])
             check_outputs(outputs)
+            with reading("the mapping of outputs"):
+                given = dict(given)
         key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
-        key += [ON_HOST if type(a) is np.ndarray else fingerprint(a) for a in inputs.values()]
-        key += [fingerprint(array) for array in given.values()]
+        key += [_key("input", name, array) for name, array in inputs.items()]
+        key += [_key("output", name, array) for name, array in given.items()]
         if self._memo is not None and self._memo[0] == key:
             self._repeats += 1
             if self._repeats != STAYING:
@@ -142,7 +145,7 @@ class Binder:
         for name, (index, allocation) in self._inputs.items():
             view = self._view(placement, allocation, inputs[name], stream)
             if view is None:
-                self._stage(index, allocation, np.asarray(inputs[name]))
+                self._stage(index, allocation, read_input(name, inputs[name], listed=True))
                 placement.staged.add(index)
             elif self._direct(allocation, view) and not self._is_another(index, view):
                 placement.addresses[index] = view.address
@@ -212,7 +215,10 @@ class Binder:
         self, placement: RunBuffers, allocation: Allocation, array: Any, stream: Handle
     ) -> DeviceView | None:
         """The device memory of an array, checked; None for an array on the host."""
-        view = None if array is None else device_view(array, self._driver, stream)
+        if array is None:
+            return None
+        with reading(f"the {allocation.kind} {allocation.name!r}"):
+            view = device_view(array, self._driver, stream)
         if view is not None:
             self._check_view(allocation, view)
             if view.stream is not None:
@@ -251,6 +257,14 @@ class Binder:
             other != index and _meet(view.address, view.nbytes, addresses[other], allocation.nbytes)
             for other, allocation in self._places
         )
+
+
+def _key(kind: str, name: str, array: Any) -> object:
+    """A key that is equal for the same device memory; inputs of numpy are alike."""
+    if type(array) is np.ndarray:
+        return ON_HOST if kind == "input" else array
+    with reading(f"the {kind} {name!r}"):
+        return fingerprint(array)
 
 
 def _meet(first: int, first_bytes: int, second: int, second_bytes: int) -> bool:

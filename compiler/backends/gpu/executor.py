@@ -1,12 +1,13 @@
 """Runs a schedule on a device: binds buffers, queues one run, hands out its results."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol
 
+from compiler.arguments import taking
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
 from compiler.backends.gpu.buffers import Buffers
@@ -19,6 +20,7 @@ from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
+from compiler.backends.host_arrays import reading
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
@@ -71,6 +73,15 @@ class ExecutorSettings:
     pdl: bool = True
     delays: int | None = None
     index_limits: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        """Raise DeviceError for settings of other types."""
+        kinds = {"bindings": Mapping, "updates": int, "delays": int | None}
+        for name, kind in kinds.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise DeviceError(f"an executor has no {name} of {type(value).__name__}: {kind}")
+        with reading("the bindings of an executor"):
+            dict(self.bindings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +269,8 @@ class GpuExecutor:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Run and wait; `options` are those of `submit`."""
-        return self.submit(inputs, **options).wait()
+        with taking("a run", **options) if options else nullcontext():
+            return self.submit(inputs, **options).wait()
 
     def submit(
         self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None
@@ -409,11 +421,12 @@ def stream_address(stream: Any) -> int:
     """A stream of any library as an integer: its `__cuda_stream__`, PyTorch's or CuPy's own."""
     if isinstance(stream, int):
         return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for attribute in ("cuda_stream", "ptr"):
-        if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
+    with taking("a run", stream=stream):
+        if hasattr(stream, "__cuda_stream__"):
+            return int(stream.__cuda_stream__()[1])
+        for attribute in ("cuda_stream", "ptr"):
+            if hasattr(stream, attribute):
+                return int(getattr(stream, attribute))
     raise DeviceError(
         f"stream= takes an integer handle or a stream of PyTorch, CuPy or cuda.core, "
         f"not {type(stream).__name__}"

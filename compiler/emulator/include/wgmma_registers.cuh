@@ -57,12 +57,13 @@ static inline void wgmma(float (&c)[PIECES][4], const uint32_t (&left)[4], uint6
   emulator::meet(0, b);
   emulator::Rows rows{left};
   emulator_collect(emulator::gather, &rows, 32, 0xffffffffu);
+  emulator_check_held(left, sizeof left), ADDED ? emulator_check_held(c, sizeof c) : void();
   emulator_wgmma(emulator::multiply_rows<PRECISION, TRANSPOSED, ADDED>, c[0], PIECES * 4, 0, b, left, rows.words);
 }
 static inline void barrier_wait(int id, int threads) { emulator_barrier((unsigned)id, (unsigned)threads); }
 static inline void barrier_arrive(int id, int) { emulator_arrive((unsigned)id); }
 static inline void compute_now(float) {}
 template <int COUNT>
-static inline void hold(float (&)[COUNT][4]) {}
+static inline void hold(float (&sums)[COUNT][4]) { emulator_hold(sums, sizeof sums); }
 template <int COUNT>
-static inline void hold(uint32_t (&)[COUNT][4]) {}
+static inline void hold(uint32_t (&left)[COUNT][4]) { emulator_hold(left, sizeof left); }

@@ -1,1 +1,2 @@
-"""If, Loop and Scan: checks of their bodies, unrolling, and bodies that stay graphs."""
+"""If, Loop, Scan, SequenceMap and functions: checks of bodies, unrolling, inlining, and bodies that
+stay graphs."""

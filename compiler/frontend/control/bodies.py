@@ -1,4 +1,4 @@
-"""Checks of If, Loop and Scan: their conditions and trip counts, and the values of their bodies."""
+"""Checks of nodes with bodies: their conditions and trip counts, and the values of bodies."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,7 +12,7 @@ from compiler.ir.operators.shapes import axis_in, has_rank, listed
 
 
 def check_bodies(op_type: str, inputs: Inputs, attributes: Attributes, outputs: int) -> None:
-    """Raise Mismatch for an If, Loop or Scan that does not fit its bodies or its inputs."""
+    """Raise Mismatch for a node that does not fit its bodies or its inputs."""
     _CHECKS[op_type](inputs, attributes, outputs)
 
 
@@ -115,4 +115,13 @@ def _same_length(sequences: Inputs, axes: Sequence[int]) -> None:
         raise ShapeMismatch(f"it scans inputs of shapes {named}, which differ in length")
 
 
-_CHECKS = {"If": _if, "Loop": _loop, "Scan": _scan}
+def _map(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
+    body: onnx.GraphProto = attributes["body"]
+    if any(value is None for value in inputs):
+        raise Mismatch("an input is left out")
+    _counts("inputs", len(body.input), len(inputs))
+    if len(body.output) < outputs:
+        raise Mismatch(f"its body has {len(body.output)} outputs instead of {outputs}")
+
+
+_CHECKS = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _map}

@@ -1,4 +1,5 @@
-"""Inlining of `If` with a constant condition, and of `Loop` and `Scan` of constant length.
+"""Inlining of `If` with a constant condition, of `Loop` and `Scan` of constant length, and of
+`SequenceMap`.
 
 Others stay control flow in the graph where the target runs it.
 """
@@ -16,7 +17,9 @@ from compiler.frontend.control.regions import (
     loop_region,
     scan_region,
 )
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of, constant
+from compiler.ir.operators import Mismatch, ShapeMismatch
 
 if TYPE_CHECKING:
     from compiler.frontend.specialise import BodyNode, Specialiser
@@ -222,8 +225,37 @@ def _slice_type(value: Value, axis: int) -> Value:
     return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
+def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
+    """A SequenceMap: its body for each tensor of the first sequence and those beside it."""
+    body, inputs = node.attributes["body"], _given(node.inputs)
+    if inputs[0].items is None:
+        raise Mismatch("its first input is a tensor, it must be a sequence")
+    length = len(inputs[0].items)
+    for value in inputs:
+        if value.items is not None and len(value.items) != length:
+            raise ShapeMismatch(f"its sequences have {length} and {len(value.items)} tensors")
+    rows: list[list[Value]] = []
+    for index in range(length):
+        walker.expansion.count(f"tensor {index}")
+        passed = [value if value.items is None else value.items[index] for value in inputs]
+        check_passed(body, passed, 0)
+        rows.append(walker.body(body, node.scope.inner(f"{node.name}/{index}/"), passed))
+        walker.builder.node = node.name
+    columns = [[row[i] for row in rows] for i in range(len(node.proto.output))]
+    return [_mapped(*pair) for pair in zip(columns, body.output, strict=False)]
+
+
+def _mapped(items: list[Value], declared: onnx.ValueInfoProto) -> Value:
+    """A sequence of results of a body, of the declared type if there are none."""
+    dtypes = {item.dtype for item in items} or {dtype_name(declared.type.tensor_type.elem_type)}
+    if len(dtypes) > 1:
+        raise Mismatch(f"its body gives {' and '.join(sorted(dtypes))}, a sequence has one dtype")
+    return Value("", items=items, item_dtype=dtypes.pop())
+
+
 CONTROL: dict[str, Callable[["Specialiser", "BodyNode"], Sequence[Value]]] = {
     "If": if_,
     "Loop": loop,
     "Scan": scan,
+    "SequenceMap": sequence_map,
 }

@@ -30,8 +30,9 @@ def evaluate_gemm(node: Node) -> Array:
     if a.ndim != 2 or b.ndim != 2:
         raise ValueError(f"a Gemm of {node[0].shape} and {node[1].shape}")
     total = _scaled(a @ b, node.attribute("alpha", 1.0))
-    if node.has(2):
-        addend = _scaled(double(node[2]), node.attribute("beta", 1.0))
+    beta = node.attribute("beta", 1.0)
+    if node.has(2) and beta:
+        addend = _scaled(double(node[2]), beta)
         total = total + np.broadcast_to(addend, total.shape)
     return converted_array(total, node[0].dtype)
 

@@ -1,7 +1,9 @@
 """Resize: each axis has source coordinates; interpolation is separable by axis."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +86,55 @@ def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
             return (x + kind(0.5)) / scale - kind(0.5)
         case _:
             raise ValueError(f"the coordinate transformation {mode!r} is unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatesOfAxis:
+    """A resized axis with the source coordinate of each of its elements, in float32."""
+
+    number: int
+    extent: int
+    at: Array
+    outside: Array
+    """Which elements are outside of a cropped region."""
+
+
+def float32_axes(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any]
+) -> list[CoordinatesOfAxis]:
+    """The axes that a Resize names, by number, with onnxruntime's coordinates."""
+    node = Node("Resize", inputs, attributes)
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    crop = mode == "tf_crop_and_resize"
+    axes: list[CoordinatesOfAxis] = []
+    for axis in sorted(_axes(node), key=lambda axis: axis.number):
+        same = axis.scale == 1  # which onnxruntime does not crop
+        at = (
+            np.arange(axis.size, dtype=np.float32) if same else _coordinates(mode, axis, np.float32)
+        )
+        outside = (at < 0) | (at > axis.extent - 1) if crop else np.zeros(len(at), bool)
+        axes.append(CoordinatesOfAxis(axis.number, axis.extent, at, outside))
+    return axes
+
+
+def aligned_filters(
+    inputs: Sequence[Array | None], attributes: Mapping[str, Any]
+) -> list[tuple[int, Array]]:
+    """The axes that a Resize by scales changes, and the weights [size, extent] along them.
+
+    Corners are aligned by whole sizes, and filters widen by the scales, as in onnxruntime.
+    """
+    node = Node("Resize", inputs, attributes)
+    filters: list[tuple[int, Array]] = []
+    for axis in _axes(node):
+        if axis.size == axis.extent and axis.scale == 1:
+            continue
+        at = np.arange(axis.size, dtype=np.float64) * (axis.extent - 1) / max(axis.size - 1, 1)
+        positions, weights = _taps(node, axis, at)
+        matrix = np.zeros((axis.size, axis.extent))
+        np.add.at(matrix, (np.arange(axis.size)[:, None], positions), weights)
+        filters.append((axis.number, matrix))
+    return filters
 
 
 def _symmetric(axis: _Axis, scale: float) -> Array:

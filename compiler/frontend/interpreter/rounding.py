@@ -1,12 +1,12 @@
 """Types of computation, and conversions between element types."""
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.text import is_text, numbers_of, texts_of
 
 _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -111,61 +111,39 @@ def _to_scale(array: Array, direction: str, saturate: bool) -> Array:
     return result.astype(dtype)
 
 
-def _text(value: object) -> str:
-    """A number as text: floats in the shortest form that reads back the same."""
-    if isinstance(value, bool):
-        return str(int(value))
-    if value != value:
-        return "NaN"
-    if value in (np.inf, -np.inf):
-        return "INF" if value == np.inf else "-INF"
-    return str(value)
+def cast_array(
+    array: Array, dtype: np.dtype, saturate: bool = True, round_mode: str = "up"
+) -> Array:
+    """An array in another element type, as Cast does it: texts too, whose truth is their number's.
 
-
-def _to_text(array: Array) -> Array:
-    values = compute_dtype(array).reshape(-1)
-    texts = [_text(value) for value in values]
-    result = np.empty(len(texts), object)
-    result[:] = texts
-    return result.reshape(array.shape)
-
-
-def _from_text(array: Array, dtype: np.dtype) -> Array:
-    convert: Callable[[str], float | int] = float if is_floating(dtype) else int
-    texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.reshape(-1).tolist()]
-    values = np.array([convert(text) for text in texts], np.float64 if convert is float else object)
-    return (
-        converted_array(values, dtype).reshape(array.shape)
-        if convert is float
-        else values.astype(dtype).reshape(array.shape)
-    )
-
-
-def _cast(node: Node, dtype: np.dtype) -> Array:
-    array = node[0]
+    `saturate` is for floats of a byte, `round_mode` for powers of two in a byte. Raises ValueError
+    for a text that is not a number.
+    """
     if dtype.kind in "OU":
-        return _to_text(array) if array.dtype.kind not in "OUS" else array
-    if array.dtype.kind in "OUS":
-        return _from_text(array, dtype)
+        return array if is_text(array) else texts_of(array)
+    if is_text(array):
+        array = numbers_of(array, whole=not is_floating(dtype) and dtype != np.bool_)
     if array.dtype != dtype and is_floating(dtype) and dtype.itemsize == 1:
-        saturate = bool(node.attribute("saturate", 1))
         if dtype.name == "float8_e8m0fnu":
-            return _to_scale(array, node.attribute("round_mode", "up"), saturate)
+            return _to_scale(array, round_mode, saturate)
         if saturate or dtype.name.startswith("float4"):
             array = _saturated(array, dtype)
-    return converted_array(array, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return converted_array(array, dtype)
 
 
 @evaluates("Cast")
 def evaluate_cast(node: Node) -> Array:
     """Another element type."""
-    return _cast(node, node.dtype_of(node.attributes["to"]))
+    saturate, round_mode = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
+    return cast_array(node[0], node.dtype_of(node.attributes["to"]), saturate, round_mode)
 
 
 @evaluates("CastLike")
 def evaluate_cast_like(node: Node) -> Array:
     """The element type of the second input."""
-    return _cast(node, node[1].dtype)
+    saturate, round_mode = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
+    return cast_array(node[0], node[1].dtype, saturate, round_mode)
 
 
 @evaluates("BitCast")

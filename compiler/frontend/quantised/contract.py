@@ -14,7 +14,7 @@ from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
-from compiler.frontend.quantised.requantise import divided, is_divisor
+from compiler.frontend.quantised.requantise import divided, is_divisor, is_of_sums
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import (
     float8_convolution,
@@ -29,6 +29,9 @@ REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten
 
 WITH_INFINITIES = ("float8_e5m2",)
 """Types that have infinities, which quantisation may saturate."""
+
+_LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
+"""The largest scale of which any integer of 16 bits is a finite multiple."""
 
 KEEP_CODES = (*REARRANGING, "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
@@ -69,11 +72,15 @@ def _values(operator: Operator) -> list[Value]:
 
 @dataclass
 class _Walk:
-    """Writes operators to a new graph; `instead` has the values that replace others."""
+    """Writes operators to a new graph; `instead` has the values that replace others.
+
+    `sums` are the values that contractions of bytes compute.
+    """
 
     builder: Builder
     suits: Callable[[Call], bool] | None
     instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    sums: set[Value] = field(default_factory=set[Value])
     _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
     _noted: int = 0
 
@@ -106,8 +113,14 @@ class _Walk:
         """The value instead of that of a contraction, or of a division of its sums."""
         make, call = _CONTRACTIONS.get(operator.op_type), self._call(operator)
         if operator.op_type == "Div" and is_divisor(operator.operand(1)):
-            return divided(self.builder, operator.operand(0), operator.operand(1), self._known())
-        return make(call) if make and suits(call) else None
+            number, makers = operator.operand(0), self._known()
+            if not is_of_sums(number, makers, self.sums):
+                return None
+            return divided(self.builder, number, operator.operand(1), makers)
+        result = make(call) if make and suits(call) else None
+        if result is not None:
+            self.sums.add(result)
+        return result
 
     def _known(self) -> Mapping[Value, Operator]:
         """The operator of each value of the new graph."""
@@ -147,6 +160,9 @@ class _Walk:
             return None
         alike = is_same(before.scale, quantised.scale) and is_same(before.zero, quantised.zero)
         alike = alike and value.dtype not in WITH_INFINITIES
+        scale = before.scale.array
+        if scale is not None and not (np.abs(scale) <= _LARGEST_SCALE).all():
+            return None  # numbers that overflow do not give their integers again
         return self.replaced(before.integers) if alike and before.whole else None
 
 

@@ -1,10 +1,11 @@
 """Division of scaled sums by the scale of what they are quantised to, without a division.
 
 `(sums * s + b) / y` is `sums * (s / y) + b / y`, which differs from it by rounding only: it is what
-onnxruntime's quantised convolutions compute.
+onnxruntime's quantised convolutions compute. Of exact numbers, as dequantised integers are, the
+quotient stays one: halves would be rounded otherwise than by ONNX's formula.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,19 @@ from compiler.frontend.graph import Dequantised, Operator, Value
 
 LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
+
+
+def is_of_sums(
+    value: Value, makers: Mapping[Value, Operator], sums: Set[Value], depth: int = 0
+) -> bool:
+    """Whether a value has the scaled sums of a contraction among its terms."""
+    if value in sums:
+        return True
+    maker = makers.get(value)
+    if maker is None or maker.op_type not in ("Add", "Relu") or depth > LONGEST_CHAIN:
+        return False
+    terms = [term for term in maker.inputs if term is not None]
+    return any(is_of_sums(term, makers, sums, depth + 1) for term in terms)
 
 
 def divided(

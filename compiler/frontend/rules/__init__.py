@@ -2,6 +2,7 @@
 
 from compiler.frontend.rules import (
     columns,
+    counted,
     deformable,
     forms,
     fourier,
@@ -21,6 +22,7 @@ __all__ = [
     "RULES",
     "Call",
     "columns",
+    "counted",
     "deformable",
     "forms",
     "fourier",

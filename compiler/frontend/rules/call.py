@@ -9,6 +9,7 @@ import numpy as np
 from compiler.frontend.builder import Builder, run_time_input
 from compiler.frontend.evaluate import evaluate
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
+from compiler.frontend.semantics import SemanticsRule
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
 
@@ -30,7 +31,8 @@ def rule(*names: str):
 class Call:
     """A use of an operator of the default domain, as of schema `version`.
 
-    `used` says which outputs the node names; a rule returns a value for each output.
+    `used` says which outputs the node names; a rule returns a value for each output. It follows
+    onnxruntime in what the semantics rules of `onnxruntime` say, and else the ONNX text.
     """
 
     op_type: str
@@ -39,6 +41,7 @@ class Call:
     attributes: Attributes
     used: list[bool]
     builder: Builder
+    onnxruntime: Sequence[SemanticsRule] = ()
 
     def input(self, index: int) -> Value | None:
         """An input, or None if it is left out."""

@@ -55,9 +55,12 @@ def _equal(call: Call, number: float) -> Value:
 
 @_classical("Scaler")
 def rewrite_scaler(call: Call) -> list[Value]:
-    """`(x - offset) * scale` as float32; both are of a column, or of all."""
-    x = in_type(call, call.data, "float32")
+    """`(x - offset) * scale` as float32; both are of a column, or of all.
+
+    It is computed in float64 where x has that: the difference of two large numbers may be small.
+    """
+    x = call.data if call.data.dtype == "float64" else in_type(call, call.data, "float32")
     for op_type, name, neutral in (("Sub", "offset", 0), ("Mul", "scale", 1)):
-        numbers = np.array(call.attributes.get(name) or neutral, np.float32)
+        numbers = np.array(np.array(call.attributes.get(name) or neutral, np.float32), x.dtype)
         x = call.one(op_type, x, call.builder.constant(numbers))
-    return [x]
+    return [in_type(call, x, "float32")]

@@ -5,13 +5,25 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.builder import is_known, supported
-from compiler.frontend.evaluate import dtype_name, element_type
+from compiler.frontend.builder import is_known
+from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
+from compiler.frontend.rules.onnxruntime_resize import (
+    aligned_antialiased,
+    interpolated_integers,
+)
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.ir.operators import check_size
+from compiler.frontend.semantics.table import (
+    CONV_TRANSPOSE_SAME_SHORT_KERNEL,
+    RESIZE_ALIGN_CORNERS_SCALE,
+    RESIZE_CROP_SAME_SIZE,
+    RESIZE_INTEGERS,
+    factors,
+)
+from compiler.frontend.semantics.windows import effective
+from compiler.ir.operators.resize import scaled_size
 from compiler.ir.values import numpy_dtype
 
 
@@ -112,13 +124,16 @@ def _normalised(call: Call) -> Value:
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
 
 
-def _effective(kernel: list[int], dilations: list[int]) -> list[int]:
-    return [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-
-
 def _same_pads(mode: str, total: list[int]) -> list[int]:
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
+
+
+@rule("Gemm")
+def rewrite_gemm(call: Call) -> list[Value]:
+    """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
+    unread = call.attributes.get("beta", 1.0) == 0
+    return call.emit(call.inputs[:2] if unread else call.inputs)
 
 
 @rule("Conv")
@@ -141,7 +156,7 @@ def explicit_window(call: Call) -> dict[str, list[int]]:
         pads = [0] * len(pads)
     elif mode.startswith("SAME"):
         attributes.pop("ceil_mode", None)
-        sizes = zip(call.data.shape[2:], strides, _effective(kernel, dilations), strict=True)
+        sizes = zip(call.data.shape[2:], strides, effective(kernel, dilations), strict=True)
         pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
     return {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
 
@@ -160,11 +175,12 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     if not target and mode.startswith("SAME"):
         target = [n * s for n, s in zip(sizes, strides, strict=True)]
     if target:
-        window = _effective(kernel, dilations)
+        window = effective(kernel, dilations)
         full = [s * (n - 1) + k for n, s, k in zip(sizes, strides, window, strict=True)]
         total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
         pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
-        extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
+        if CONV_TRANSPOSE_SAME_SHORT_KERNEL not in call.onnxruntime:
+            extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
     explicit: dict[str, object] = {"strides": list(strides), "dilations": list(dilations)}
     explicit["pads"] = list(pads)
     if any(extra):
@@ -192,11 +208,36 @@ def rewrite_resize(call: Call) -> list[Value]:
     if mode == "tf_half_pixel_for_nn":
         return _of_old_mode(call)
     roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
+    if RESIZE_CROP_SAME_SIZE in call.onnxruntime and roi is not None:
+        roi = _cropping_scaled(call, roi, scales, sizes)
     stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
+    antialias = bool(call.attributes.get("antialias", 0))
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and antialias:
+        return [aligned_antialiased(call, [x, None, scales])]
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
+        scales, sizes = None, _whole_sizes(call, scales)
     inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
+    if RESIZE_INTEGERS in call.onnxruntime:
+        return [interpolated_integers(call, inputs if sizes is not None else inputs[:3])]
     return call.emit(inputs if sizes is not None else inputs[:3])
+
+
+def _cropping_scaled(call: Call, roi: Value, scales: Value | None, sizes: Value | None) -> Value:
+    """The region, which is everything along the axes that keep their sizes."""
+    axes = list(call.attributes.get("axes") or range(call.data.rank))
+    kept = [scale == 1 for scale in factors(call.data.shape, axes, scales or sizes)]
+    starts, ends = np.split(roi.content.reshape(-1), 2)
+    whole = np.where(kept, 0, starts), np.where(kept, 1, ends)
+    return call.builder.constant(np.concatenate(whole), roi.dtype)
+
+
+def _whole_sizes(call: Call, scales: Value) -> Value:
+    """The whole sizes that scales give, in the place of which they align corners."""
+    axes = call.attributes.get("axes") or range(call.data.rank)
+    pairs = zip(axes, scales.content.reshape(-1), strict=True)
+    return call.vector([scaled_size(call.data.shape[axis], scale) for axis, scale in pairs])
 
 
 def _of_old_mode(call: Call) -> list[Value]:
@@ -228,6 +269,9 @@ def _resize_by_scale(call: Call) -> Value:
     mode = {"linear": "linear", "bilinear": "linear", "nearest": "nearest"}.get(asked)
     if mode is None:
         raise Unsupported(f"its mode is {asked!r}", "use nearest or linear, or opset 11 or newer")
+    if RESIZE_INTEGERS in call.onnxruntime:
+        call.attributes |= {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
+        return interpolated_integers(call, [call.data, None, call.builder.constant(scales)])
     up, down = np.maximum(scales, 1), np.minimum(scales, 1)
     result = call.data
     parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]
@@ -262,17 +306,6 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     if known != x.dtype:
         result = call.one("Cast", result, to=element_type(x.dtype))
     return [result if flat is x else call.reshaped(result, x.shape)]
-
-
-@rule("EyeLike")
-def rewrite_eye_like(call: Call) -> list[Value]:
-    """Known from the input's shape."""
-    dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
-    supported(Value("", dtype))
-    rows, columns = call.data.shape
-    check_size(dtype, call.data.shape)
-    ones = np.eye(rows, columns, call.attributes.get("k", 0), dtype=np.int8)
-    return [call.builder.constant(ones, dtype)]
 
 
 @rule("Shape")

@@ -1,14 +1,16 @@
 """Pools without taps that read padding only; global ones where one window is the whole image."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
-from compiler.frontend.graph import Value
+from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
+from compiler.frontend.semantics.windows import PoolAxis, pool_axes
 from compiler.ir.operators import infer
 from compiler.ir.operators.dtypes import FLOATS
 
@@ -19,10 +21,21 @@ Window = Mapping[str, list[int]]
 @rule("MaxPool", "AveragePool", "LpPool")
 def rewrite_pool(call: Call) -> list[Value]:
     """A pool with explicit pads, whose windows have no taps outside the image alone."""
-    image = call.data.shape[2:]
+    if call.onnxruntime:
+        return _by_onnxruntime(call)
     given = {"kernel_shape": list(call.attributes["kernel_shape"]), **explicit_window(call)}
-    (result, *_) = infer(call.op_type, call.inputs, call.attributes | given, len(call.used))
-    counts = result.shape[2:]
+    return _explicit(call, given, _counts(call, given))
+
+
+def _counts(call: Call, window: Window) -> list[int]:
+    """The number of windows on each axis."""
+    (result, *_) = infer(call.op_type, call.inputs, call.attributes | {**window}, len(call.used))
+    return list(result.shape[2:])
+
+
+def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
+    """A pool of as many windows, without the taps that none of them needs."""
+    image = call.data.shape[2:]
     window = _cropped(image, counts, given)
     if _is_global(call, counts, window):
         pooled = [_global(call)]
@@ -34,6 +47,90 @@ def rewrite_pool(call: Call) -> list[Value]:
         return pooled
     shares = _divisors(image, counts, window) / _divisors(image, counts, given)
     return [pooled[0] if (shares == 1).all() else call.one("Mul", pooled[0], call.scalar(shares))]
+
+
+def _by_onnxruntime(call: Call) -> list[Value]:
+    """A pool with onnxruntime's windows, some of which crop the image or reach over more."""
+    attributes, shape = call.attributes, call.data.shape
+    axes = pool_axes(shape[2:], attributes, as_onnxruntime=True)
+    counts = [axis.count for axis in axes]
+    if 0 in counts:
+        nothing = np.zeros((*shape[:2], *counts))
+        kinds = (call.data.dtype, "int64")[: len(call.used)]
+        return [call.builder.constant(nothing, dtype) for dtype in kinds]
+    parts = [_on_part(call, axis) for axis in axes]
+    call.inputs[0] = _sliced(call, [part for part, _ in parts])
+    attributes.pop("auto_pad", None)
+    given = {
+        "kernel_shape": [axis.kernel for _, axis in parts],
+        "strides": [axis.stride for _, axis in parts],
+        "dilations": [axis.dilation for _, axis in parts],
+        "pads": [*(axis.before for _, axis in parts), *(axis.after for _, axis in parts)],
+    }
+    if _cropped(call.data.shape[2:], counts, given) is given and counts != _counts(call, given):
+        raise Unsupported("its windows have no kernel", call.onnxruntime[0].remedy)
+    pooled = _explicit(call, given, counts)
+    if attributes.get("count_include_pad", 0):
+        pooled = [call.one("Mul", pooled[0], call.scalar(_share(axes, parts)))]
+    if len(pooled) > 1 and call.data.shape != shape:
+        pooled[1] = _indices_in(call, pooled[1], shape, [part for part, _ in parts])
+    return pooled
+
+
+def _on_part(call: Call, axis: PoolAxis) -> tuple[range, PoolAxis]:
+    """The elements of an axis that windows read, and the windows on these, with pads from 0.
+
+    Where no window fits the cropped image, a maximum or a norm reads elements after its end.
+    """
+    reads_on = axis.room < 0 and call.op_type != "AveragePool"
+    end = axis.image + (0 if reads_on else min(axis.after, 0))
+    if axis.room >= 0:
+        start = max(-axis.before, 0)
+        before, after = max(axis.before, 0), max(axis.after, 0)
+        return range(start, end), replace(axis, image=end - start, before=before, after=after)
+    taps = [t for t in range(-axis.before, axis.span - axis.before, axis.dilation) if 0 <= t < end]
+    if not taps:
+        raise Unsupported("its only window reads padding alone", call.onnxruntime[0].remedy)
+    return range(taps[0], taps[-1] + 1, axis.dilation), PoolAxis(
+        len(taps), len(taps), 1, 1, before=0, after=0
+    )
+
+
+def _share(axes: Sequence[PoolAxis], parts: Sequence[tuple[range, PoolAxis]]) -> float:
+    """The elements of the only windows in the image, of those in the image or its padding."""
+    shares = [
+        len(part) / len(range(0, axis.image + axis.before + axis.after, axis.dilation))
+        for axis, (part, _) in zip(axes, parts, strict=True)
+        if axis.room < 0
+    ]
+    return float(np.prod(shares))
+
+
+def _sliced(call: Call, parts: Sequence[range]) -> Value:
+    """Some elements of each spatial axis of the image."""
+    if parts == [range(size) for size in call.data.shape[2:]]:
+        return call.data
+    starts, ends, steps = ([getattr(p, n) for p in parts] for n in ("start", "stop", "step"))
+    spatial = list(range(2, call.data.rank))
+    bounds = (call.vector(values) for values in (starts, ends, spatial, steps))
+    return call.one("Slice", call.data, *bounds)
+
+
+def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:
+    """Indices in the parts of an image as those in the whole one, in row-major order."""
+    if call.attributes.get("storage_order", 0):
+        raise Unsupported("its indices are column-major", call.onnxruntime[0].remedy)
+
+    def op(op_type: str, value: Value, number: int) -> Value:
+        return call.one(op_type, value, call.builder.constant(number, "int64"))
+
+    rest, places = indices, list[Value]()
+    for part in reversed(parts):
+        places.append(op("Add", op("Mul", op("Mod", rest, len(part)), part.step), part.start))
+        rest = op("Div", rest, len(part))
+    for size, place in zip(shape[2:], reversed(places), strict=True):
+        rest = call.one("Add", op("Mul", rest, size), place)
+    return rest
 
 
 def _cropped(image: Sequence[int], counts: Sequence[int], given: Window) -> Window:

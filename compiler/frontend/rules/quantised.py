@@ -1,5 +1,6 @@
 """Rules for quantised operators: exact integer arithmetic, rescaling, rounding."""
 
+from dataclasses import replace
 from math import prod
 
 import ml_dtypes
@@ -96,6 +97,38 @@ def rewrite_quantize(call: Call) -> list[Value]:
     if not scale.shape and (zero is None or not zero.shape):
         result.code = Quantised(x, scale, zero)
     return [result]
+
+
+@rule("DynamicQuantizeLinear")
+def rewrite_dynamic_quantize(call: Call) -> list[Value]:
+    """Quantise by the range of the tensor."""
+    return dynamically_quantised(call, call.data)
+
+
+def dynamically_quantised(call: Call, x: Value) -> list[Value]:
+    """Bytes, scale and zero point for the range of a tensor, which includes 0.
+
+    The scale of zeros is 1, as in onnxruntime: by ONNX's formula it is 0, and 0 / 0 no integer.
+    """
+    nothing, most = call.builder.constant(0, x.dtype), call.builder.constant(255, x.dtype)
+    low = call.one("Min", _extreme(call, "ReduceMin", x), nothing)
+    high = call.one("Max", _extreme(call, "ReduceMax", x), nothing)
+    extent = call.one("Sub", high, low)
+    flat, one = call.one("Equal", extent, nothing), call.builder.constant(1, x.dtype)
+    scale = call.one("Where", flat, one, call.one("Div", extent, most))
+    zero = call.one("Div", call.one("Neg", low), scale)
+    zero = call.one("Round", call.one("Clip", zero, nothing, most))
+    zero = _cast(call, zero, "uint8")
+    inputs: Inputs = [x, scale, zero]
+    quantisation = replace(
+        call, op_type="QuantizeLinear", inputs=inputs, attributes={}, used=[True]
+    )
+    return [*rewrite_quantize(quantisation), scale, zero]
+
+
+def _extreme(call: Call, op_type: str, x: Value) -> Value:
+    axes = call.vector(range(x.rank))
+    return call.one(op_type, x, axes, keepdims=0) if x.rank else x
 
 
 @rule("DequantizeLinear")
@@ -277,7 +310,14 @@ def rewrite_qlinear_matmul(call: Call) -> list[Value]:
         scaled = call.one("Div", product, _cast(call, y_scale, "float32"))
         return [_saturated(call, scaled, y_zero, y_zero.dtype)]
     accumulated = integer_matmul(call, a, b, (a_zero, b_zero))
-    return _rescaled(call, accumulated, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
+    numbers = (_rows(call, a_scale, a.rank), b_scale, y_scale, y_zero)
+    *scales, zero = (_single(call, number) for number in numbers)
+    return _rescaled(call, accumulated, scales, zero)
+
+
+def _single(call: Call, value: Value) -> Value:
+    """A vector of one element as that element: a MatMul of two vectors has no axis."""
+    return call.reshaped(value, []) if value.shape == (1,) else value
 
 
 @rule("QLinearConv")

@@ -13,6 +13,7 @@ import numpy as np
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
+from compiler.frontend.semantics.table import LSTM_CLIP_CELL
 
 State = list[Value]
 Activation = Callable[[Value], Value]
@@ -45,9 +46,9 @@ class ActivationFunction:
         """The name, alpha and beta; 0 where it has none."""
         return self.name, self.values.get("alpha", 0.0), self.values.get("beta", 0.0)
 
-    def apply(self, call: Call, x: Value) -> Value:
-        """The function of a value, which is clipped if the node says so."""
-        bound, values = call.attributes.get("clip"), self.values
+    def apply(self, call: Call, x: Value, clipped: bool = True) -> Value:
+        """The function of a value, which is `clipped` if the node says so."""
+        bound, values = call.attributes.get("clip") if clipped else None, self.values
         if bound is not None:
             x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
         if self.name == "Affine":
@@ -86,7 +87,11 @@ def functions_of(call: Call, directions: int) -> list[list[ActivationFunction]]:
 
 def _activations(call: Call, directions: int) -> list[list[Activation]]:
     """The functions of each direction as operators."""
-    return [[partial(f.apply, call) for f in own] for own in functions_of(call, directions)]
+    cell = 2 if LSTM_CLIP_CELL in call.onnxruntime else None  # the function of the cell's state
+    return [
+        [partial(f.apply, call, clipped=number != cell) for number, f in enumerate(own)]
+        for own in functions_of(call, directions)
+    ]
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from compiler.frontend.graph import NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.frontend.semantics.table import AFFINE_GRID_ONE_PIXEL
 
 _CUBIC = -0.75
 """The coefficient of cubic interpolation."""
@@ -190,6 +191,8 @@ def rewrite_affine_grid(call: Call) -> list[Value]:
     batch, spatial = size[0], size[2:]
     align = bool(call.attributes.get("align_corners", 0))
     lines = [_line(n, align) for n in spatial]
+    if AFFINE_GRID_ONE_PIXEL in call.onnxruntime:
+        lines = [np.ones(1) if n == 1 else line for n, line in zip(spatial, lines, strict=True)]
     axes = np.meshgrid(*lines, indexing="ij")[::-1]
     full = np.stack([*axes, np.ones(spatial)], -1).reshape(prod(spatial), len(spatial) + 1)
     base = call.builder.constant(full, theta.dtype)

@@ -45,6 +45,7 @@ def _is_plain(
         and sizes.hidden >= LEAST_HIDDEN
         and call.operand(2).array is not None
         and call.input(7) is None
+        and not call.onnxruntime
         and all(own == functions[0] for own in functions)
         and not (known and _lengths(call, sizes.steps))
     )

@@ -108,9 +108,11 @@ def _is_whole(network: Network, node: NetworkNode) -> bool:
 
 def is_row_sum(network: Network, node: NetworkNode) -> bool:
     """Whether an operator adds the integers of each row, those of the last axis, exactly."""
+    if node.type != "ReduceSum":
+        return False
     value, result = (network.values[v or 0] for v in (node.inputs[0], node.outputs[0]))
     rows = len(value.shape) > 1 and (*value.shape[:-1], 1) == result.shape
-    return node.type == "ReduceSum" and value.dtype == "int32" and rows and prod(result.shape) > 1
+    return value.dtype == "int32" and rows and prod(result.shape) > 1
 
 
 def _followed(network: Network, tensor: int, lowest: int, highest: int) -> list[TensorRange]:

@@ -11,6 +11,7 @@ from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
 from compiler.ir.operators.dtypes import FLOAT8
+from compiler.ir.operators.indices import INDEXED
 from compiler.ir.types import dtype_of, shape_of
 
 _FEW = 4
@@ -20,6 +21,10 @@ _EXPANDING = (*_INDEXING, "Resize", "Tile")
 DEEPEST_FUSION = 4
 """The longest chain of injective operators in a kernel: each uses its index several times (a
 Reshape divides it and takes the remainder), so that index expressions grow exponentially."""
+
+LARGEST_INDEX = 16
+"""The most operators of a kernel on which an index from data may depend: every look-up computes its
+index anew, so that a kernel of many with long ones would grow quadratically."""
 
 FusionRule = Callable[[Growth, int, Edge, int, int], bool]
 
@@ -53,16 +58,33 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
 
     A path has at most `DEEPEST_FUSION` injective operators, and at most one Gather whose index
     injective operators of the kernel compute: each repeats the index expression of its operand.
+    No index from data depends on more than `LARGEST_INDEX` operators.
     """
     depths: dict[int, int] = {}
     nested: dict[int, int] = {}
-    for u in members:
+    needed: dict[int, int] = {}
+    for position, u in enumerate(members):
         node = growth.table.nodes[u]
         inside = [edge for edge in node.edges if edge.source in depths]
         depths[u] = max((depths[e.source] for e in inside), default=0)
         depths[u] += node.kind is Kind.INJECTIVE
         nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
+        if any(_is_large(needed[e.source]) for e in inside if _is_index(node, e)):
+            return False
+        needed[u] = 1 << position
+        for edge in inside:
+            needed[u] |= needed[edge.source]
     return max(depths.values()) <= DEEPEST_FUSION and max(nested.values()) <= 1
+
+
+def _is_index(node: KernelNode, edge: Edge) -> bool:
+    """Whether an edge leads to an index that data decide."""
+    return node.name in INDEXED and edge.operand > 0
+
+
+def _is_large(operators: int) -> bool:
+    """Whether a set of operators, a bit each, is too large for an index."""
+    return operators.bit_count() > LARGEST_INDEX
 
 
 def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:

@@ -15,6 +15,11 @@ SUMMED = ("float16", "bfloat16", "float32")
 """The types of sums: those that kernels compute in float32."""
 
 
+MOST_SLOTS = 2_816_000
+"""The most slots whose updates a kernel sorts in as many steps as there are updates, for computed
+indices: the buckets of the template `scatter_order`."""
+
+
 @dataclass(frozen=True)
 class ScatteredSum:
     """Updates that are added to the slices of a tensor: `indices` hold the slice of each.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.network import Network, NetworkNode, producers_of, users_of
+from compiler.graph.network import GROUP, Network, NetworkNode, producers_of, users_of
 from compiler.ir.operators import KINDS, Kind
 
 CLUSTER_ELEMENTS, CLUSTER_WEIGHTS = 1 << 18, 1 << 16
@@ -105,6 +105,8 @@ class _Finder:
             if producer is None or producer in members:
                 continue
             node = self.network.operators[producer]
+            if node.type == GROUP:
+                continue
             members.add(producer)
             if node.type == "Conv":
                 convolutions.add(producer)
@@ -129,9 +131,9 @@ class _Finder:
     def is_mean(self, node: NetworkNode, image: int) -> bool:
         """Whether an operator computes the means of the channels of an image."""
         shape = self.network.values[image].shape
-        if node.inputs[0] != image or self.shape(node) != (*shape[:2], *_ones(shape)):
+        if node.type not in MEANS or node.inputs[0] != image:
             return False
-        return node.type in MEANS
+        return self.shape(node) == (*shape[:2], *_ones(shape))
 
     def are_alone(self, operators: set[int], last: int) -> bool:
         """Whether no other operator reads what these compute, the last one's result aside."""

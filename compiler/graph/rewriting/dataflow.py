@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,7 +14,15 @@ from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_ter
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.network import scalar_of
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
-from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.dataflow import (
+    ConstantOp,
+    GraphOp,
+    GroupOp,
+    NoneOp,
+    OperatorOp,
+    WeightOp,
+    YieldOp,
+)
 from compiler.ir.edit import erase_dead, insert_before, restore_order
 from compiler.ir.operators import STRUCTURAL_INPUTS, KnownTensor
 from compiler.ir.types import dtype_of, shape_of, tensor_type
@@ -32,6 +41,23 @@ class ReadGraph:
     graph: Graph
     values: dict[Term, SSAValue]
     uses: tuple[tuple[Operation, int], ...]
+
+    def has_order(self, results: Graph) -> bool:
+        """Whether other terms for the results can be computed in some order.
+
+        Terms do not show that a group's results, which are leaves, depend on what it reads: one
+        operator for two, one of which a group reads and the other depends on the group, has none.
+        """
+        made_by = {term: value.owner for term, value in self.values.items() if not term.inputs}
+        waits_for: dict[Operation | Block, set[Operation | Block]] = {}
+        for (op, _), term in zip(self.uses, results, strict=True):
+            leaves = (leaf for leaf in reachable([term]) if isinstance(made_by.get(leaf), GroupOp))
+            waits_for.setdefault(op, set()).update(made_by[leaf] for leaf in leaves)
+        try:
+            TopologicalSorter(waits_for).prepare()
+        except CycleError:
+            return False
+        return True
 
 
 def read_terms(graph: GraphOp, terms: Terms) -> ReadGraph:

@@ -2,13 +2,11 @@
 
 import re
 from math import inf
-from typing import Any
 
 import llvmlite.binding as llvm
 import tvm
 import tvm_ffi
 from tvm import IRModule, tirx
-from tvm.tirx import Cast, PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.cpu.byte_sums import link_byte_sums
@@ -17,12 +15,11 @@ from compiler.kernels.cpu.nibbles import link_nibbles
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
+from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.kernels.tir.loops import ROLLED
-from compiler.kernels.tir.narrow import is_narrow, widened
 from compiler.target.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
@@ -51,21 +48,6 @@ UNROLLED_LOOP = 8
 """Loops of up to this many iterations may be unrolled before vectorisation."""
 
 
-def _in_float32(module: IRModule) -> IRModule:
-    """Functions that compute in float32 what is cast from bfloat16, which TVM leaves in places."""
-
-    def widen(cast: Cast, mutator: Any) -> Any:
-        narrow = is_narrow(cast.value) and not is_narrow(cast)
-        return widened(cast) if narrow else mutator.default_mutate(cast)
-
-    def whole(function: PrimFunc) -> PrimFunc:
-        if not any("bfloat16" in str(parameter.ty) for parameter in function.params):
-            return function
-        return function.with_body(tvm_ffi.structural_mutate(function.body, ((Cast, widen),)))
-
-    return IRModule({name: whole(function) for name, function in module.functions.items()})
-
-
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
 
@@ -83,7 +65,7 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
-    module = with_calls(_in_float32(module))
+    module = with_calls(module)
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")

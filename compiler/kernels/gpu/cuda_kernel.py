@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from compiler.schedule import Launch
+from compiler.schedule import DECLARED, Footprint, Launch
 
 
 @dataclass(frozen=True)
@@ -10,7 +10,7 @@ class CudaKernel:
     """CUDA text without its prelude, and its launches.
 
     `args` of launches index the group's reads, writes, then `scratch`, whose bytes are given.
-    `serial_ns` and `estimated_ns` are as a KernelSpec's.
+    `serial_ns`, `estimated_ns` and `footprint` are as a KernelSpec's.
     """
 
     text: str
@@ -20,3 +20,4 @@ class CudaKernel:
     flops: int = 0
     serial_ns: int = 0
     estimated_ns: int = 0
+    footprint: Footprint = DECLARED

@@ -25,4 +25,5 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
         serial_ns=kernel.serial_ns,
         estimated_ns=kernel.estimated_ns,
         source=source,
+        footprint=kernel.footprint,
     )

@@ -17,6 +17,7 @@ from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
+from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
@@ -66,6 +67,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
         serial_ns=kernel.serial_ns,
         estimated_ns=kernel.estimated_ns,
         source=compiled.source,
+        footprint=kernel.footprint,
     )
 
 
@@ -100,7 +102,19 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
     found = best(group, target)
     if found is not None:
         return found.emit()
-    device = split_device(schedule_gpu(requantised(without_ranges(group))), group.name, target)
-    kernel = CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
-    kernel = with_early_numbers(kernel, group)
+    kernel = with_early_numbers(generic_kernel(without_ranges(group), target), group)
     return with_ranges(kernel, group, False, target.shared_bytes)
+
+
+def generic_kernel(group: Group, target: GpuTarget) -> CudaKernel:
+    """The CUDA text of a group by the generic schedule; raises KernelError if it would touch more
+    than its tensors."""
+    device = split_device(schedule_gpu(requantised(group)), group.name, target)
+    functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
+    buffers = task_buffers(group, ("",) * group.inputs, device.scratch)
+    return CudaKernel(
+        cuda_text(device.module, target),
+        device.launches,
+        device.scratch,
+        footprint=gpu_footprint(functions, device.launches, buffers),
+    )

@@ -253,7 +253,7 @@ def lower_gemm(context: Context) -> te.Tensor:
         total = result(i, j)
         if alpha != 1.0:
             total = multiply(total, tirx.const(alpha, accumulator))
-        if context.has(2):
+        if context.has(2) and beta:
             addend = cast(context.element(2, (i, j)), accumulator)
             if beta != 1.0:
                 addend = multiply(addend, tirx.const(beta, accumulator))

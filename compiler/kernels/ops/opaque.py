@@ -1,6 +1,7 @@
-"""Lowerings of operators that are loops over memory: scans, scatters, selection of the largest."""
+"""Lowerings of operators that are loops over memory: what they are written in, and scatters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -8,21 +9,18 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
-    cast,
-    is_float,
-    is_nan,
     maximum,
     minimum,
     normal_axis,
     safe_index,
-    wide,
 )
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.reducers import highest, lowest
+
+ROLLED = "rolled"
+"""The name of loops that LLVM must not unroll."""
 
 COPY_CHUNK = 1 << 15
 """Elements that one block copies."""
@@ -62,31 +60,30 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
     return [made] if isinstance(made, te.Tensor) else list(made)
 
 
-def _around(info: TensorInfo, axis: int) -> tuple[int, int, int]:
-    """Elements before, along and after an axis."""
-    return prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
+def workspace(elements: int, dtype: str) -> Any:
+    """A flat buffer that all launches of the statements share."""
+    return T.buffer_proxy(T.alloc_buffer((elements,), dtype))
 
 
-@lowering("CumSum")
-def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
-    """Running sums along an axis, from either end, with or without the element itself."""
-    axis = normal_axis(context.integers(1)[0], len(context.output.shape))
-    outer, length, inner = _around(context.output, axis)
-    exclusive, reverse = context.attribute("exclusive", 0), context.attribute("reverse", 0)
-    zero = tirx.const(0, context.output.dtype)
+def mutable(dtype: str = "int32", elements: int = 1) -> Any:
+    """A few elements in registers or on the stack, which statements change."""
+    annotations = {"disable_lower_builtin": True}
+    return T.buffer_proxy(T.alloc_local((elements,), dtype, annotations=annotations))
 
-    def emit(data: Any, out: Any) -> None:
-        with T.parallel(0, outer) as o, T.serial(0, length) as k, T.serial(0, inner) as i:
-            step = length - 1 - k if reverse else k
-            at = (o * length + step) * inner + i
-            before = at + inner if reverse else at - inner
-            with T.If(tirx.EQ(k, 0)):
-                with T.Then():
-                    out[at] = zero if exclusive else data[at]
-                with T.Else():
-                    out[at] = wrapping.add(out[before], data[before] if exclusive else data[at])
 
-    return loops(context, [context.tensor(0)], emit)
+@contextmanager
+def launch(blocks: int) -> Generator[Any]:
+    """A launch of statements for each number below `blocks`.
+
+    The attribute keeps one of a single block together when its loop is simplified away.
+    """
+    grid = T.parallel(0, blocks)
+    if blocks > 1:
+        with grid as block:
+            yield block
+    else:
+        with T.attr(tirx.const(0, "int32"), "launch", tirx.const(1, "int32")), grid as block:
+            yield block
 
 
 def combine(kind: str, old: Any, new: Any) -> Any:
@@ -143,55 +140,3 @@ def lower_scatter_nd(context: Context) -> list[te.Tensor]:
             out[target] = _combine(context, out[target], updates[i * inner + j])
 
     return loops(context, [context.tensor(i) for i in range(3)], emit)
-
-
-def sorts_before(a: Any, b: Any) -> Any:
-    """Whether a comes after b in order, where NaN comes last."""
-    if not is_float(dtype_of(a)):
-        return wrapping.greater(a, b)
-    a, b = cast(a, wide(dtype_of(a))), cast(b, wide(dtype_of(b)))
-    return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
-
-
-@lowering("TopK")
-def lower_top_k(context: Context) -> list[te.Tensor]:
-    """The k largest or smallest elements along an axis in order, by insertion; first of equals.
-
-    NaN counts as the largest, as when numpy sorts: it comes first of the largest.
-    """
-    info, output = context.info(0), context.output
-    axis = normal_axis(context.attribute("axis", -1), len(info.shape))
-    outer, length, inner = _around(info, axis)
-    k, largest = output.shape[axis], context.attribute("largest", 1)
-    worst = lowest(info.dtype) if largest else highest(info.dtype)
-
-    def better(x: Any, values: Any, positions: Any, at: Any) -> Any:
-        beats = sorts_before(x, values[at]) if largest else sorts_before(values[at], x)
-        return tirx.any(positions[at] < tirx.const(0, "int64"), beats)
-
-    def insert(x: Any, step: Any, base: Any, values: Any, positions: Any) -> None:
-        with T.serial(0, k) as back:
-            place = k - 1 - back
-            at = base + place * inner
-            above = base + tirx.max(place - 1, 0) * inner
-            with T.If(tirx.all(place > 0, better(x, values, positions, above))):
-                with T.Then():
-                    values[at] = values[above]
-                    positions[at] = positions[above]
-                with T.Else(), T.If(better(x, values, positions, at)), T.Then():
-                    values[at] = x
-                    positions[at] = step.astype("int64")
-
-    def emit(data: Any, values: Any, positions: Any) -> None:
-        with T.parallel(0, outer * inner) as row:
-            base = row // inner * (k * inner) + row % inner
-            with T.serial(0, k) as place:
-                values[base + place * inner] = worst
-                positions[base + place * inner] = tirx.const(-1, "int64")
-            with T.serial(0, length) as step:
-                x = data[row // inner * (length * inner) + step * inner + row % inner]
-                last = base + (k - 1) * inner
-                with T.If(better(x, values, positions, last)), T.Then():
-                    insert(x, step, base, values, positions)
-
-    return loops(context, [context.tensor(0)], emit)

@@ -15,7 +15,7 @@ from tvm.ir import Call, PrimType, TensorLoad, Var
 from tvm.runtime import Object
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.narrow import widened
+from compiler.kernels.tir.narrow import upper_half, widened
 from compiler.kernels.tir.once import once
 
 Expression = Any
@@ -220,17 +220,11 @@ class _Expansion:
         return variable
 
     def _index(self, index: Expression, axes: dict[Var, Expression]) -> Expression:
-        """An index after its axes are replaced, which stays one expression: regions need it."""
+        """An index after its axes are replaced, which stays one expression: regions need it.
 
-        def load(call: Call, mutator: Any) -> Expression:
-            if _name(call) != _LOAD:
-                return mutator.default_mutate(call)
-            tensor, inner = call.args[0], [self._index(i, axes) for i in call.args[1:]]
-            known = self.leaf(tensor, inner)
-            if known is not None:
-                return known
-            own = dict(zip((a.var for a in tensor.op.axis), inner, strict=True))
-            return self._index(tensor.op.body[tensor.value_index], own)
+        What it reads more than once is bound inside: a look-up reads its index three times, and
+        a remainder its operand, so that an index of look-ups would grow exponentially.
+        """
 
         def rename(variable: Var, mutator: Any) -> Expression:
             return axes.get(variable, variable)
@@ -239,10 +233,10 @@ class _Expansion:
             return axes.get(index, index)
         if isinstance(index, int):
             return tirx.const(index, "int32")
-        index = tvm_ffi.structural_mutate(index, ((Call, load), (Var, rename)))
-        if isinstance(index, Var | tirx.IntImm) or loads_of(index):
-            return index
-        return self.analyzer.simplify(index)
+        index = tvm_ffi.structural_mutate(index, ((Var, rename),))
+        if loads_of(index):
+            return _Expansion(self.leaf, self.analyzer).run([index]).nested()
+        return index if isinstance(index, Var | tirx.IntImm) else self.analyzer.simplify(index)
 
     def _choose(self, call: Call, axes: dict[Var, Expression], scope: _Scope) -> Expression:
         """A choice: elements that only one branch needs are computed there, as they may not be
@@ -272,7 +266,7 @@ class _Expansion:
         dtype = str(variable.ty.dtype)
         if dtype == "bfloat16":
             held = Var("value", PrimType("float32"))
-            self.written[variable] = held.astype(dtype)
+            self.written[variable] = upper_half(held)
             return held, once(widened(value))
         if "int" not in dtype:
             return variable, once(widened(value))

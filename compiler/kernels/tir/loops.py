@@ -20,9 +20,6 @@ from compiler.kernels.ops.vector_functions import with_operators
 
 Body = Callable[[Any], Stmt]
 
-ROLLED = "rolled"
-"""The name of loops that LLVM must not unroll."""
-
 
 def variable(name: str) -> Var:
     """A new int32 variable."""

@@ -1,14 +1,16 @@
-"""Expressions without bfloat16: its values are float32 instead.
+"""Expressions without bfloat16: its values are float32 with 16 bits of zeros instead.
 
-TVM's own legalisation skips the values that `Let` binds.
+TVM's own legalisation skips the values that `Let` binds, and forgets to round.
 """
 
 from typing import Any
 
+import numpy as np
 import tvm_ffi
+from ml_dtypes import bfloat16
 from tvm import tirx
 from tvm.ir import Call, Expr, PrimType, Var
-from tvm.tirx import Cast, FloatImm, Let, Select
+from tvm.tirx import Add, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Sub
 
 _NARROW = "bfloat16"
 
@@ -16,7 +18,8 @@ _NARROW = "bfloat16"
 def widened(value: Any) -> Any:
     """An expression that computes in float32 what it computed in bfloat16, memory excepted.
 
-    One of type bfloat16 becomes one of type float32, unrounded, as TVM's legalisation has it.
+    One of type bfloat16 becomes one of type float32, rounded to the nearest bfloat16: each
+    operator's result has its type, whether it is stored or not.
     """
     rules = (
         (Cast, _cast),
@@ -29,6 +32,20 @@ def widened(value: Any) -> Any:
     return tvm_ffi.structural_mutate(value, rules)
 
 
+def computed_in_float32(function: PrimFunc) -> PrimFunc:
+    """A function that computes in float32 what is cast from bfloat16, and rounds casts to it.
+
+    TVM's conversion makes numbers of some NaN.
+    """
+
+    def convert(cast: Cast, mutator: Any) -> Any:
+        if is_narrow(cast.value) == is_narrow(cast):
+            return mutator.default_mutate(cast)
+        return upper_half(widened(cast)) if is_narrow(cast) else widened(cast)
+
+    return function.with_body(tvm_ffi.structural_mutate(function.body, ((Cast, convert),)))
+
+
 def is_narrow(value: Any) -> bool:
     """Whether an expression is a number of type bfloat16: no buffer of them."""
     scalar = isinstance(value, Expr) and isinstance(value.ty, PrimType)
@@ -37,7 +54,9 @@ def is_narrow(value: Any) -> bool:
 
 def _cast(cast: Cast, mutator: Any) -> Any:
     value = mutator.mutate(cast.value)
-    return value.astype("float32" if is_narrow(cast) else str(cast.ty.dtype))
+    if not is_narrow(cast):
+        return value.astype(str(cast.ty.dtype))
+    return value if is_narrow(cast.value) else _rounded(value.astype("float32"))
 
 
 def _call(call: Call, mutator: Any) -> Any:
@@ -63,9 +82,10 @@ def _other(value: Any, mutator: Any) -> Any:
     if not is_narrow(value):
         return mutator.default_mutate(value)
     if isinstance(value, FloatImm):
-        return tirx.const(value.value, "float32")
+        return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
     if hasattr(value, "a"):
-        return type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
+        found = type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
+        return _rounded(found) if isinstance(value, Add | Sub | Mul | Div) else found
     return _from_bits(mutator.default_mutate(value))
 
 
@@ -73,6 +93,26 @@ def _from_bits(value: Any) -> Any:
     """An element of memory: its bits are the upper half of a float32."""
     bits = tirx.reinterpret("uint16", value).astype("uint32") << tirx.const(16, "uint32")
     return tirx.reinterpret("float32", bits)
+
+
+def _rounded(value: Any) -> Any:
+    """A float32 as the nearest bfloat16, the even one of two; a NaN is quiet then."""
+    if isinstance(value, FloatImm):
+        return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
+    number = Var("wide", PrimType("float32"))
+    bits = tirx.reinterpret("uint32", number)
+    # by shifts: a mask of 1 would look like a remainder, whose loops are not vectorised
+    odd = (bits << tirx.const(15, "uint32")) >> tirx.const(31, "uint32")
+    sum = bits + (odd + tirx.const(0x7FFF, "uint32"))
+    quiet = bits | tirx.const(0x00400000, "uint32")
+    upper = Select(tirx.isnan(number), quiet, sum) & tirx.const(0xFFFF0000, "uint32")
+    return Let(number, value, tirx.reinterpret("float32", upper))
+
+
+def upper_half(value: Any) -> Any:
+    """A float32 that is a bfloat16 as one."""
+    bits = tirx.reinterpret("uint32", value) >> tirx.const(16, "uint32")
+    return tirx.reinterpret("bfloat16", bits.astype("uint16"))
 
 
 def _variable(variable: Var, mutator: Any) -> Any:

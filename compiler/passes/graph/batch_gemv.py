@@ -48,7 +48,7 @@ class BatchGemv(GraphPass):
             network = read_network(graph)
             stacks = find_stacks(network, self.max_rows)
             for stack in stacks:
-                _batch([network.operations[i] for i in stack.gemms], stack.axis)
+                _batch(network.operators_at(stack.gemms), stack.axis)
             if stacks:
                 restore_order(graph)
 

@@ -46,7 +46,7 @@ def _fuse(graph: GraphOp) -> None:
     network, on_gpu = read_network(graph), target_of(graph).is_gpu
     for attention in find_attentions(network):
         if on_gpu or attention.pays_on_cpu(network):
-            operators = [network.operations[i] for i in attention.operators]
+            operators = network.operators_at(attention.operators)
             following = operators[-1].next_op
             make_group(_exclusive(operators), anchor=following)
 

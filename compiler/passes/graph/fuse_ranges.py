@@ -42,7 +42,7 @@ class FuseRanges(GraphPass):
 def _fuse(graph: GraphOp) -> None:
     network = read_network(graph)
     for found in find_ranges(network):
-        _group([network.operations[i] for i in found.operators])
+        _group(network.operators_at(found.operators))
 
 
 def _group(operators: list[OperatorOp]) -> None:

@@ -75,7 +75,7 @@ class FuseSiblings(GraphPass):
 def _fuse_family(network: GraphNetwork, family: Family) -> None:
     """Replace siblings by one, and their results by slices of its result."""
     positions = [
-        [network.operations[branch[position]] for branch in family.branches]
+        network.operators_at(branch[position] for branch in family.branches)
         for position in range(len(family.branches[0]))
     ]
     before, whole = [op.inputs[0] for op in positions[0]], positions[0][0].inputs[0]

@@ -51,5 +51,5 @@ def _fuse(graph: GraphOp) -> None:
     network = read_network(graph)
     for found in find_squeeze_excites(network):
         if fits_one_kernel(network, found):
-            operators = [network.operations[i] for i in found.operators]
+            operators = network.operators_at(found.operators)
             make_group(operators, anchor=operators[-1].next_op)

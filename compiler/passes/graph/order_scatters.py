@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from compiler.graph.fusion.scattered_sums import ScatteredSum, find_scattered_sum
+from compiler.graph.fusion.scattered_sums import MOST_SLOTS, ScatteredSum, find_scattered_sum
 from compiler.graph.targets import target_of
 from compiler.graph.weights import derived_key, reshaped_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
@@ -32,8 +32,9 @@ class OrderScatters(GraphPass):
     their indices name, and a SegmentSum, which adds each row's.
 
     Requires: nothing; best after `canonicalize`. Ensures: in a graph for a GPU, no scatter is left
-    that `compiler.graph.fusion.scattered_sums` finds; those of equal indices share the order,
-    which is a weight where the indices are constant. A Gather or Mul that makes the updates can
+    that `compiler.graph.fusion.scattered_sums` finds, but those by computed indices into more than
+    `MOST_SLOTS` rows; those of equal indices share the order, which is a weight where the indices
+    are constant. A Gather or Mul that makes the updates can
     fuse with the sum, as can an epilogue: the layers of a graph network write no rows of edges.
 
         %3 = dataflow.op "GatherND" (%x, %1) ...
@@ -59,6 +60,8 @@ def _rewrite(graph: GraphOp) -> None:
         found = find_scattered_sum(op) if isinstance(op, OperatorOp) else None
         if found is None or not isinstance(op, OperatorOp):
             continue
+        if found.slots > MOST_SLOTS and not _key(found):
+            continue  # a scatter reads all updates in as many blocks as the device has SMs
         key = found.indices, found.slots
         if key not in orders:
             orders[key] = _order(op, found)

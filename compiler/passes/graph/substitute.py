@@ -128,7 +128,7 @@ class Substitute(GraphPass):
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        found = self._search(terms, read.graph, cost)
+        found = [one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)]
         taken = self._chosen(found, graph, cost, model)
         if found[taken].graph == read.graph:
             return None

@@ -6,7 +6,7 @@ from xdsl.rewriter import Rewriter
 
 from compiler.graph.precision import LARGEST
 from compiler.graph.signature import signature
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import insert_before, replace
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
@@ -17,11 +17,15 @@ ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
 
 WIDENED = (Kind.CONTRACTION, Kind.REDUCTION)
 
+EXACT = ("Abs", "Clip", "Max", "Min", "Neg", "Relu", "Where")
+"""Elementwise operators that give one of their operands, or its opposite: nothing is rounded."""
+
 
 def widen_groups(graph: GraphOp) -> None:
     """Convert tensors of 16 bits where contractions and reductions load and store them.
 
-    Templates compute in float32; a tensor keeps its type in memory.
+    Templates compute in float32; a tensor keeps its type in memory, and the result of each operator
+    is rounded to its type, as if it were stored.
     """
     for group in graph.groups:
         if _has_short_anchor(group):
@@ -105,15 +109,26 @@ def _widen(group: GroupOp) -> None:
 
 
 def _widen_results(op: OperatorOp) -> None:
-    """Give results of 16 bits the type float32; a Cast to them does nothing then."""
-    short = [result for result in op.outputs if _is_short(result)]
-    if short and op.type_name == "Cast":
-        if dtype_of(op.inputs[0].type) == "float32":
-            replace(op, [op.inputs[0]])
-            return
-        op.attributes["to"] = int64(ONNX_TYPES["float32"])
-    for result in short:
-        _as_float32(result)
+    """Give results of 16 bits the type float32, rounded unless that is done where they leave."""
+    for result in [result for result in op.outputs if _is_short(result)]:
+        dtype = dtype_of(result.type)
+        exact = op.type_name in EXACT or KINDS[op.type_name] is Kind.VIEW
+        if op.type_name == "Cast":
+            exact = dtype_of(op.inputs[0].type) == "bool"
+            op.attributes["to"] = int64(ONNX_TYPES["float32"])
+        result = Rewriter.replace_value_with_new_type(
+            result, tensor_type("float32", shape_of(result.type))
+        )
+        readers = [use.operation for use in result.uses]
+        if exact or all(isinstance(reader, YieldOp) for reader in readers):
+            continue
+        after = op.next_op
+        assert after is not None
+        insert_before(after, short := cast_of(result, dtype))
+        insert_before(after, wide := cast_of(short.outputs[0], "float32"))
+        result.replace_uses_with_if(wide.outputs[0], lambda use, c=short: use.operation is not c)
+    if op.type_name == "Cast" and op.inputs[0].type == op.outputs[0].type:
+        replace(op, [op.inputs[0]])
 
 
 def _as_float32(value: SSAValue) -> None:

@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from compiler.program.classical.linear import linear_classifier, linear_regressor
-from compiler.program.classical.maps import (
-    cast_map,
-    category_mapper,
-    dictionary_vectorizer,
-    label_encoder,
-    zip_map,
+from compiler.program.classical.attributes import (
+    Attributes,
+    check_choices,
+    check_labels,
+    check_required,
+    only,
 )
+from compiler.program.classical.labels import category_mapper, label_encoder, one_hot_encoder
+from compiler.program.classical.linear import linear_classifier, linear_regressor
+from compiler.program.classical.maps import cast_map, dictionary_vectorizer, zip_map
 from compiler.program.classical.scaling import (
     array_feature_extractor,
+    binarizer,
+    feature_vectorizer,
     imputer,
     normalizer,
     scaler,
@@ -31,43 +35,54 @@ from compiler.program.classical.support_vectors import (
 )
 from compiler.program.classical.trees import TreeClassifier, TreeEnsemble, TreeRegressor
 
-_OPERATORS: Mapping[str, Callable[..., Sequence[Any]]] = {
+ClassicalFunction = Callable[..., Sequence[Any]]
+
+CLASSICAL_FUNCTIONS: Mapping[str, ClassicalFunction] = {
     "ArrayFeatureExtractor": array_feature_extractor,
+    "Binarizer": binarizer,
     "CastMap": cast_map,
-    "CategoryMapper": category_mapper,
-    "DictVectorizer": dictionary_vectorizer,
+    "FeatureVectorizer": feature_vectorizer,
     "Imputer": imputer,
     "LinearClassifier": linear_classifier,
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,
     "Scaler": scaler,
-    "ZipMap": zip_map,
 }
+"""Operators whose attributes are arguments."""
 
-_PREPARED: Mapping[str, Callable[[Mapping[str, Any]], Callable[..., Sequence[Any]]]] = {
+CLASSICAL_FACTORIES: Mapping[str, Callable[[Attributes], ClassicalFunction]] = {
+    "CategoryMapper": category_mapper,
+    "DictVectorizer": dictionary_vectorizer,
+    "LabelEncoder": label_encoder,
+    "OneHotEncoder": one_hot_encoder,
     "SVMClassifier": SupportVectorClassifier,
     "SVMRegressor": SupportVectorRegressor,
     "TreeEnsemble": TreeEnsemble,
     "TreeEnsembleClassifier": TreeClassifier,
     "TreeEnsembleRegressor": TreeRegressor,
+    "ZipMap": zip_map,
 }
 """Operators whose attributes are read once."""
 
 
-def classical(op_type: str, attributes: Mapping[str, Any]) -> Callable[..., Sequence[Any]] | None:
-    """An operator's function, or None where the reference implementation serves.
+def classical(op_type: str, attributes: Attributes) -> ClassicalFunction:
+    """An operator's function, of attributes whose texts are `str` and whose tensors are arrays.
 
-    Raises ValueError if the attributes are those of no ensemble of trees.
+    Raises ValueError if the attributes are invalid, KeyError for another operator.
     """
-    if op_type in _PREPARED and "membership_values" not in attributes:
-        return _PREPARED[op_type](attributes)
-    if op_type == "LabelEncoder" and "classes_strings" in attributes:
-        return partial(label_encoder, **attributes)
-    function = _OPERATORS.get(op_type)
-    return None if function is None else partial(function, **_as_arrays(attributes))
+    check_choices(attributes)
+    if op_type in CLASSICAL_FACTORIES:
+        return CLASSICAL_FACTORIES[op_type](attributes)
+    function = CLASSICAL_FUNCTIONS[op_type]
+    check_required(function, attributes)
+    if op_type == "Imputer":
+        only(attributes, "imputed_value_floats", "imputed_value_int64s")
+    if op_type == "LinearClassifier":
+        check_labels(labels_in(attributes))
+    return partial(function, **_as_arrays(attributes))
 
 
-def _as_arrays(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _as_arrays(attributes: Attributes) -> dict[str, Any]:
     """The attributes, long lists of numbers and labels as arrays: no run converts them again."""
     numbers = {
         name: np.array(attributes[name], np.float32)

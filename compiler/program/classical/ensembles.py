@@ -1,15 +1,14 @@
 """Decision trees in arrays: their nodes, and what their leaves vote for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
+
+from compiler.program.classical.attributes import Attributes, required_attribute
 
 Array = np.ndarray
-Attributes = Mapping[str, Any]
 TreeNode = tuple[int, int]
 
 NODE_MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
@@ -18,10 +17,7 @@ NODE_MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
 
 def attribute_array(attributes: Attributes, name: str, dtype: Any = np.int64) -> Array:
     """An attribute, or its form as a tensor; empty if it has neither."""
-    tensor = attributes.get(f"{name}_as_tensor")
-    if isinstance(tensor, onnx.TensorProto):
-        return numpy_helper.to_array(tensor).astype(dtype)
-    return np.array(attributes.get(name, ()), dtype)
+    return np.array(attributes.get(f"{name}_as_tensor", attributes.get(name, ())), dtype)
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,11 @@ class TreeNodes:
     """Whether NaN meets the condition, as it does each NEQ."""
     met: Array
     unmet: Array
+
+    def __post_init__(self):
+        """Raise ValueError if the arrays differ in length."""
+        if len({len(getattr(self, part.name)) for part in fields(self)}) > 1:
+            raise ValueError("its nodes_ attributes have different lengths")
 
     @property
     def inner(self) -> Array:
@@ -58,6 +59,8 @@ class Ensemble:
 
     def __post_init__(self):
         """Raise ValueError if a walk would not end, or leave the arrays."""
+        if len({len(self.ids), len(self.weights), int(self.ends[-1])}) > 1:
+            raise ValueError("its leaves' ids and weights have different lengths")
         children = np.concatenate([self.nodes.met, self.nodes.unmet, self.roots])
         if children.size and not 0 <= children.min() <= children.max() < len(self.nodes.met):
             raise ValueError("a tree names a node that is not there")
@@ -89,18 +92,26 @@ def ensemble_of(attributes: Attributes, votes: str, classes: int) -> Ensemble:
     leaves = _pairs(attributes, f"{votes}_treeids", f"{votes}_nodeids")
     owners = np.array([_place(places, pair) for pair in leaves], np.int64)
     order = np.argsort(owners, kind="stable")
+    ids = attribute_array(attributes, f"{votes}_ids")
+    weights = attribute_array(attributes, f"{votes}_weights", np.float64)
+    if {len(ids), len(weights)} != {len(leaves)}:
+        raise ValueError("its leaves' ids and weights have different lengths")
     return Ensemble(
         nodes=nodes,
         roots=np.array([*roots.values()][::-1], np.int64),
         ends=np.searchsorted(owners[order], np.arange(len(index) + 1)),
-        ids=attribute_array(attributes, f"{votes}_ids")[order],
-        weights=attribute_array(attributes, f"{votes}_weights", np.float64)[order],
+        ids=ids[order],
+        weights=weights[order],
         classes=classes,
     )
 
 
 def ensemble_of_roots(attributes: Attributes) -> Ensemble:
-    """The trees of TreeEnsemble's attributes, in which leaves follow the other nodes."""
+    """The trees of TreeEnsemble's attributes, in which leaves follow the other nodes.
+
+    A node that asks for membership in a set becomes one for each member; those beyond the first
+    follow the leaves. Raises ValueError if the arrays do not fit.
+    """
     features = attribute_array(attributes, "nodes_featureids")
     missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
     ids = attribute_array(attributes, "leaf_targetids")
@@ -108,33 +119,68 @@ def ensemble_of_roots(attributes: Attributes) -> Ensemble:
     own = np.arange(inner, inner + leaves)
 
     def padded(values: Array) -> Array:
-        return np.concatenate([values, np.zeros(inner + leaves - len(values), values.dtype)])
+        return np.concatenate([values, np.zeros(leaves, values.dtype)])
 
     def children(side: str) -> Array:
-        found = attribute_array(attributes, f"nodes_{side}nodeids")
+        numbers = attribute_array(attributes, f"nodes_{side}nodeids")
         beyond = inner * attribute_array(attributes, f"nodes_{side}leafs")
-        return np.concatenate([found + beyond, own])
+        if len(numbers) != len(beyond):
+            raise ValueError("its nodes_ attributes have different lengths")
+        return np.concatenate([numbers + beyond, own])
 
     nodes = TreeNodes(
         features=padded(features),
-        thresholds=padded(_tensor(attributes, "nodes_splits").astype(np.float64)),
-        conditions=padded(_tensor(attributes, "nodes_modes").astype(np.int64)),
-        follows_nan=padded(missing),
+        thresholds=padded(np.array(required_attribute(attributes, "nodes_splits"), np.float64)),
+        conditions=padded(np.array(required_attribute(attributes, "nodes_modes"), np.int64)),
+        follows_nan=padded(missing if missing.size else np.zeros(inner, np.bool_)),
         met=children("true"),
         unmet=children("false"),
     )
+    nodes = _without_sets(nodes, np.array(attributes.get("membership_values", ()), np.float64))
+    spare = len(nodes.met) - inner - leaves
     return Ensemble(
         nodes=nodes,
         roots=attribute_array(attributes, "tree_roots"),
-        ends=np.concatenate([np.zeros(inner, np.int64), np.arange(leaves + 1)]),
+        ends=np.concatenate(
+            [np.zeros(inner, np.int64), np.arange(leaves + 1), np.full(spare, leaves)]
+        ),
         ids=ids,
-        weights=_tensor(attributes, "leaf_weights").astype(np.float64),
+        weights=np.array(required_attribute(attributes, "leaf_weights"), np.float64),
         classes=attributes.get("n_targets", 1),
     )
 
 
-def _tensor(attributes: Attributes, name: str) -> Array:
-    return numpy_helper.to_array(attributes[name])
+_MEMBER = len(NODE_MODES)
+"""The number of the mode that asks for membership in a set."""
+
+
+def _without_sets(nodes: TreeNodes, members: Array) -> TreeNodes:
+    """The nodes, with a chain of comparisons with one member each for every set; NaN ends a set."""
+    if not np.isin(nodes.conditions, np.arange(_MEMBER + 1)).all():
+        raise ValueError("its nodes_modes are not from 0 to 6")
+    (asking,) = np.nonzero(nodes.conditions == _MEMBER)
+    (ends,) = np.nonzero(np.isnan(members))
+    sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
+    if len(sets) == len(asking) + 1 and not len(sets[-1]):
+        sets.pop()
+    if len(sets) != len(asking):
+        raise ValueError(f"membership_values has {len(sets)} sets for {len(asking)} nodes")
+    columns: dict[str, list[Any]] = {f.name: getattr(nodes, f.name).tolist() for f in fields(nodes)}
+    for node, values in zip(asking.tolist(), sets, strict=True):
+        if not len(values):
+            raise ValueError("a set of membership_values has no member")
+        extra = range(len(columns["met"]), len(columns["met"]) + len(values) - 1)
+        last = columns["unmet"][node]
+        for place, member, below in zip((node, *extra), values, (*extra, last), strict=True):
+            if place != node:
+                for column in columns.values():
+                    column.append(column[node])
+            columns["thresholds"][place] = member
+            columns["conditions"][place] = NODE_MODES.index("EQ")
+            columns["unmet"][place] = below
+    return TreeNodes(
+        **{name: np.array(column, getattr(nodes, name).dtype) for name, column in columns.items()}
+    )
 
 
 def _pairs(attributes: Attributes, trees: str, nodes: str) -> Sequence[TreeNode]:
@@ -148,20 +194,22 @@ def _place(places: Mapping[TreeNode, int], pair: TreeNode) -> int:
 
 
 def _nodes(attributes: Attributes, places: Mapping[TreeNode, int]) -> TreeNodes:
-    modes: Sequence[bytes] = attributes.get("nodes_modes", ())
+    modes: Sequence[str] = attributes.get("nodes_modes", ())
     missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
-    numbers = {f"BRANCH_{name}".encode(): place for place, name in enumerate(NODE_MODES)}
+    numbers = {f"BRANCH_{name}": place for place, name in enumerate(NODE_MODES)} | {"LEAF": 0}
+    if unknown := {*modes} - numbers.keys():
+        raise ValueError(f"there is no mode of nodes {min(unknown)!r}")
 
     def children(name: str) -> Array:
         pairs = _pairs(attributes, "nodes_treeids", name)
         own = zip(pairs, modes, range(len(modes)), strict=True)
-        found = (i if mode == b"LEAF" else _place(places, pair) for pair, mode, i in own)
+        found = (i if mode == "LEAF" else _place(places, pair) for pair, mode, i in own)
         return np.fromiter(found, np.int64)
 
     return TreeNodes(
         features=attribute_array(attributes, "nodes_featureids"),
         thresholds=attribute_array(attributes, "nodes_values", np.float64),
-        conditions=np.array([numbers.get(mode, 0) for mode in modes], np.int64),
+        conditions=np.array([numbers[mode] for mode in modes], np.int64),
         follows_nan=missing if missing.size else np.zeros(len(modes), np.bool_),
         met=children("nodes_truenodeids"),
         unmet=children("nodes_falsenodeids"),

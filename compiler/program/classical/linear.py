@@ -9,11 +9,12 @@ from compiler.program.classical.scores import labels_of, transformed
 
 def linear_classifier(
     x: np.ndarray,
+    *,
     coefficients: Sequence[float],
     intercepts: Sequence[float] = (),
     classlabels_ints: Sequence[int] = (),
     classlabels_strings: Sequence[str] = (),
-    post_transform: bytes = b"NONE",
+    post_transform: str = "NONE",
     multi_class: int = 0,
 ) -> tuple[np.ndarray, ...]:
     """The labels and scores of rows; two classes may share one score.
@@ -31,10 +32,11 @@ def linear_classifier(
 
 def linear_regressor(
     x: np.ndarray,
+    *,
     coefficients: Sequence[float],
     intercepts: Sequence[float] = (),
     targets: int = 1,
-    post_transform: bytes = b"NONE",
+    post_transform: str = "NONE",
 ) -> tuple[np.ndarray]:
     """The targets of rows."""
     return (transformed(_linear_scores(x, coefficients, intercepts, targets), post_transform),)

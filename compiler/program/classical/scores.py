@@ -15,8 +15,7 @@ def labels_in(attributes: Mapping[str, Any]) -> dict[str, Array]:
         if name in attributes:
             found[name] = np.array(attributes[name], np.int64)
     if "classlabels_strings" in attributes:
-        texts = [label.decode() for label in attributes["classlabels_strings"]]
-        found["classlabels_strings"] = np.array(texts, object)
+        found["classlabels_strings"] = np.array(attributes["classlabels_strings"], object)
     return found
 
 
@@ -28,7 +27,7 @@ def labels_of(chosen: Array, ints: Array | Sequence[int], strings: Array | Seque
 
 
 def transformed(
-    scores: Array, transform: bytes, total: float | None = None, dtype: Any = np.float32
+    scores: Array, transform: str, total: float | None = None, dtype: Any = np.float32
 ) -> Array:
     """The scores of each row (rows, classes), transformed, in a type.
 
@@ -39,10 +38,10 @@ def transformed(
     if scores.shape[1] == 1 and total is not None:
         total = _TOTALS.get(transform, total)
         scores = np.concatenate([scores.dtype.type(total) - scores, scores], 1)
-        transform = transform if transform in _TOTALS else b"NONE"
-    elif scores.shape[1] == 1 and transform != b"PROBIT":
+        transform = transform if transform in _TOTALS else "NONE"
+    elif scores.shape[1] == 1 and transform != "PROBIT":
         return scores
-    if transform == b"NONE":
+    if transform == "NONE":
         return scores
     with np.errstate(all="ignore"):
         return _TRANSFORMS[transform](scores)
@@ -77,12 +76,12 @@ def _probit(scores: Array) -> Array:
     return (np.sqrt(2) * np.where(x < 0, -root, root)).astype(scores.dtype)
 
 
-_TRANSFORMS: Mapping[bytes, Callable[[Array], Array]] = {
-    b"LOGISTIC": logistic,
-    b"SOFTMAX": _softmax,
-    b"SOFTMAX_ZERO": _softmax_zero,
-    b"PROBIT": _probit,
+_TRANSFORMS: Mapping[str, Callable[[Array], Array]] = {
+    "LOGISTIC": logistic,
+    "SOFTMAX": _softmax,
+    "SOFTMAX_ZERO": _softmax_zero,
+    "PROBIT": _probit,
 }
 
-_TOTALS: Mapping[bytes, float] = {b"LOGISTIC": 0, b"PROBIT": 1}
+_TOTALS: Mapping[str, float] = {"LOGISTIC": 0, "PROBIT": 1}
 """The sums of two scores of one whose transforms are complements."""

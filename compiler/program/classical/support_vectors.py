@@ -1,19 +1,18 @@
 """Support vector machines that classify and regress."""
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from compiler.backends.memory import address
 from compiler.native_code import native_function
+from compiler.program.classical.attributes import Attributes, check_labels, required_attribute
 from compiler.program.classical.scores import labels_in, labels_of, logistic, transformed
 
 Array = np.ndarray
-Attributes = Mapping[str, Any]
 
 PAIRS = Path(__file__).with_name("pairs.ll")
 
@@ -25,21 +24,22 @@ class Kernel:
 
     def __init__(self, attributes: Attributes, count: int):
         """Read so many vectors, and the kernel's type and numbers."""
-        self._type: bytes = attributes.get("kernel_type", b"LINEAR")
+        self._type: str = attributes.get("kernel_type", "LINEAR")
         self._gamma, self._offset, self._degree = attributes.get("kernel_params") or (0, 0, 0)
-        self._vectors = np.array(attributes["support_vectors"], np.float32).reshape(count, -1)
+        vectors = np.array(required_attribute(attributes, "support_vectors"), np.float32)
+        self._vectors = vectors.reshape(count, -1)
         self._centre = self._vectors.mean(0, np.float64)
         self._centred = self._vectors - self._centre
         self._norms = (self._centred**2).sum(1)
 
     def similarities(self, rows: Array) -> Array:
         """How alike each row is to each vector."""
-        if self._type == b"RBF":
+        if self._type == "RBF":
             return np.exp(-self._gamma * self._distances(rows).astype(np.float32))
         dots = rows @ self._vectors.T
-        if self._type == b"POLY":
+        if self._type == "POLY":
             return (self._gamma * dots + self._offset) ** self._degree
-        return np.tanh(self._gamma * dots + self._offset) if self._type == b"SIGMOID" else dots
+        return np.tanh(self._gamma * dots + self._offset) if self._type == "SIGMOID" else dots
 
     def _distances(self, rows: Array) -> Array:
         """The squared distances of rows and vectors.
@@ -59,8 +59,8 @@ class SupportVectorClassifier:
 
     def __init__(self, attributes: Attributes):
         """Read the vectors and the labels."""
-        self._weights = np.array(attributes["coefficients"], np.float32)
-        self._bounds = np.array(attributes["rho"], np.float32)
+        self._weights = np.array(required_attribute(attributes, "coefficients"), np.float32)
+        self._bounds = np.array(required_attribute(attributes, "rho"), np.float32)
         self._counts: Sequence[int] = attributes.get("vectors_per_class", ())
         self._a = np.array(attributes.get("prob_a", ()))
         self._b = np.array(attributes.get("prob_b", ()))
@@ -68,9 +68,10 @@ class SupportVectorClassifier:
             _fit()  # compiled before the first run
         self._kernel = Kernel(attributes, sum(self._counts)) if self._counts else None
         labels = labels_in(attributes)
+        check_labels(labels)
         self._ints = labels.get("classlabels_ints", ())
         self._strings = labels.get("classlabels_strings", ())
-        self._transform: bytes = attributes.get("post_transform", b"NONE")
+        self._transform: str = attributes.get("post_transform", "NONE")
 
     def __call__(self, x: Array) -> tuple[Array, ...]:
         """The labels of rows with their scores: those of pairs of classes, or probabilities."""
@@ -94,7 +95,7 @@ class SupportVectorClassifier:
         """The scores to transform, and the total of both where there is a single pair."""
         if self._a.size:
             return _probabilities(scores, self._a, self._b, len(self._counts)), 0
-        return scores, 0 if self._transform == b"NONE" else 1
+        return scores, 0 if self._transform == "NONE" else 1
 
 
 class SupportVectorRegressor:
@@ -103,11 +104,11 @@ class SupportVectorRegressor:
     def __init__(self, attributes: Attributes):
         """Read the vectors."""
         count = attributes.get("n_supports", 0)
-        self._weights = np.array(attributes["coefficients"], np.float32)
-        self._bound = np.float32(attributes["rho"][0])
+        self._weights = np.array(required_attribute(attributes, "coefficients"), np.float32)
+        self._bound = np.float32(required_attribute(attributes, "rho")[0])
         self._kernel = Kernel(attributes, count) if count else None
         self._one_class = attributes.get("one_class", 0)
-        self._transform: bytes = attributes.get("post_transform", b"NONE")
+        self._transform: str = attributes.get("post_transform", "NONE")
 
     def __call__(self, x: Array) -> tuple[Array]:
         """A number for each row; with `one_class` 1 for those inside, and -1."""

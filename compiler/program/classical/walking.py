@@ -12,7 +12,7 @@ from compiler.program.classical.ensembles import NODE_MODES, Array, Ensemble
 
 TREES = Path(__file__).with_name("trees.ll")
 
-AGGREGATES = (b"SUM", b"MIN", b"MAX")
+FOLDS = ("SUM", "MIN", "MAX")
 """How the votes for a class or target become its score; the code knows their places here."""
 
 _NODE = np.dtype(
@@ -37,7 +37,7 @@ class _Table(ctypes.Structure):
 class Walker:
     """The votes of an ensemble for rows."""
 
-    def __init__(self, ensemble: Ensemble, aggregate: bytes = b"SUM"):
+    def __init__(self, ensemble: Ensemble, aggregate: str = "SUM"):
         """Lay out the trees for rows of float32, and compile the code if nobody has."""
         self._ensemble, inner = ensemble, ensemble.nodes.inner
         self._columns = int(ensemble.nodes.features[inner].max(initial=0)) + 1
@@ -48,7 +48,7 @@ class Walker:
             np.ascontiguousarray(ensemble.ids, np.int64),
             np.ascontiguousarray(ensemble.weights, np.float64),
         ]
-        self._numbers = len(ensemble.roots), ensemble.classes, AGGREGATES.index(aggregate)
+        self._numbers = len(ensemble.roots), ensemble.classes, FOLDS.index(aggregate)
         self._tables: dict[Any, tuple[_Table, Array]] = {}
         self._table(np.float32)
         self._walk = native_function(TREES, "trees_vote", None, *_ARGUMENTS)

@@ -14,14 +14,15 @@ from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.load import domain_of
 from compiler.frontend.part import ModelContext
+from compiler.frontend.rules.classical import CLASSICAL
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
-from compiler.program.host import images, learned, operators, random, training
+from compiler.program.host import images, learned, operators, random, text, training
 from compiler.program.host.node_results import node_results
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
-from compiler.program.host.types import standard_results
+from compiler.program.host.types import FormalTypes, standard_results
 
-HOST_FAMILIES = (images, learned, operators, random, training)
+HOST_FAMILIES = (images, learned, operators, random, text, training)
 """The modules whose import registers every host operator."""
 
 
@@ -85,6 +86,29 @@ def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
     return exists and not domain_of(node) and is_known_operator(node.op_type)
 
 
+def only_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
+    """Whether an operator has a function on the host, and nothing else computes or folds it."""
+    domain, op_type = domain_of(node), node.op_type
+    folded = is_known_operator(op_type) if not domain else op_type in CLASSICAL
+    known = folded or is_compiled(node, context.opsets)
+    return not known and runs_on_host(node, context)
+
+
+def obstacle_on_host(node: onnx.NodeProto, context: ModelContext) -> Unsupported | None:
+    """Why the host, which alone computes a node, has nothing for its attributes.
+
+    None for a node with kernels or rules, too: its inputs decide. Raises ModelError for attributes
+    that are invalid.
+    """
+    if is_compiled(node, context.opsets):
+        return None
+    try:
+        _own_function(node, context)
+    except Unsupported as error:
+        return error
+    return None
+
+
 class HostNode:
     """A node without bodies that runs on the host."""
 
@@ -92,9 +116,9 @@ class HostNode:
         """Prepare a node; raises ModelError for attributes that are invalid, and Unsupported."""
         self.node, self._context = node, context
         self._function = _own_function(node, context)
-        self._schema = schema_of(
-            node.op_type, context.opsets.get(domain_of(node), 0), domain_of(node)
-        )
+        domain = domain_of(node)
+        self._types = FormalTypes.of(schema_of(node.op_type, context.opsets.get(domain, 0), domain))
+        self._reads, self._writes = [*node.input], [*node.output]
         self._label = f"{node.op_type} {node.name or next(filter(None, node.output))!r}"
 
     def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
@@ -113,10 +137,10 @@ class HostNode:
         if self._function is None:
             inputs = {name: values[name] for name in self.node.input if name}
             return node_results(self.node, inputs, self._context)
-        inputs = [values[name] if name else None for name in self.node.input]
+        inputs = [values[name] if name else None for name in self._reads]
         with np.errstate(all="ignore"):
-            results = standard_results(self._schema, inputs, self._function(*inputs))
-        pairs = zip(self.node.output, results, strict=False)
+            results = standard_results(self._types, inputs, self._function(*inputs))
+        pairs = zip(self._writes, results, strict=False)
         return {name: value for name, value in pairs if name}
 
 

@@ -29,6 +29,7 @@ def node_results(
     """
     specialiser = Specialiser(context.functions, context.folder, Graph([]), _REMEDY)
     specialiser.builder.bounded = False
+    specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
     scope.values |= {n: _value(n, v, _item_dtype(inputs)) for n, v in inputs.items()}
     wanted = {name for name in node.output if name}

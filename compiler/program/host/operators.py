@@ -1,7 +1,6 @@
 """Host operators: sequences' and optionals', and those whose results no shape inference knows."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -65,24 +64,3 @@ def has_element(call: HostCall) -> HostFunction:
 
 def _is_given(value: HostValue = None) -> tuple[np.ndarray]:
     return (np.array(value is not None),)
-
-
-@host_operator("Cast")
-def cast_to_text(call: HostCall) -> HostFunction | None:
-    """Numbers as onnxruntime writes them; None for a cast to numbers."""
-    string = 8
-    return _texts if call.attributes["to"] == string else None
-
-
-def _texts(x: np.ndarray) -> tuple[np.ndarray]:
-    """Numbers with at most 8 digits, and truth as 1 or 0."""
-    if x.dtype == object:
-        return (x,)
-    write = "{:d}" if x.dtype.kind in "biu" else "{:.8g}"
-    numbers: Any = x.astype(_WRITTEN.get(x.dtype.kind, float)).flat
-    texts = [write.format(number) for number in numbers]
-    return (np.array([_SPECIAL.get(text, text) for text in texts], object).reshape(x.shape),)
-
-
-_WRITTEN = {"b": int, "i": np.int64, "u": np.uint64}
-_SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}

@@ -9,6 +9,16 @@ import onnx
 HostValue = Any
 """An array, a list of them (a sequence) or of dictionaries (maps), or None (an empty optional)."""
 
+
+class HostMap(dict[Any, Any]):
+    """A dictionary whose values have a dtype, also if there are none."""
+
+    def __init__(self, items: Mapping[Any, Any], dtype: str):
+        """Keep the items; `dtype` is `str_` for texts."""
+        super().__init__(items)
+        self.values_dtype = dtype
+
+
 HostFunction = Callable[..., Sequence[HostValue]]
 """The outputs of a node for its inputs by position, None for those that are left out."""
 

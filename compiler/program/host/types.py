@@ -1,7 +1,7 @@
 """The element types of a node's results, as the standard has them."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -10,40 +10,49 @@ import onnx
 from compiler.program.host.registry import HostValue
 
 
+@dataclass(frozen=True, slots=True)
+class FormalTypes:
+    """The type variables of an operator's inputs and outputs, and the outputs' only dtypes."""
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    only: Sequence[np.dtype | None]
+
+    @classmethod
+    def of(cls, schema: onnx.defs.OpSchema | None) -> "FormalTypes":
+        """The types of a schema, which is read once: that takes microseconds."""
+        if schema is None:
+            return cls([], [], [])
+        types = [sorted(formal.types) for formal in schema.outputs]
+        return cls(
+            [formal.type_str for formal in schema.inputs],
+            [formal.type_str for formal in schema.outputs],
+            [_TENSORS.get(names[0]) if len(names) == 1 else None for names in types],
+        )
+
+
 def standard_results(
-    schema: onnx.defs.OpSchema | None,
-    inputs: Sequence[HostValue],
-    results: Sequence[HostValue],
+    formals: FormalTypes, inputs: Sequence[HostValue], results: Sequence[HostValue]
 ) -> list[HostValue]:
     """The results as arrays of the types that the schema says; texts are arrays of objects.
 
     A type that depends on attributes is the function's own.
     """
-    types = [None] * len(results) if schema is None else _result_types(schema, inputs)
-    formals = len(types) - 1
-    return [_as_type(value, types[min(i, formals)]) for i, value in enumerate(results)]
+    types = _result_types(formals, inputs) or [None]
+    last = len(types) - 1
+    return [_as_type(value, types[min(i, last)]) for i, value in enumerate(results)]
 
 
-def _result_types(schema: onnx.defs.OpSchema, inputs: Sequence[HostValue]) -> list[np.dtype | None]:
+def _result_types(formals: FormalTypes, inputs: Sequence[HostValue]) -> list[np.dtype | None]:
     """The dtype of each formal output; None where neither the schema nor the inputs decide it."""
     bound: dict[str, np.dtype] = {}
-    for index, value in enumerate(inputs):
+    last = len(formals.inputs) - 1
+    for index, value in enumerate(inputs if formals.inputs else ()):
         dtype = _dtype_of(value)
-        if dtype is not None and schema.inputs:
-            formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-            bound.setdefault(formal.type_str, dtype)
-    only = _only_types(schema.domain, schema.name, schema.since_version)
-    return [
-        own or bound.get(formal.type_str) for own, formal in zip(only, schema.outputs, strict=True)
-    ]
-
-
-@cache
-def _only_types(domain: str, name: str, version: int) -> Sequence[np.dtype | None]:
-    """The dtype of each formal output that can have one only."""
-    schema = onnx.defs.get_schema(name, version, domain)
-    types = [sorted(formal.types) for formal in schema.outputs]
-    return [_TENSORS.get(names[0]) if len(names) == 1 else None for names in types]
+        if dtype is not None:
+            bound.setdefault(formals.inputs[min(index, last)], dtype)
+    pairs = zip(formals.only, formals.outputs, strict=True)
+    return [own or bound.get(variable) for own, variable in pairs]
 
 
 def _tensor_types() -> Mapping[str, np.dtype]:

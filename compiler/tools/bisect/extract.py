@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from compiler.backends.memory import Array
 from compiler.errors import ModelError
-from compiler.frontend.load import read_model
+from compiler.frontend.load import read_model, whole_copy
 from compiler.frontend.node_order import names_read
 from compiler.tools.reference import run_onnxruntime
 
@@ -30,9 +29,7 @@ class ReproModel:
 
 def whole_model(model: Any) -> onnx.ModelProto:
     """A model with its tensors: a path, bytes or a ModelProto."""
-    if isinstance(model, str | Path):
-        return cast(Any, onnx).load(str(model))
-    return read_model(model)
+    return whole_copy(model, read_model(model))
 
 
 class Extractor:

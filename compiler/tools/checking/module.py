@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from compiler.arguments import check_run
+from compiler.arguments import inputs_by_name
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import Array
 from compiler.errors import ArgumentError, DifferenceError
@@ -81,7 +81,7 @@ class CheckedModule(Module):
         Raises DifferenceError at the first task whose results are not what the interpreter makes
         of the tensors that the task reads.
         """
-        check_run(inputs)
+        inputs = inputs_by_name(inputs)
         if options:
             raise ArgumentError(f"a run with check=True takes no options, such as {[*options]}")
         runner = _CheckingRunner.of(self, inputs)

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compiler.errors import ArgumentError
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.kernels.build import distinct_groups
 from compiler.module import Module
 from compiler.program.model import DynamicModule
@@ -33,7 +34,7 @@ LONGEST_LABEL = 60
 
 def artifact_side(directory: Path) -> SideFact:
     """A saved module, or a saved program with the segments that it has compiled."""
-    if (directory / "program.json").is_file():
+    if format_in(directory) is PROGRAM_MANIFEST:
         return _saved_program(directory)
     module = open_module(directory)
     note = f"{NO_DUMPS} {control_note(module.schedule.tasks)}".strip()
@@ -66,13 +67,13 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
 
 
 def _saved_program(directory: Path) -> SideFact:
-    """A saved program: its steps, and the graphs in its folder of segments."""
+    """A saved program: its steps, and the graphs of its segments."""
     from compiler.program.loading import load_program
-    from compiler.program.saving import SEGMENTS_FOLDER
 
-    folders = sorted((directory / SEGMENTS_FOLDER).iterdir())
+    program = load_program(directory, {}, trust_all)
+    folders = [segment.directory for segment in program.compiler.saved.values()]
     modules = {path.name: open_module(path) for path in folders}
-    return _program_side(directory.name, load_program(directory, {}), modules)
+    return _program_side(directory.name, program, modules)
 
 
 def _segments_of(program: DynamicModule, title: str) -> Mapping[str, Module]:

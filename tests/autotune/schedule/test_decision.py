@@ -242,6 +242,23 @@ def test_what_does_not_fit_is_skipped(driver: RecordingDriver, monkeypatch: pyte
     assert found["skipped"]["graph/4/none"] == "needs 9 TB"
 
 
+def test_a_run_longer_than_the_budget_is_not_measured(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+):
+    def endless(*_: Any) -> float:
+        raise AssertionError("it ran")
+
+    def slow(*_: Any, **__: Any) -> dict[str, float]:
+        return {"graph/1/none": 90e9, "graph/4/none": 89e9}
+
+    takes(monkeypatch, endless)
+    monkeypatch.setattr(decision, "_estimates", slow)
+    choice = compiled(budget=2.0).choice
+    assert choice is not None
+    assert (choice.source, choice.timings) == ("model", {})
+    assert choice.reason.startswith("not measured: a run takes about 90.0 s, ")
+
+
 def test_without_a_device_the_model_chooses_and_says_so():
     found = chosen(compiled())
     assert found["source"] == "model"

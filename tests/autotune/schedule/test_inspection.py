@@ -58,6 +58,7 @@ def test_a_report_has_every_figure_and_needs_no_device(
     for word in ("cuda:sm_90:tf32", choice["reason"], "<- chosen", "(baseline)", "recorder"):
         assert word in text
     assert "the model's error" in text
+    assert "access   0 of " in text
     tasks = len(json.loads((saved / "schedule.json").read_text())["tasks"])
     path = re.search(r"^path +(\d+) tasks? of \d+ kernels? on the longest path", text, re.MULTILINE)
     assert path is not None

@@ -72,8 +72,26 @@ def test_the_budget_ends_the_timing():
     device = Device()
     runs = {str(n): device.candidate(str(n), 1e9) for n in range(3)}
     timings = time_all(runs, 20.0, lambda: device.now, samples=10**6)
-    assert device.now < 60
-    assert all(each.count >= 5 for each in timings.values())
+    assert device.now < 23
+    assert all(each.count >= 3 for each in timings.values())
+
+
+def test_a_candidate_that_takes_its_share_in_one_run_is_not_run_again():
+    device = Device()
+    times = {"base": 4e9, "quick": 1e6, "endless": 90e9}
+    runs = {name: device.candidate(name, time) for name, time in times.items()}
+    timings = time_all(runs, 10.0, lambda: device.now, keep=("base",))
+    assert device.runs["base"] == device.runs["endless"] == 1
+    assert device.runs["quick"] > 1
+    assert choose(timings, "base") == "quick"
+    assert timings["base"].count == timings["endless"].count == 1
+
+
+def test_nothing_is_begun_once_time_is_over_but_the_baseline():
+    device = Device()
+    runs = {name: device.candidate(name, 60e9) for name in ("first", "base", "third")}
+    timings = time_all(runs, 1.0, lambda: device.now, keep=("base",))
+    assert timings.keys() == device.runs.keys() == {"base"}
 
 
 def test_the_interval_of_a_median_holds_it():

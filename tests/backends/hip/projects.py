@@ -17,6 +17,7 @@ from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.module import Module
 from compiler.settings import Settings
+from compiler.verify.seals import sealed_library
 from tests.export.projects import build
 
 Array = NDArray[Any]
@@ -83,6 +84,8 @@ def generated(network: ModelProto, target: str) -> Build:
 def artifact_of(built: Build, library: bytes = b"") -> Artifact:
     """What is saved of a module."""
     needed = built.requirements or {"architectures": ["gfx90a"], "machine": "x86_64"}
+    if library and built.certificate is not None:
+        library = sealed_library(library, built.certificate.digest)
     return Artifact(
         built.target, needed, built.schedule, built.kernels, built.weights, library=library
     )

@@ -26,11 +26,14 @@ from compiler.build import build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
 from compiler.kernels import KernelCache
+from compiler.module import Module
 from compiler.schedule import MODES
 from compiler.settings import Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.tools import cli
+from compiler.verify.seals import sealed_library
 from tests.backends.hip.projects import artifact_of, generated, model
+from tests.forgery import redo_hashes
 from tests.tools import needs
 
 RUNTIME = """
@@ -192,14 +195,22 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_artifact_keeps_its_library(saved: Path, tmp_path: Path):
     found = artifact.load(saved, lambda target, needed: None)
-    assert found.library == LIBRARY
+    assert found.library.startswith(LIBRARY)
     manifest = json.loads((saved / "manifest.json").read_text())
     assert manifest["requirements"]["architectures"] == ["gfx90a"]
     assert manifest["requirements"]["compiler"] == "HIP version: 5.2"
     place = shutil.copytree(saved, tmp_path / "edited")
-    (place / "library.so").write_bytes(LIBRARY[:-1] + b"x")
+    content = found.library
+    (place / "library.so").write_bytes(b"x" + content[1:])
     with pytest.raises(ArtifactError, match=r"library.so was changed"):
         artifact.load(place, lambda target, needed: None)
+    for wrong in (b"x" + content[1:], LIBRARY, sealed_library(LIBRARY, "another module")):
+        (place / "library.so").write_bytes(wrong)
+        redo_hashes(place)
+        with pytest.raises(ArtifactError, match="library was not linked from this schedule"):
+            artifact.load(place, lambda target, needed: None)
+        with pytest.raises(KernelError, match="library was not linked from this schedule"):
+            Module(found.target, found.schedule, found.kernels, found.weights, library=wrong)
 
 
 def test_loading_says_what_lacks(saved: Path):

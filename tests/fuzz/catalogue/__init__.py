@@ -5,6 +5,7 @@ from tests.fuzz.catalogue import (
     control,
     elementwise,
     hosts,
+    learned,
     matrices,
     moves,
     normalisation,
@@ -13,7 +14,9 @@ from tests.fuzz.catalogue import (
     reductions,
     resizing,
     sampling,
+    text,
     transforms,
+    trees,
     windows,
 )
 from tests.fuzz.catalogue.registry import FAMILIES
@@ -24,6 +27,7 @@ __all__ = [
     "control",
     "elementwise",
     "hosts",
+    "learned",
     "matrices",
     "moves",
     "normalisation",
@@ -32,6 +36,8 @@ __all__ = [
     "reductions",
     "resizing",
     "sampling",
+    "text",
     "transforms",
+    "trees",
     "windows",
 ]

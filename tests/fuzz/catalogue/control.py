@@ -1,10 +1,10 @@
-"""Control flow with constant conditions, and functions of the model's own."""
+"""Control flow with constant conditions, functions of the model's own, and chains of look-ups."""
 
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.fuzz.catalogue.registry import generates
 from tests.fuzz.grower import Grower
@@ -12,8 +12,30 @@ from tests.fuzz.grower import Grower
 _BODIES = ("Relu", "Tanh", "Abs", "Sigmoid", "Neg")
 
 
-def _infos(names: list[str]) -> list[onnx.ValueInfoProto]:
-    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+def _infos(g: Grower, x: str, *names: str) -> list[onnx.ValueInfoProto]:
+    """Tensors of the type of `x`."""
+    element = helper.np_dtype_to_tensor_dtype(g.values[x].dtype)
+    return [helper.make_tensor_value_info(name, element, None) for name in names]
+
+
+def _with_weight(
+    g: Grower, x: str, nodes: list[onnx.NodeProto], like: str = ""
+) -> list[TensorProto]:
+    """Let a body's first node read `x`, of the type of `like`, plus a weight of the body.
+
+    Gives the initializers of the body; the weight may be a Constant in it instead.
+    """
+    if g.draw.chance(0.4):
+        return []
+    weight, sum = g.name("w"), g.name("b")
+    dtype = g.values[like or x].dtype
+    tensor = numpy_helper.from_array(g.draw.array((), "float32").astype(dtype), weight)
+    nodes[0].input[0] = sum
+    nodes.insert(0, helper.make_node("Add", [x, weight], [sum]))
+    if g.draw.chance(0.5):
+        return [tensor]
+    nodes.insert(0, helper.make_node("Constant", [], [weight], value=tensor))
+    return []
 
 
 def _float(g: Grower, low: int = 1) -> str:
@@ -30,8 +52,9 @@ def branches(g: Grower, op: str) -> None:
 
     def branch(name: str) -> onnx.GraphProto:
         inner = g.name()
-        node = helper.make_node(g.draw.choice(_BODIES), [x], [inner])
-        return helper.make_graph([node], name, [], _infos([inner]))
+        nodes = [helper.make_node(g.draw.choice(_BODIES), [x], [inner])]
+        weights = _with_weight(g, x, nodes)
+        return helper.make_graph(nodes, name, [], _infos(g, x, inner), weights)
 
     g.emit(op, [condition], then_branch=branch("then"), else_branch=branch("else"))
 
@@ -51,10 +74,11 @@ def loops(g: Grower, op: str) -> None:
     ins = [
         helper.make_tensor_value_info(count, TensorProto.INT64, []),
         helper.make_tensor_value_info(keep, TensorProto.BOOL, []),
-        *_infos([state]),
+        *_infos(g, x, state),
     ]
-    outs = [helper.make_tensor_value_info(go, TensorProto.BOOL, []), *_infos([after, row])]
-    body = helper.make_graph(nodes, "body", ins, outs)
+    outs = [helper.make_tensor_value_info(go, TensorProto.BOOL, []), *_infos(g, x, after, row)]
+    weights = _with_weight(g, state, nodes, x)
+    body = helper.make_graph(nodes, "body", ins, outs, weights)
     trips = g.constant(np.array(g.draw.randint(1, 4), np.int64))
     g.emit(op, [trips, g.constant(np.array(True)), g.like(x, g.values[x].shape)], 2, body=body)
 
@@ -70,7 +94,9 @@ def scans(g: Grower, op: str) -> None:
         helper.make_node("Add", [state, item], [after]),
         helper.make_node(g.draw.choice(_BODIES), [after], [row]),
     ]
-    body = helper.make_graph(nodes, "body", _infos([state, item]), _infos([after, row]))
+    weights = _with_weight(g, state, nodes, x)
+    ins, outs = _infos(g, x, state, item), _infos(g, x, after, row)
+    body = helper.make_graph(nodes, "body", ins, outs, weights)
     back: dict[str, Any] = {
         name: [1] for name in g.draw.some(["scan_input_directions", "scan_output_directions"])
     }
@@ -78,14 +104,60 @@ def scans(g: Grower, op: str) -> None:
     g.emit(op, [start, x], 2, body=body, num_scan_inputs=1, **back)
 
 
+@generates("SequenceMap")
+def maps(g: Grower, op: str) -> None:
+    """A body on each tensor of a sequence and a tensor that all share; another is captured."""
+    g.require(g.opset >= 17)
+    x = _float(g)
+    shape = g.values[x].shape
+    (sequence,) = g.emit("SequenceConstruct", [x, *[g.like(x, shape)] * g.draw.randint(1, 2)])
+    item, shared, inner, out = (g.name(p) for p in ("e", "s", "h", "o"))
+    nodes = [
+        helper.make_node("Mul", [item, shared], [inner]),
+        helper.make_node("Add", [inner, x], [out]),
+    ]
+    body = helper.make_graph(nodes, "body", _infos([item, shared]), _infos([out]))
+    (mapped,) = g.emit(op, [sequence, g.like(x, shape)], body=body)
+    g.emit("ConcatFromSequence", [mapped], axis=0, new_axis=g.draw.choice([None, 1]))
+
+
+@generates("LookUps")
+def look_ups(g: Grower, op: str) -> None:
+    """Indices that follow from what earlier ones found, as in a search that is written out."""
+    size = g.draw.randint(2, 8)
+    table = g.new(g.draw.numpy.integers(-size, size, (size,)))
+    at, seen = g.new(g.draw.numpy.integers(0, size, g.draw.shape(1, 2))), ""
+    two, length = (g.constant(np.array(number, np.int64)) for number in (2, size))
+    for _ in range(g.draw.randint(1, 6)):
+        seen = seen or at
+        (total,) = g.emit("Add", [at, seen])
+        (half,) = g.emit("Div", [total, two])
+        (odd,) = g.emit("Mod", [total, two])
+        (inside,) = g.emit("Mod", [half, length])
+        (found,) = g.emit("Gather", [table, inside])
+        (less,) = g.emit("Less", [found, g.draw.choice([odd, half])])
+        (seen,) = g.emit("Where", [less, inside, g.draw.choice([found, seen])])
+        (at,) = g.emit("Where", [less, g.draw.choice([odd, at]), inside])
+
+
 @generates("Function")
 def functions(g: Grower, op: str) -> None:
-    """A function of two nodes, with an attribute that it hands on."""
-    name = g.name("f")
+    """A function that hands an attribute on, or calls another one that has a default for it."""
+    name, inner = g.name("f"), g.name("f")
+    imports = [helper.make_opsetid("", g.opset), helper.make_opsetid("local", 1)]
     alpha = helper.make_node("LeakyRelu", ["a"], ["b"])
     alpha.attribute.add(name="alpha", ref_attr_name="slope", type=1)
-    nodes = [alpha, helper.make_node(g.draw.choice(_BODIES), ["b"], ["c"])]
-    imports = [helper.make_opsetid("", g.opset)]
+    default = helper.make_attribute("slope", g.draw.choice([0.25, 0.75]))
+    made = helper.make_function(
+        "local", inner, ["a"], ["b"], [alpha], imports, attribute_protos=[default]
+    )
+    g.model.functions.append(made)
+    first, call = alpha, helper.make_node(inner, ["a"], ["b"], domain="local")
+    if g.draw.chance(0.7):
+        first = call
+        if g.draw.chance(0.5):
+            call.attribute.add(name="slope", ref_attr_name="slope", type=1)
+    nodes = [first, helper.make_node(g.draw.choice(_BODIES), ["b"], ["c"])]
     function = helper.make_function("local", name, ["a"], ["c"], nodes, imports, ["slope"])
     g.model.functions.append(function)
     g.emit(name, [_float(g)], domain="local", slope=g.draw.choice([0.1, 0.5]))

@@ -48,7 +48,11 @@ def einsum(g: Grower, op: str) -> None:
     equation = g.draw.choice(list(_EQUATIONS))
     sizes = {letter: g.draw.randint(1, 6) for letter in "abcdhijk"}
     terms = equation.split("->")[0].split(",")
-    shapes = [tuple(sizes[c] for c in term.replace("...", "ab")) for term in terms]
+    shapes = [
+        tuple(1 if flat or g.draw.chance(0.1) else sizes[c] for c in term.replace("...", "ab"))
+        for term in terms
+        for flat in [g.draw.chance(0.05)]
+    ]
     dtype = g.draw.dtype(("float32", "float64", "int32"))
     operands = [
         g.tensor([dtype], lambda s, shape=shape: s == shape, lambda shape=shape: shape)

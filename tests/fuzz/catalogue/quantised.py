@@ -7,6 +7,7 @@ import numpy as np
 from tests.fuzz.catalogue.moves import ranked
 from tests.fuzz.catalogue.registry import generates
 from tests.fuzz.catalogue.windows import windows
+from tests.fuzz.draw import Shape
 from tests.fuzz.grower import Grower
 
 _BYTES = ("uint8", "int8")
@@ -51,13 +52,16 @@ def products(g: Grower, op: str) -> None:
     """Products of bytes."""
     m, k, n = (g.draw.randint(1, 9) for _ in range(3))
     types = [g.draw.choice(_BYTES) for _ in range(2)]
-    a, b = _bytes(g, (m, k), types[0]), _bytes(g, (k, n), types[1])
+    left, right = (k,) if g.draw.chance(0.1) else (m, k), (k,) if g.draw.chance(0.1) else (k, n)
+    a, b = _bytes(g, left, types[0]), _bytes(g, right, types[1])
     zeros = [_zero(g, dtype) for dtype in types]
     if op == "MatMulInteger":
         g.emit(op, [a, b, *zeros[: g.draw.randint(0, 2)]])
         return
-    out = [_scale(g), _zero(g, types[0])]
-    g.emit(op, [a, _scale(g), zeros[0], b, _scale(g), zeros[1], *out])
+    sizes: list[Shape] = [(1,) if g.draw.chance(0.2) else () for _ in range(3)]
+    a_scale, b_scale, y_scale = (_scale(g, size) for size in sizes)
+    out = [y_scale, _zero(g, types[0])]
+    g.emit(op, [a, a_scale, zeros[0], b, b_scale, zeros[1], *out])
 
 
 @generates("ConvInteger QLinearConv")

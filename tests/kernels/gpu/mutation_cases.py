@@ -10,12 +10,14 @@ import numpy
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
+from compiler.kernels.gpu.templates.cumulative.problem import Config as ScanConfig
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
 from compiler.kernels.gpu.templates.scatter_order import emit as order_emit
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.gpu.templates.tensor_range.problem import Config as Parts
+from compiler.kernels.gpu.templates.top_k.problem import Config as SortConfig
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import Attention
@@ -23,6 +25,7 @@ from tests.kernels.gpu import test_vectors as vectors
 from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
+from tests.kernels.gpu.templates import test_cumulative as scans
 from tests.kernels.gpu.templates import test_depthwise_conv as large_windows
 from tests.kernels.gpu.templates import test_four_bits as packed
 from tests.kernels.gpu.templates import test_group_norm as channels
@@ -36,6 +39,7 @@ from tests.kernels.gpu.templates import test_squeeze_excite as excite
 from tests.kernels.gpu.templates import test_staged_attention as staged
 from tests.kernels.gpu.templates import test_stem as stem
 from tests.kernels.gpu.templates import test_tensor_range as ranges
+from tests.kernels.gpu.templates import test_top_k as sorts
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import single
 
@@ -224,6 +228,24 @@ def sorted_updates(updates: int, slots: int, most: int = 0, few: int = 8) -> Cas
     return Case(group, [indices], kernel, numpy.argsort(named, kind="stable"))
 
 
+def sorted_rows(length: int, count: int) -> Case:
+    """A TopK by blocks of two warps."""
+    x = sorts.draw((2, length), "float32")
+    group = sorts.group_of(x, count)
+    kernel = kernel_in("top_k", group, sorts.TARGET, SortConfig(64))
+    assert kernel is not None
+    return Case(group, [x], kernel, sorts.expected(x, count, 1, True)[1])
+
+
+def running_sums(*shape: int) -> Case:
+    """A CumSum by blocks of two warps."""
+    x = scans.draw(shape, "float32")
+    group = scans.group_of(x, 1)
+    kernel = kernel_in("cumulative", group, scans.TARGET, ScanConfig(64, 2))
+    assert kernel is not None
+    return Case(group, [x], kernel, numpy.cumsum(x.astype("float64"), 1))
+
+
 def summed_segments(number: int) -> Case:
     """A sum of segments."""
     case = segments.CASES[number]
@@ -301,6 +323,11 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: sorted_updates(300, 132 * 70, 40),
         lambda: sorted_updates(600, 16 * 70, 40),
     ),
+    "sorted rows": (
+        lambda: sorted_rows(900, 5),
+        lambda: sorted_rows(1600, 1600),
+    ),
+    "running sums": (lambda: running_sums(1, 20_000), lambda: running_sums(2, 500, 3)),
     "segments": (lambda: summed_segments(0), lambda: summed_segments(7)),
     "grouped": (grouped_sums,),
     "depthwise": (lambda: depthwise("two blocks"), lambda: depthwise("dilations")),

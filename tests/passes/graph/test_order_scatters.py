@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
+from compiler.graph.fusion.scattered_sums import MOST_SLOTS
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp, WeightOp
+from compiler.kernels.gpu.templates.scatter_order.problem import MOST_BUCKET_SLOTS, MOST_BUCKETS
 from compiler.pipeline import Runner, parse
 from compiler.tools.reference import run_onnxruntime
 from tests.graphs import GraphBuilder
@@ -148,3 +150,10 @@ def test_single_elements_and_deeper_indices_stay():
     arrays |= {"i": rng.integers(0, 4, (4, 3)), "t": rng.integers(0, 3, (5, 2))}
     arrays["n"] = rng.uniform(-1, 1, 5).astype("f")
     assert ordered(Model(b.finish(element, deep), {}, arrays)) == ["ScatterElements", "ScatterND"]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_too_many_rows_to_sort_by_are_left_to_the_scatter(constant: bool):
+    assert MOST_SLOTS == MOST_BUCKETS * MOST_BUCKET_SLOTS
+    layers = Layers(MOST_SLOTS + 1, 3, width=(1,), layers=1, constant=constant)
+    assert ordered(layers.model()) == (["SegmentSum"] if constant else ["ScatterND"])

@@ -69,5 +69,10 @@ class IfThenElse(Stmt):
     else_case: Stmt | None
     def __init__(self, condition: Expr, then_case: Stmt, else_case: Stmt | None = ...) -> None: ...
 
+class While(Stmt):
+    condition: Expr
+    body: Stmt
+    def __init__(self, condition: Expr, body: Stmt) -> None: ...
+
 class Evaluate(Stmt):
     def __init__(self, value: ExprLike) -> None: ...

@@ -5,6 +5,7 @@ from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.attention import refuse_self_attention, self_attention
 from compiler.frontend.rules.contrib.registry import contrib, standard, transposed
+from compiler.frontend.rules.quantised import dynamically_quantised
 
 
 def quantised(call: Call, value: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
@@ -16,21 +17,6 @@ def quantised(call: Call, value: Value, scale: Value, zero: Value | None, dtype:
 def dequantised(call: Call, value: Value, scale: Value, zero: Value | None) -> Value:
     """The numbers that quantised integers stand for."""
     return standard(call, "DequantizeLinear", [value, scale, zero])
-
-
-def dynamically_quantised(call: Call, x: Value) -> tuple[Value, Value, Value]:
-    """Bytes, scale and zero point for the range of a tensor, which includes 0."""
-    nothing, most = call.builder.constant(0, x.dtype), call.builder.constant(255, x.dtype)
-    low = call.one("Min", standard(call, "ReduceMin", [x], {"keepdims": 0}), nothing)
-    high = call.one("Max", standard(call, "ReduceMax", [x], {"keepdims": 0}), nothing)
-    extent = call.one("Sub", high, low)
-    flat = call.one("Equal", extent, nothing)
-    one = call.builder.constant(1, x.dtype)
-    scale = call.one("Where", flat, one, call.one("Div", extent, most))
-    zero = call.one("Div", call.one("Neg", low), scale)
-    zero = call.one("Round", call.one("Clip", zero, nothing, most))
-    zero = call.one("Cast", zero, to=element_type("uint8"))
-    return quantised(call, x, scale, zero, "uint8"), scale, zero
 
 
 def scaled_matmul(

@@ -4,12 +4,9 @@ from dataclasses import dataclass, replace
 
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.contrib.quantised import (
-    biased,
-    dynamically_quantised,
-    scaled_matmul,
-)
+from compiler.frontend.rules.contrib.quantised import biased, scaled_matmul
 from compiler.frontend.rules.contrib.registry import contrib, transposed
+from compiler.frontend.rules.quantised import dynamically_quantised
 from compiler.frontend.rules.recurrent import (
     Activation,
     RecurrentDirection,

@@ -16,8 +16,8 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
+from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.tir.loops import (
-    ROLLED,
     RegisterTile,
     loop_over,
     scratch,

@@ -6,6 +6,7 @@ from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
+from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.depthwise_conv.template import DepthwiseConv
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
 from compiler.kernels.gpu.templates.gemm.template import Gemm
@@ -25,6 +26,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
+from compiler.kernels.gpu.templates.top_k.template import SortRows
 
 TEMPLATES: tuple[Template[Any, Any], ...] = (
     FusedAttention(),
@@ -49,5 +51,7 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     Scatter(),
     SortUpdates(),
     SumSegments(),
+    SortRows(),
+    ScanRows(),
 )
 """All templates; of equally fast ones the first takes a group."""

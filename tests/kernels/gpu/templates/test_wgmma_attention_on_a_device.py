@@ -30,6 +30,8 @@ PLAIN = Attention("heads", "none", 2, 3, 300, 333, 64, 64)
         (replace(PLAIN, mask="where", depth=128, width=128), "fp16"),
         (replace(PLAIN, depth=64, width=128), "fp16"),
         (replace(PLAIN, form="packed", mask="added"), "bf16"),
+        (replace(PLAIN, mask="where", depth=40, width=40), "fp16"),
+        (replace(PLAIN, mask="each", depth=56, width=24), "bf16"),
     ],
 )
 def test_every_config(case: Attention, precision: str):

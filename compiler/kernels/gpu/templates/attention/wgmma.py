@@ -43,13 +43,8 @@ are within 10 %."""
 
 
 def wgmma_configs(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The configs by WGMMA that fit, without idle warpgroups and splits.
-
-    None for panels that are filled in part: on an H100, 5 of 17 kernels for heads of 40 gave NaN,
-    for which the emulator shows no reason.
-    """
-    partial = problem.depth % PANEL_COLUMNS or problem.width % PANEL_COLUMNS
-    if partial or not can_use_wgmma(problem, target):
+    """The configs by WGMMA that fit, without idle warpgroups and splits."""
+    if not can_use_wgmma(problem, target):
         return
     for keys, groups in product(KEYS, WARPGROUPS):
         whole = Config(1, 1, WARPS * groups, keys, splits=1)

@@ -102,6 +102,7 @@ struct WgmmaBand : Band<P, E> {
 #pragma unroll
     for (int i = 0; i < T::STEPS * 4; i++)
       weights[i / 4][i % 4] = rounded_pair<P::PRECISION>(scores[0][i / 4 * 2 + i % 4 / 2] + i % 2 * 2);
+    hold(weights);
   }
 
   // Stores this warp's partial result in its rows: the values, then each row's maximum and sum.
@@ -170,6 +171,7 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
 #pragma unroll 1
   for (int i = 0; i < T::AHEAD; i++) copy(i);
   band.load((const uint16_t*)q, first, ALIGNED);
+  hold(band.query[0]);
   const auto finish_scores = [&](Scores& scores, int i) {
     hold(scores[0]);
     const int key = (begin + i) * P::KEYS;
@@ -200,6 +202,7 @@ __device__ __forceinline__ void process_tiles(WgmmaBand<P, E>& band, int4* ring,
     wgmma_wait<0>();
     hold(band.values[0]), hold(band.weights);
     if (raised) band.rescale_values(scales);
+    hold(band.values[0]);
     band.pack_weights(now);
     if (more) finish_scores(next, i + 1);
   };

@@ -63,7 +63,10 @@ __device__ __forceinline__ void compute_now(float sum) {
   asm volatile("bar.warp.sync %0;" ::"r"(sum < 0 ? 1u : ~0u) : "memory");
 }
 
-// Keeps the compiler from moving accesses to sums, or to a left operand, across the wait for them.
+// Keeps the compiler from moving accesses to sums, or to a left operand, across the wait for them, and
+// from computing them after the fence before: what a thread writes to a register between the fence and the
+// WGMMA may come too late for it. Constants are written just there unless they are held: the zeros beyond a
+// depth of 40 were not, so that registers kept what another kernel had left, and NaN times zero was NaN.
 template <int COUNT>
 __device__ __forceinline__ void hold(float (&sums)[COUNT][4]) {
 #pragma unroll

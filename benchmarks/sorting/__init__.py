@@ -1,0 +1,1 @@
+"""Sorts and running sums against other libraries."""

@@ -1,0 +1,157 @@
+"""Calls of a model's own functions replaced by what the functions compute.
+
+ONNX's inliner forgets the defaults of attributes of functions that functions call, and results that
+are inputs. A static graph needs none of this: `specialise.py` walks into functions.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import helper
+
+from compiler.errors import ModelError
+from compiler.frontend.expansion import Expansion
+from compiler.frontend.load import domain_of, opsets_of
+
+_Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+
+
+def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A checked model without functions of its own; the same model if it has none.
+
+    Operators have the model's opsets from now on: ONNX's checker has compared the versions. Raises
+    ModelError for calls that do not fit, or that nest too deep.
+    """
+    if not model.functions:
+        return model
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    imported = opsets_of(model.opset_import)
+    for function in model.functions:
+        imported = {**opsets_of(function.opset_import), **imported}
+    del whole.functions[:], whole.opset_import[:]
+    whole.opset_import.extend(helper.make_opsetid(*opset) for opset in imported.items())
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    _Inliner(functions).replace(whole.graph)
+    return whole
+
+
+@dataclass
+class _Inliner:
+    """Replaces calls; each call's values have names of their own."""
+
+    functions: _Functions
+    expansion: Expansion = field(default_factory=Expansion)
+    calls: int = 0
+
+    def replace(self, graph: onnx.GraphProto) -> None:
+        """Replace the calls of a graph and of the bodies in it, in place."""
+        nodes = [made for node in graph.node for made in self.inlined(node)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+    def inlined(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        """A node with its bodies inlined, or the nodes of the function that it calls."""
+        self.expansion.count(node.op_type)
+        function = self.functions.get((domain_of(node), node.op_type, node.overload))
+        if function is None:
+            for body in bodies_of(node):
+                self.replace(body)
+            yield node
+            return
+        with self.expansion.inside(f"{node.op_type} {node.name!r}"):
+            for inner in self.body_of(node, function):
+                yield from self.inlined(inner)
+
+    def body_of(
+        self, call: onnx.NodeProto, function: onnx.FunctionProto
+    ) -> Iterator[onnx.NodeProto]:
+        """The nodes of a function for a call: its names, and the attributes that it gives."""
+        if excess := excess_of(call, function):
+            label = f"{call.op_type} {call.name!r}"
+            raise ModelError(f"{label} is invalid: {excess}; correct the model, or export it again")
+        self.calls += 1
+        inputs = dict.fromkeys(function.input, "")
+        inputs |= dict(zip(function.input, call.input, strict=False))
+        scope = _Names(f"{call.name or function.name}/{self.calls}/", inputs)
+        attributes = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
+        copied: list[tuple[str, str]] = []
+        for inner, outer in zip(function.output, call.output, strict=False):
+            if outer and inner in scope.known:
+                copied.append((inner, outer))
+            elif outer:
+                scope.known[inner] = outer
+        for node in function.node:
+            own = onnx.NodeProto()
+            own.CopyFrom(node)
+            _give(own, attributes)
+            scope.rename(own)
+            yield own
+        for inner, outer in copied:
+            yield helper.make_node("Identity", [scope.of(inner)], [outer])
+
+
+def excess_of(call: onnx.NodeProto, function: onnx.FunctionProto) -> str:
+    """What a call has more of than the function that it calls; empty if it fits."""
+    counts = ("inputs", call.input, function.input), ("outputs", call.output, function.output)
+    for what, given, known in counts:
+        if len(given) > len(known):
+            return f"it has {len(given)} {what}, the function has {len(known)}"
+    return ""
+
+
+def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The bodies of a node."""
+    return [
+        body
+        for attribute in node.attribute
+        for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
+    ]
+
+
+def _give(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> None:
+    """Replace references to a function's attributes, also in bodies; those without a value go."""
+    own: list[onnx.AttributeProto] = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            own.append(attribute)
+        elif attribute.ref_attr_name in attributes:
+            value = onnx.AttributeProto()
+            value.CopyFrom(attributes[attribute.ref_attr_name])
+            value.name = attribute.name
+            own.append(value)
+    del node.attribute[:]
+    node.attribute.extend(own)
+    for body in bodies_of(node):
+        for inner in body.node:
+            _give(inner, attributes)
+
+
+@dataclass
+class _Names:
+    """The names of a function's values in the graph that calls it."""
+
+    prefix: str
+    known: dict[str, str]
+
+    def of(self, name: str) -> str:
+        """A value's name; that of an omitted one stays empty."""
+        return self.known.get(name, self.prefix + name) if name else ""
+
+    def rename(self, node: onnx.NodeProto) -> None:
+        """Rename what a node and its bodies read and compute, in place."""
+        node.name = node.name and self.prefix + node.name
+        for names in (node.input, node.output):
+            names[:] = self.all_of(names)
+        for body in bodies_of(node):
+            for info in (*body.input, *body.output, *body.value_info, *body.initializer):
+                info.name = self.of(info.name)
+            for sparse in body.sparse_initializer:
+                sparse.values.name = self.of(sparse.values.name)
+            for inner in body.node:
+                self.rename(inner)
+
+    def all_of(self, names: Iterable[str]) -> Sequence[str]:
+        """The names of several values."""
+        return [self.of(name) for name in names]

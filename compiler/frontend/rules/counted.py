@@ -1,0 +1,74 @@
+"""Rules for tensors that a few numbers describe: folded while small, else written at run time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, isqrt
+
+import numpy as np
+
+from compiler.frontend.builder import byte_count, supported
+from compiler.frontend.evaluate import dtype_name, element_type, evaluate
+from compiler.frontend.graph import Value, constant
+from compiler.frontend.interpreter.rounding import double
+from compiler.frontend.rules.call import Call, rule
+from compiler.ir.operators import check_size
+
+
+def numbers_up_to(call: Call, count: int) -> Value:
+    """The int64 numbers from 0 up to `count`, made of two vectors of about its square root."""
+    width = max(1, isqrt(count))
+    rows = ceil(count / width)
+    high = call.builder.constant(np.arange(rows)[:, None] * width, "int64")
+    low = call.builder.constant(np.arange(width), "int64")
+    numbers = call.reshaped(call.one("Add", high, low), [rows * width])
+    if rows * width == count:
+        return numbers
+    return call.one("Slice", numbers, *(call.vector([n]) for n in (0, count, 0, 1)))
+
+
+def rewrite_range(call: Call) -> list[Value]:
+    """A constant; or, if that is large, the start plus multiples of the step."""
+    start, limit, step = (call.content(index).reshape(()) for index in range(3))
+    dtype = call.data.dtype
+    first, end, by = (double(array).item() for array in (start, limit, step))
+    count = max(0, ceil((end - first) / by))
+    check_size(dtype, (count,))
+    if call.builder.folds(byte_count(dtype, (count,)), 0):
+        (array,) = evaluate("Range", call.inputs, {}, [True])
+        assert array is not None
+        return [constant("", array)]
+    # The interpreter computes in these types, too: float32 would round each multiple of the step.
+    exact = "int64" if isinstance(first, int) else "float64"
+    numbers = numbers_up_to(call, count)
+    if exact != "int64":
+        numbers = call.one("Cast", numbers, to=element_type(exact))
+    scaled = call.one("Mul", numbers, call.builder.constant(by, exact))
+    result = call.one("Add", scaled, call.builder.constant(first, exact))
+    return [result if dtype == exact else call.one("Cast", result, to=element_type(dtype))]
+
+
+def rewrite_constant_of_shape(call: Call) -> list[Value]:
+    """One number in the given shape."""
+    value = np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).reshape(())
+    shape = call.integers("shape", 0) or []
+    number = constant("", value)
+    check_size(number.dtype, tuple(shape))
+    return [number] if not shape else [call.one("Expand", number, call.vector(shape))]
+
+
+CREATED: Mapping[str, Callable[[Call], Sequence[Value]]] = {
+    "ConstantOfShape": rewrite_constant_of_shape,
+    "Range": rewrite_range,
+}
+"""Rules of operators whose inputs are constants that say how large the result is."""
+
+
+@rule("EyeLike")
+def rewrite_eye_like(call: Call) -> list[Value]:
+    """A comparison of the number of the column with that of the row, moved to the diagonal."""
+    dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
+    supported(Value("", dtype))
+    rows, columns = call.data.shape
+    check_size(dtype, call.data.shape)
+    diagonal = call.vector(range(call.attributes.get("k", 0), call.attributes.get("k", 0) + rows))
+    equal = call.one("Equal", call.reshaped(diagonal, [rows, 1]), call.vector(range(columns)))
+    return [equal if dtype == "bool" else call.one("Cast", equal, to=element_type(dtype))]

@@ -1,0 +1,82 @@
+"""The form of a rule: where the ONNX text and onnxruntime differ by more than rounding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.frontend.graph import Attributes, Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class NodeForm:
+    """A node of the default domain as rules see it: checked attributes, and inputs with shapes."""
+
+    op_type: str
+    inputs: Inputs
+    attributes: Attributes
+    outputs: int = 1
+    """The outputs that it names."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first input."""
+        value = self.inputs[0]
+        return () if value is None else value.shape
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the first input."""
+        value = self.inputs[0]
+        return "" if value is None else value.dtype
+
+    def known(self, index: int) -> np.ndarray | None:
+        """The elements of a constant input; None for others, and for one without elements."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        array = None if value is None else value.array
+        return array if array is not None and array.size else None
+
+    @property
+    def keeps_size(self) -> bool:
+        """Whether its windows are padded automatically, so that strides alone decide the size."""
+        return str(self.attributes.get("auto_pad", "")).startswith("SAME")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SemanticsRule:
+    """One difference that attributes, types and shapes show when a model is compiled.
+
+    The texts are parts of a sentence: `where` WHEN, onnxruntime `onnxruntime`, Flowloom `onnx`.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    when: str
+    onnxruntime: str
+    onnx: str
+    reason: str
+    """The clause of the ONNX text, or what else decides."""
+    attribute: str
+    """An attribute without which no node meets it; empty if there is none."""
+    meets: Callable[[NodeForm], bool]
+    """Whether the results of a node differ; nodes that onnxruntime refuses meet no rule."""
+    pytorch: str = ""
+    """The way of PyTorch, "onnx" or "onnxruntime", of operators that it exports."""
+    refuses: bool = False
+    """Whether the ONNX text has no result, so that such a node is an error."""
+    changes_shape: bool = False
+    """Whether onnxruntime's result may have another shape."""
+
+    @property
+    def difference(self) -> str:
+        """The difference in one sentence, without its full stop."""
+        return f"where {self.when}, onnxruntime {self.onnxruntime}, and Flowloom {self.onnx}"
+
+    @property
+    def remedy(self) -> str:
+        """How to choose."""
+        ways = "'onnxruntime'" if self.refuses else "'onnxruntime' or 'onnx'"
+        return (
+            f"to choose, compile with semantics={{{self.name!r}: {ways}}}"
+            f" (--semantics {self.name}=onnxruntime on the command line)"
+        )

@@ -1,0 +1,247 @@
+"""Every rule: `docs/differences.md`, warnings, checks of choices and tests are made from these."""
+
+from collections.abc import Sequence
+from math import floor
+
+import numpy as np
+
+from compiler.frontend.graph import Value
+from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
+from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_WHOLE = ("int32", "int8", "uint8")
+"""The integers that onnxruntime interpolates."""
+
+
+def _is_regular(use: NodeForm, kernel: Sequence[int]) -> bool:
+    """Whether windows have a number for each axis; others are errors."""
+    rank = len(use.shape) - 2
+    lists = [use.attributes.get(name) or kernel for name in ("strides", "dilations")]
+    pads = use.attributes.get("pads") or [0] * (2 * rank)
+    small = all(pad < size for pad, size in zip(pads, [*kernel, *kernel], strict=False))
+    return small and len(pads) == 2 * rank and all(len(x) == rank for x in (kernel, *lists))
+
+
+def _cropping_pool(use: NodeForm) -> bool:
+    """Whether a pool that is padded automatically has other windows in onnxruntime."""
+    if not use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
+        return False
+    axes = pool_axes(use.shape[2:], use.attributes, as_onnxruntime=True)
+    # onnxruntime's fast MaxPool, which has neither dilations nor Indices, refuses negative pads
+    plain = all(d == 1 for d in use.attributes.get("dilations") or [1])
+    fast = use.op_type == "MaxPool" and plain and use.outputs == 1
+    refused = fast and any(min(axis.before, axis.after) < 0 for axis in axes)
+    if refused or any(axis.count < 0 for axis in axes):
+        return False
+    return axes != pool_axes(use.shape[2:], use.attributes)
+
+
+def _large_kernel(use: NodeForm) -> bool:
+    if use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
+        return False
+    axes = pool_axes(use.shape[2:], use.attributes)
+    fits = all(axis.count >= 0 for axis in axes)
+    return fits and any(axis.room < 0 and not _is_cut_window(axis) for axis in axes)
+
+
+def _is_cut_window(axis: PoolAxis) -> bool:
+    """Whether `ceil_mode` has a window that reaches over the end, by the ONNX text too."""
+    return axis.ceil and axis.room > -axis.stride
+
+
+def _short_window(use: NodeForm) -> bool:
+    weight = use.inputs[1]
+    if not use.keeps_size or use.attributes.get("output_shape") or weight is None:
+        return False
+    kernel = list(weight.shape[2:])
+    if not _is_regular(use, kernel):
+        return False
+    ones, nothing = [1] * len(kernel), [0] * len(kernel)
+    strides, steps = (list(use.attributes.get(n) or ones) for n in ("strides", "dilations"))
+    extra = list(use.attributes.get("output_padding") or nothing)
+    axes = zip(effective(kernel, steps), strides, extra, strict=True)
+    return any(span + more < stride for span, stride, more in axes)
+
+
+def _fractional_corners(use: NodeForm) -> bool:
+    """Whether coordinates count from the corners of a size that is a fraction.
+
+    The only element of an axis, or of a result, is at 0 in any case.
+    """
+    attributes, scales = use.attributes, use.known(2)
+    aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
+    # antialiased integers are rounded in fixed point, and differ by more than corners
+    fixed = bool(attributes.get("antialias", 0)) and use.dtype in _WHOLE
+    if scales is None or not aligned or fixed or not _interpolates(use):
+        return False
+    axes = attributes.get("axes") or range(len(use.shape))
+    extents = [use.shape[axis] for axis in axes]
+    sizes = [np.float32(n) * np.float32(scale) for n, scale in zip(extents, scales, strict=False)]
+    pairs = zip(extents, sizes, strict=False)
+    return any(n > 1 and floor(size) > 1 and size != floor(size) for n, size in pairs)
+
+
+def _interpolates(use: NodeForm) -> bool:
+    return use.attributes.get("mode", "nearest") in ("linear", "bilinear", "cubic")
+
+
+def _interpolated_integers(use: NodeForm) -> bool:
+    linear = use.attributes.get("mode", "nearest") in ("linear", "bilinear")
+    # with antialias, and with the channels last, onnxruntime rounds in fixed point
+    plain = not use.attributes.get("antialias", 0) and not _has_channels_last(use)
+    return linear and plain and use.dtype in _WHOLE
+
+
+def _has_channels_last(use: NodeForm) -> bool:
+    """Whether a batch of images is resized along its second axis."""
+    if len(use.shape) != 4:
+        return False
+    return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
+
+
+def _scaled_axes(use: NodeForm) -> list[tuple[int, float]]:
+    """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
+    axes = list(use.attributes.get("axes") or range(len(use.shape)))
+    if "scales" in use.attributes:
+        return list(zip(axes, use.attributes["scales"], strict=False))
+    last = 1 if len(use.inputs) <= 2 else 2
+    given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
+    if given is None or given.array is None:
+        return []
+    return list(zip(axes, factors(use.shape, axes, given), strict=False))
+
+
+def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> list[float]:
+    """The scale of each axis by constant scales, or by sizes."""
+    if given is None:
+        return []
+    array = given.content.reshape(-1)
+    if array.dtype.kind == "f":
+        return [float(scale) for scale in array]
+    return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
+
+
+def _cropped_same_size(use: NodeForm) -> bool:
+    attributes, roi = use.attributes, use.known(1)
+    crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if not crops or roi is None:
+        return False
+    scaled = _scaled_axes(use)
+    regions = zip(*np.split(roi.reshape(-1)[: 2 * len(scaled)], 2), strict=False)
+    pairs = zip(scaled, regions, strict=False)
+    return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
+
+
+def _one_pixel(use: NodeForm) -> bool:
+    size = use.known(1)
+    aligned = bool(use.attributes.get("align_corners", 0))
+    return aligned and size is not None and 1 in size.reshape(-1)[2:]
+
+
+RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
+    name="resize-align-corners-scale",
+    operators=("Resize",),
+    when="the coordinates are `align_corners` and size times scale is a fraction",
+    onnxruntime="places the last element, as PyTorch and OpenVINO do, at the last of the input",
+    onnx="counts corners by the size with its fraction",
+    reason="ONNX's reference, and its test resize_downsample_scales_linear_align_corners",
+    attribute="coordinate_transformation_mode",
+    meets=_fractional_corners,
+    pytorch="onnxruntime",
+)
+
+RESIZE_INTEGERS = SemanticsRule(
+    name="resize-integers",
+    operators=("Resize", "Upsample"),
+    when="integers are interpolated linearly",
+    onnxruntime="drops the fraction",
+    onnx="rounds to the nearest integer",
+    reason="ONNX's reference rounds",
+    attribute="mode",
+    meets=_interpolated_integers,
+    pytorch="onnx",
+)
+
+RESIZE_CROP_SAME_SIZE = SemanticsRule(
+    name="resize-crop-same-size",
+    operators=("Resize",),
+    when="the coordinates are `tf_crop_and_resize` and an axis keeps its size",
+    onnxruntime="does not crop that axis",
+    onnx="resizes the region of every axis",
+    reason="the ONNX text: the coordinates of tf_crop_and_resize hold for any scale",
+    attribute="coordinate_transformation_mode",
+    meets=_cropped_same_size,
+)
+
+POOL_SAME_PADS = SemanticsRule(
+    name="pool-same-pads",
+    operators=_POOLS,
+    when="`auto_pad` is SAME_* and the kernel has dilations, or a stride is longer than it",
+    onnxruntime="computes the pads from the kernel without its dilations, and crops the input where"
+    " they are negative",
+    onnx="computes them from the dilated kernel, and never crops",
+    reason="the ONNX text: the output of SAME_* is ceil(input / stride), and pads add elements",
+    attribute="auto_pad",
+    meets=_cropping_pool,
+    changes_shape=True,
+)
+
+POOL_LARGE_KERNEL = SemanticsRule(
+    name="pool-large-kernel",
+    operators=_POOLS,
+    when="the kernel is larger than the input with its pads",
+    onnxruntime="gives one window, as its quotients round towards zero, or none",
+    onnx="refuses the model",
+    reason="by the ONNX text there is no window; onnxruntime refuses it where the operator is Conv",
+    attribute="",
+    meets=_large_kernel,
+    refuses=True,
+    changes_shape=True,
+)
+
+CONV_TRANSPOSE_SAME_SHORT_KERNEL = SemanticsRule(
+    name="conv-transpose-same-short-kernel",
+    operators=("ConvTranspose",),
+    when="`auto_pad` is SAME_* and the kernel is shorter than the stride",
+    onnxruntime="gives a result that ends with the last window",
+    onnx="gives input times stride elements",
+    reason="the ONNX text: output_shape[i] = input_shape[i] * strides[i]",
+    attribute="auto_pad",
+    meets=_short_window,
+    changes_shape=True,
+)
+
+AFFINE_GRID_ONE_PIXEL = SemanticsRule(
+    name="affine-grid-one-pixel",
+    operators=("AffineGrid",),
+    when="`align_corners` is 1 and an axis has one pixel",
+    onnxruntime="puts it at 1",
+    onnx="puts it at -1",
+    reason="ONNX's reference; its text does not say",
+    attribute="align_corners",
+    meets=_one_pixel,
+)
+
+LSTM_CLIP_CELL = SemanticsRule(
+    name="lstm-clip-cell",
+    operators=("LSTM",),
+    when="`clip` is set",
+    onnxruntime="clips what the gates' activations read, and not the cell's state that h reads",
+    onnx="clips what every activation reads",
+    reason="the ONNX text: clip is applied to the input of activations, of which h is one",
+    attribute="clip",
+    meets=lambda use: "clip" in use.attributes,
+)
+
+SEMANTICS_RULES = (
+    RESIZE_ALIGN_CORNERS_SCALE,
+    RESIZE_INTEGERS,
+    RESIZE_CROP_SAME_SIZE,
+    POOL_SAME_PADS,
+    POOL_LARGE_KERNEL,
+    CONV_TRANSPOSE_SAME_SHORT_KERNEL,
+    AFFINE_GRID_ONE_PIXEL,
+    LSTM_CLIP_CELL,
+)
+"""All rules, in the order of the page."""

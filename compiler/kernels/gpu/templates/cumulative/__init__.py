@@ -1,0 +1,1 @@
+"""CumSum: running sums of chunks of rows."""

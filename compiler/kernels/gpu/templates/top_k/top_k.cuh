@@ -1,0 +1,218 @@
+// TopK and sorts: the first COUNT entries of each row, in order.
+//
+// An entry is a key with the position that it comes from. Keys are unsigned and smaller for what comes
+// first; of equal keys the earlier position comes first, so that no two entries are equal and the result
+// depends on nothing but the data. A block sorts a tile by merging: threads sort their own entries, then
+// neighbouring lists are merged until they are as long as a segment. Each thread finds its part of a merge
+// by bisection ("merge path", Green, McColl and Bader 2012), so that all have as much to do.
+//
+// `P` holds the constants of one problem; a `Source` gives the entries of rows, a `Target` takes those of
+// lists by row, list and place.
+
+enum Kind { UNSIGNED, SIGNED, FLOATING };
+
+// It is copied member by member: clang would copy its padding, too, and keep arrays of entries in memory.
+template <class Key>
+struct Entry {
+  Key key;
+  int position;
+  Entry() = default;
+  __device__ __forceinline__ Entry(Key key, int position) : key(key), position(position) {}
+  __device__ __forceinline__ Entry(const Entry& other) : key(other.key), position(other.position) {}
+  __device__ __forceinline__ Entry& operator=(const Entry& other) {
+    key = other.key, position = other.position;
+    return *this;
+  }
+  __device__ __forceinline__ bool before(const Entry& other) const {
+    return key < other.key || (key == other.key && position < other.position);
+  }
+};
+
+template <class P>
+using EntryOf = Entry<typename P::Key>;
+
+// The key of an element: NaN is above all numbers, and zeros are equal whatever their signs.
+template <class P>
+__device__ __forceinline__ typename P::Key key_of(typename P::Bits bits) {
+  using Key = typename P::Key;
+  constexpr Key SIGN = static_cast<Key>(1) << (8 * sizeof(bits) - 1), ALL = SIGN | (SIGN - 1);
+  Key key = bits;
+  if (P::KIND == SIGNED) key ^= SIGN;
+  if (P::KIND == FLOATING) {
+    const Key size = key & (SIGN - 1);
+    key = size > static_cast<Key>(P::INFINITE) ? ALL : key & SIGN ? SIGN - size : SIGN + size;
+  }
+  return P::LARGEST ? ALL - key : key;
+}
+
+// The elements of the tensor.
+template <class P>
+struct Elements {
+  const typename P::Bits* data;
+  static __device__ __forceinline__ int64_t start(int row, int length) {
+    return static_cast<int64_t>(row / P::INNER) * length * P::INNER + row % P::INNER;
+  }
+  __device__ __forceinline__ EntryOf<P> operator()(int row, int position) const {
+    const int64_t at = start(row, P::LENGTH) + static_cast<int64_t>(position) * P::INNER;
+    return {key_of<P>(data[at]), position};
+  }
+};
+
+// Rows of LENGTH entries in a workspace.
+template <class P, int LENGTH>
+struct Entries {
+  const EntryOf<P>* entries;
+  __device__ __forceinline__ EntryOf<P> operator()(int row, int position) const {
+    return entries[static_cast<int64_t>(row) * LENGTH + position];
+  }
+};
+
+// The same to write: each list has SIZE places and keeps the first KEPT.
+template <class P, int LENGTH, int SIZE, int KEPT>
+struct Lists {
+  EntryOf<P>* entries;
+  __device__ __forceinline__ void operator()(int row, int list, int place, const EntryOf<P>& entry) const {
+    if (place < KEPT) entries[static_cast<int64_t>(row) * LENGTH + list * SIZE + place] = entry;
+  }
+};
+
+// The results, of which either may be missing. Values are copied bit by bit.
+template <class P>
+struct Results {
+  const typename P::Bits* data;
+  typename P::Bits* values;
+  int64_t* positions;
+  __device__ __forceinline__ void operator()(int row, int, int place, const EntryOf<P>& entry) const {
+    if (place >= P::COUNT) return;
+    const int64_t from = Elements<P>::start(row, P::LENGTH) + static_cast<int64_t>(entry.position) * P::INNER;
+    const int64_t to = Elements<P>::start(row, P::COUNT) + static_cast<int64_t>(place) * P::INNER;
+    if (values) values[to] = data[from];
+    if (positions) positions[to] = entry.position;
+  }
+};
+
+// How many of the first `together` entries of two merged lists are the first list's.
+template <class E>
+__device__ __forceinline__ int split(const E* one, int ones, const E* other, int others, int together) {
+  int low = together > others ? together - others : 0, high = together < ones ? together : ones;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (other[together - 1 - middle].before(one[middle])) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+// A thread's entries of two merged lists: those after the first `together`.
+template <class E, int ITEMS>
+__device__ __forceinline__ void merge(
+    const E* one, int ones, const E* other, int others, int together, E (&own)[ITEMS]) {
+  int i = split(one, ones, other, others, together), j = together - i;
+#pragma unroll
+  for (int item = 0; item < ITEMS; item++) {
+    const bool first = j >= others || (i < ones && one[i].before(other[j]));
+    own[item] = first ? one[i] : other[j];
+    i += first, j += !first;
+  }
+}
+
+// Sorts a few entries in registers by exchanging neighbours.
+template <class E, int ITEMS>
+__device__ __forceinline__ void sort_own(E (&own)[ITEMS]) {
+#pragma unroll
+  for (int round = 0; round < ITEMS; round++) {
+#pragma unroll
+    for (int i = 0; i < ITEMS - 1; i++) {  // of constant length, for registers
+      const E low = own[i], high = own[i + 1];
+      const bool exchange = i % 2 == round % 2 && high.before(low);
+      own[i] = exchange ? high : low, own[i + 1] = exchange ? low : high;
+    }
+  }
+}
+
+// Sorts segments of SEGMENT positions of rows of LENGTH; a tile has one or several. Those beyond the end of
+// a row come after all others.
+template <class P, int LENGTH, int SEGMENT, class Source, class Target>
+__device__ __forceinline__ void sort_tiles(const Source& source, const Target& target) {
+  constexpr int TILE = P::THREADS * P::ITEMS, LISTS = (LENGTH + SEGMENT - 1) / SEGMENT;
+  constexpr int64_t SEGMENTS = static_cast<int64_t>(P::ROWS) * LISTS;
+  using E = EntryOf<P>;
+  __shared__ E tile[TILE];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (TILE / SEGMENT);
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    const int at = i * P::THREADS + threadIdx.x;
+    const int64_t segment = first + at / SEGMENT;
+    const int position = static_cast<int>(segment % LISTS) * SEGMENT + at % SEGMENT;
+    tile[at] = segment < SEGMENTS && position < LENGTH ? source(static_cast<int>(segment / LISTS), position)
+                                                       : E{static_cast<typename P::Key>(-1), 0x7fffffff};
+  }
+  __syncthreads();
+  E own[P::ITEMS];
+  const int mine = threadIdx.x * P::ITEMS;
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) own[i] = tile[mine + i];
+  sort_own(own);
+#pragma unroll 1
+  for (int width = P::ITEMS; width < SEGMENT; width *= 2) {
+#pragma unroll
+    for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+    __syncthreads();
+    const int start = mine & ~(2 * width - 1);
+    merge(tile + start, width, tile + start + width, width, mine - start, own);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    const int at = i * P::THREADS + threadIdx.x;
+    const int64_t segment = first + at / SEGMENT;
+    if (segment < SEGMENTS) {
+      target(static_cast<int>(segment / LISTS), static_cast<int>(segment % LISTS), at % SEGMENT, tile[at]);
+    }
+  }
+}
+
+// Merges pairs of lists of WIDTH places, of which the first KEPT at most have entries, in rows of LENGTH
+// places; all three are multiples of a tile. A block writes a tile of a merged list.
+template <class P, int LENGTH, int WIDTH, int KEPT, class Target>
+__device__ __forceinline__ void merge_lists(const EntryOf<P>* entries, const Target& target) {
+  constexpr int TILE = P::THREADS * P::ITEMS, PAIRS = (LENGTH + 2 * WIDTH - 1) / (2 * WIDTH);
+  constexpr int FULL = WIDTH < KEPT ? WIDTH : KEPT, TILES = (2 * FULL < KEPT ? 2 * FULL : KEPT) / TILE;
+  using E = EntryOf<P>;
+  __shared__ E tile[TILE];
+  __shared__ int splits[2];
+  const int row = blockIdx.x / (PAIRS * TILES), pair = blockIdx.x / TILES % PAIRS;
+  const int before = blockIdx.x % TILES * TILE, start = pair * 2 * WIDTH, rest = LENGTH - start;
+  const int ones = rest < FULL ? rest : FULL;
+  const int others = rest - WIDTH < 0 ? 0 : rest - WIDTH < FULL ? rest - WIDTH : FULL;
+  if (before >= ones + others) return;
+  const E* const one = entries + static_cast<int64_t>(row) * LENGTH + start;
+  const E* const other = one + WIDTH;
+  if (threadIdx.x < 2) splits[threadIdx.x] = split(one, ones, other, others, before + threadIdx.x * TILE);
+  __syncthreads();
+  const int from = splits[0], own_ones = splits[1] - from;
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    const int at = i * P::THREADS + threadIdx.x;
+    tile[at] = at < own_ones ? one[from + at] : other[before - from + at - own_ones];
+  }
+  __syncthreads();
+  E own[P::ITEMS];
+  const int mine = threadIdx.x * P::ITEMS;
+  merge(tile, own_ones, tile + own_ones, TILE - own_ones, mine, own);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) tile[mine + i] = own[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < P::ITEMS; i++) {
+    const int at = i * P::THREADS + threadIdx.x;
+    target(row, pair, before + at, tile[at]);
+  }
+}

@@ -1,0 +1,132 @@
+"""The lowering of CumSum: blocks of rows side by side, and of parts of long ones."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.ops import wrapping
+from compiler.kernels.ops.common import cast, normal_axis, wide
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.opaque import launch, loops, mutable, workspace
+
+LEAST_LANES, LANES, STRIDES = 128, 1024, 16
+"""Fewest and most rows side by side that a block has: short pieces of memory are read slowly. A
+contiguous row is added up by sums of every 16th element."""
+
+PART, ENOUGH = 1 << 15, 8
+"""Fewest elements of a part of rows, and blocks from which on rows are not divided."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Running sums of `length` elements in each of `outer` x `inner` rows along an axis."""
+
+    outer: int
+    length: int
+    inner: int
+
+    @property
+    def lanes(self) -> int:
+        """The rows of a block: the fewer, the more blocks there are."""
+        few = ceil_div(self.outer * self.inner, ENOUGH * STRIDES) * STRIDES
+        return min(self.inner, LANES, max(LEAST_LANES, few))
+
+    @property
+    def tiles(self) -> int:
+        """The blocks of rows side by side."""
+        return ceil_div(self.inner, self.lanes)
+
+    @property
+    def part(self) -> int:
+        """The elements of a part of a row: a multiple of `STRIDES`, or all."""
+        few = ENOUGH // (self.outer * self.tiles)
+        parts = min(few, self.length * self.lanes // PART)
+        if parts < 2:
+            return self.length
+        return ceil_div(ceil_div(self.length, parts), STRIDES) * STRIDES
+
+    @property
+    def parts(self) -> int:
+        """The parts of a row."""
+        return ceil_div(self.length, self.part)
+
+
+@lowering("CumSum")
+def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
+    """Running sums along an axis, from either end, with or without the element itself.
+
+    Halves are added in float32. Of rows in parts, all parts are added up first.
+    """
+    output = context.output
+    axis = normal_axis(context.integers(1)[0], len(output.shape))
+    scan = Scan(prod(output.shape[:axis]), output.shape[axis], prod(output.shape[axis + 1 :]))
+    exclusive, reverse = context.attribute("exclusive", 0), context.attribute("reverse", 0)
+    dtype = wide(output.dtype)
+    # adding -0.0 changes no bit of a float
+    none = tirx.const(-0.0 if "float" in dtype and not exclusive else 0, dtype)
+
+    def place(outer: Any, step: Any, inner: Any) -> Any:
+        position = scan.length - 1 - step if reverse else step
+        return (outer * scan.length + position) * scan.inner + inner
+
+    def emit(data: Any, out: Any) -> None:
+        if not prod(output.shape):
+            return
+        parts = scan.parts
+        totals = _totals(scan, data, place, dtype) if parts > 1 else None
+        with launch(scan.outer * scan.tiles * parts) as block:
+            rows, part = block // parts, block % parts
+            outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
+            sums = mutable(dtype, scan.lanes)
+            lanes = scan.lanes if scan.inner % scan.lanes == 0 else scan.inner - first
+            lanes = lanes if isinstance(lanes, int) else tirx.min(scan.lanes, lanes)
+            with T.serial(0, lanes) as lane:
+                sums[lane] = none
+            if totals is not None:
+                with T.serial(0, part) as before, T.serial(0, lanes) as lane:
+                    own = totals[(rows * parts + before) * scan.lanes + lane]
+                    sums[lane] = wrapping.add(sums[lane], own)
+            begin = part * scan.part
+            with T.serial(0, tirx.min(scan.part, scan.length - begin)) as k:
+                with T.serial(0, lanes) as lane:
+                    at = T.bind(place(outer, begin + k, first + lane))
+                    if exclusive:
+                        own = T.bind(cast(data[at], dtype))
+                        out[at] = cast(sums[lane], output.dtype)
+                        sums[lane] = wrapping.add(sums[lane], own)
+                    else:
+                        sums[lane] = wrapping.add(sums[lane], cast(data[at], dtype))
+                        out[at] = cast(sums[lane], output.dtype)
+
+    return loops(context, [context.tensor(0)], emit)
+
+
+def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
+    """The sum of each part of each row, in a workspace; those of last parts are left out."""
+    parts, contiguous = scan.parts, scan.inner == 1
+    width = STRIDES if contiguous else scan.lanes
+    blocks, zero = scan.outer * scan.tiles * parts, tirx.const(0, dtype)
+    totals = workspace(blocks * scan.lanes, dtype)
+    with launch(blocks) as block, T.If(block % parts < parts - 1), T.Then():
+        rows, begin = block // parts, block % parts * scan.part
+        outer, first = rows // scan.tiles, rows % scan.tiles * scan.lanes
+        sums = mutable(dtype, width)
+        with T.serial(0, width) as i:
+            sums[i] = zero
+        with T.serial(0, scan.part // (STRIDES if contiguous else 1)) as k:
+            with T.serial(0, width) as i:
+                if contiguous:
+                    at = place(outer, begin + k * STRIDES + i, 0)
+                else:
+                    at = place(outer, begin + k, tirx.min(first + i, scan.inner - 1))
+                sums[i] = wrapping.add(sums[i], cast(data[at], dtype))
+        if contiguous:
+            with T.serial(1, width) as i:
+                sums[0] = wrapping.add(sums[0], sums[i])
+        with T.serial(0, scan.lanes) as i:
+            totals[block * scan.lanes + i] = sums[i]
+    return totals

@@ -1,0 +1,145 @@
+"""The footprint of a generated kernel: every access is proved inside, or listed, or refused."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm.tirx import PrimFunc
+
+from compiler.errors import KernelError
+from compiler.kernels.group import Group, operand_types
+from compiler.kernels.tir.accesses import accesses_of
+from compiler.kernels.tir.containment import access_text, judge
+from compiler.kernels.tir.integers import leaves
+from compiler.kernels.tir.memory import Access, Accesses
+from compiler.schedule import Footprint, Launch
+
+REPORT_IT = "report this as a bug of its schedule"
+
+
+@dataclass(frozen=True)
+class TaskBuffers:
+    """The bytes of each buffer that a task passes to a kernel, and which of them are results."""
+
+    nbytes: tuple[int, ...]
+    results: range
+
+
+def task_buffers(group: Group, packings: Sequence[str], workspaces: Sequence[int]) -> TaskBuffers:
+    """The buffers of a group's kernel, whose reads are packed."""
+    reads, writes = operand_types(group, packings)
+    sizes = (*(operand.nbytes for operand in (*reads, *writes)), *workspaces)
+    return TaskBuffers(sizes, range(len(reads), len(reads) + len(writes)))
+
+
+def cpu_footprint(
+    functions: Iterable[PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
+) -> Footprint:
+    """The footprint of a CPU's launches, each of which calls its function for all its blocks.
+
+    Raises KernelError if an access is outside its buffer, a buffer larger than its view, an element
+    of a result written by no block, or one written by all of them.
+    """
+    found = [
+        accesses_of(function, launch.grid[0])
+        for function, launch in zip(functions, launches, strict=True)
+    ]
+    return _footprint(found, launches, buffers)
+
+
+def gpu_footprint(
+    functions: Mapping[str, PrimFunc], launches: Sequence[Launch], buffers: TaskBuffers
+) -> Footprint:
+    """The footprint of a GPU's launches of device functions, by symbol; see `cpu_footprint`.
+
+    Raises KernelError, too, if a launch's grid or block is not that of its function.
+    """
+    found = [accesses_of(functions[launch.symbol]) for launch in launches]
+    for accesses, launch in zip(found, launches, strict=True):
+        _check_extents(accesses, launch)
+    return _footprint(found, launches, buffers)
+
+
+def _footprint(
+    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
+) -> Footprint:
+    accesses = solved = enumerated = 0
+    undecided = list[str]()
+    for function, launch in zip(found, launches, strict=True):
+        _check_views(function, launch, buffers)
+        _check_blocks(function, launch)
+        verdict = judge(function)
+        if verdict.outside:
+            raise KernelError(f"the kernel {launch.symbol} {verdict.outside[0]}: {REPORT_IT}")
+        accesses += verdict.accesses
+        solved += verdict.by_solver
+        enumerated += verdict.by_enumeration
+        undecided += [f"{launch.symbol} {text}" for text in verdict.undecided]
+    _check_results(found, launches, buffers)
+    symbols = tuple(launch.symbol for launch in launches)
+    return Footprint(symbols, accesses, solved, enumerated, tuple(undecided))
+
+
+def _check_extents(found: Accesses, launch: Launch) -> None:
+    """Raise KernelError unless a launch has the blocks and threads that its function counts."""
+    for kind, launched in (("blockIdx", launch.grid), ("threadIdx", launch.block)):
+        counted = tuple(found.axes.get(f"{kind}.{axis}", 1) for axis in "xyz")
+        if counted != launched:
+            raise KernelError(
+                f"the kernel {launch.symbol} counts {kind} up to {counted}, but its launch has"
+                f" {launched}: {REPORT_IT}"
+            )
+
+
+def _check_views(found: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
+    """Raise KernelError if a function takes a buffer for larger than what it is launched on."""
+    for position, (number, used) in enumerate(zip(launch.args, found.views, strict=True)):
+        if used > buffers.nbytes[number]:
+            raise KernelError(
+                f"the kernel {launch.symbol} takes its argument {position} for {used} bytes, but"
+                f" buffer {number} has {buffers.nbytes[number]}: {REPORT_IT}"
+            )
+
+
+def _check_blocks(found: Accesses, launch: Launch) -> None:
+    """Raise KernelError if all blocks along an axis, which run in any order, write one element.
+
+    A number of memory may differ between blocks, and so may what it decides.
+    """
+    for access in found.listed:
+        variables = leaves((access.index, *access.conditions))
+        missing = found.blocks.difference(variables)
+        decided = all(variable.kind == "axis" for variable in variables)
+        if access.writes and access.parameter is not None and missing and decided:
+            axis = next(iter(missing))
+            raise KernelError(
+                f"the kernel {launch.symbol} {access_text(access)}, in each of {axis.high + 1}"
+                f" blocks: {REPORT_IT}"
+            )
+
+
+def _check_results(
+    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
+) -> None:
+    """Raise KernelError if the stores are fewer than the elements of a result."""
+    stores = dict[int, list[Access]]()
+    for function, launch in zip(found, launches, strict=True):
+        for access in function.listed:
+            if access.writes and access.parameter is not None:
+                stores.setdefault(launch.args[access.parameter], []).append(access)
+    for number in buffers.results if not any(function.opaque for function in found) else ():
+        written = stores.get(number, [])
+        most = sum(map(_most_elements, {access.index: access for access in written}.values()))
+        extent = max((access.extent for access in written), default=buffers.nbytes[number])
+        if most < extent:
+            raise KernelError(
+                f"the kernel {launches[0].symbol if launches else ''} writes at most {most} of"
+                f" {extent} elements of its buffer {number}: {REPORT_IT}"
+            )
+
+
+def _most_elements(access: Access) -> int:
+    """The most elements that an index can stand for."""
+    index = access.index
+    values = prod(leaf.high - leaf.low + 1 for leaf in leaves((index,)))
+    return min(values, index.high - index.low + 1)

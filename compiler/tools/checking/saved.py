@@ -1,0 +1,62 @@
+"""`flowloom check`: all that loading a saved module checks, or a schedule alone."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from compiler.display.words import counted, in_bytes
+from compiler.errors import ArgumentError
+from compiler.export.checking import CheckedArtifact, checked_artifacts
+from compiler.export.manifest import PROGRAM_MANIFEST, format_in
+from compiler.export.signing import is_signed, trusting, write_signature
+from compiler.schedule import Schedule
+
+
+def check_command(options: Namespace) -> int:
+    """`flowloom check DIR|FILE`: exit 1 and the reason if it is invalid; sign it if asked to."""
+    path: Path = options.path
+    if path.is_dir():
+        _check_saved(path, options.trusted, options.sign)
+        return 0
+    from compiler.tools.opt import load_schedules
+    from compiler.verify.happens_before import check_schedule
+
+    if options.trusted or options.sign:
+        raise ArgumentError(f"signatures are of saved directories, and {path} is not one")
+    for schedule in load_schedules(path):
+        check_schedule(schedule)
+        print(f"{path}: {_without_race(schedule)}")
+    return 0
+
+
+def _check_saved(path: Path, trusted: Sequence[Path], key: Path | None) -> None:
+    """Check all that loading checks, print it, and sign it if there is a key."""
+    for checked in checked_artifacts(path, trusting(trusted or None)):
+        print(f"{checked.directory}: {_without_race(checked.artifact.schedule)}")
+        print(f"{checked.directory}: {_as_built(checked)}")
+    if format_in(path) is PROGRAM_MANIFEST:
+        print(f"{path}: the model and the list of segments as they were saved")
+    if trusted:
+        print(f"{path}: signed by a key of {', '.join(map(str, trusted))}")
+    elif key is None:
+        print(f"{path}: {'signed, by whom was not checked' if is_signed(path) else 'not signed'}")
+    if key is not None:
+        print(f"{path}: signed with {key} in {write_signature(path, key)}")
+
+
+def _without_race(schedule: Schedule) -> str:
+    waits = sum(len(task.after) for task in schedule.tasks)
+    return (
+        f"{schedule.name}: {counted(len(schedule.tasks), 'task')} on"
+        f" {counted(schedule.streams, 'stream')}, {counted(waits, 'wait')}, no race"
+    )
+
+
+def _as_built(checked: CheckedArtifact) -> str:
+    saved = checked.artifact
+    weights = sum(array.nbytes for array in saved.weights.values())
+    return (
+        f"{counted(len(saved.kernels), 'kernel')} as built, for the types that tasks pass;"
+        f" {in_bytes(weights)} of weights, the schedule and {counted(checked.files, 'file')} as"
+        " saved"
+    )

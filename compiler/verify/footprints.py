@@ -1,0 +1,24 @@
+"""How it is known that kernels stay inside their tensors, in words."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from compiler.display.words import counted
+from compiler.schedule import KernelSpec
+
+MOST_ACCESSES = 10
+"""The accesses without a proof that are listed."""
+
+
+def containment_lines(kernels: Collection[KernelSpec]) -> Iterator[str]:
+    """How many kernels are proved to stay inside their tensors, and each access without a proof."""
+    how = Counter(kernel.containment for kernel in kernels)
+    known = [f"{how['proved']} of {counted(len(kernels), 'kernel')} proved inside their tensors"]
+    known += [f"{how['tested']} only tested"] if how["tested"] else []
+    known += [f"{how['declared']} written by hand and tested"] if how["declared"] else []
+    yield ", ".join(known)
+    undecided = [access for kernel in kernels for access in kernel.footprint.undecided]
+    for access in undecided[:MOST_ACCESSES]:
+        yield f"no proof: {access}"
+    if len(undecided) > MOST_ACCESSES:
+        yield f"no proof: {len(undecided) - MOST_ACCESSES} more accesses"

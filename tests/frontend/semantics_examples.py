@@ -1,0 +1,252 @@
+"""A smallest node for each rule of semantics, and its results by the ONNX text."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+Array = NDArray[Any]
+_RANDOM = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A node named `node`; inputs that are `constants` are initializers, None is left out."""
+
+    rule: str
+    operator: str
+    attributes: Mapping[str, Any]
+    inputs: Mapping[str, Array | None]
+    by_the_text: "Callable[[Example], Array] | None"
+    """The first output in float64; None where the text refuses the node."""
+    constants: tuple[str, ...] = ()
+    outputs: int = 1
+    opset: int = 22
+    free: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict[str, Any])
+    """Shapes of inputs with open dimensions, for a dynamic module."""
+
+    def __str__(self) -> str:
+        return self.rule
+
+    @property
+    def feeds(self) -> dict[str, Array]:
+        """The inputs of a run."""
+        given = self.inputs.items()
+        return {n: x for n, x in given if x is not None and n not in self.constants}
+
+    def model(self, is_open: bool = False) -> onnx.ModelProto:
+        """A model of the node, with open dimensions or without."""
+        names = [name if x is not None else "" for name, x in self.inputs.items()]
+        results = [f"y{i}" for i in range(self.outputs)]
+        node = helper.make_node(self.operator, names, results, name="node", **self.attributes)
+        kind = helper.np_dtype_to_tensor_dtype(next(iter(self.feeds.values())).dtype)
+        infos = [
+            helper.make_tensor_value_info(
+                name,
+                helper.np_dtype_to_tensor_dtype(x.dtype),
+                self.free.get(name, x.shape) if is_open else x.shape,
+            )
+            for name, x in self.feeds.items()
+        ]
+        kinds = [kind, onnx.TensorProto.INT64 if self.operator == "MaxPool" else kind, kind]
+        outputs = [
+            helper.make_tensor_value_info(name, element, None)
+            for name, element in zip(results, kinds, strict=False)
+        ]
+        known = [numpy_helper.from_array(np.asarray(self.inputs[n]), n) for n in self.constants]
+        graph = helper.make_graph([node], "main", infos, outputs, known)
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+    def by_onnxruntime(self) -> list[Array]:
+        """onnxruntime's results, without its optimisations."""
+        runtime: Any = onnxruntime
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = runtime.InferenceSession(self.model().SerializeToString(), options)
+        return session.run(None, self.feeds)
+
+
+def _by_reference(example: Example) -> Array:
+    """ONNX's reference implementation."""
+    evaluator: Any = ReferenceEvaluator(example.model())
+    return evaluator.run(None, example.feeds)[0].astype(np.float64)
+
+
+def _rounded_integers(example: Example) -> Array:
+    """Integers interpolated in float64 between the two neighbours of (i + 0.5) / scale - 0.5."""
+    (x,) = example.feeds.values()
+    scale = float(np.asarray(example.inputs["scales"])[-1])
+    old = np.arange(x.shape[-1], dtype=np.float64)
+    at: Array = (np.arange(int(len(old) * scale)) + 0.5) / scale - 0.5
+    at = np.clip(at, 0, old[-1])
+    rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
+    return np.rint(np.stack(rows))
+
+
+def _pooled(example: Example) -> Array:
+    """The largest elements of windows whose pads keep the size ceil(input / stride), in 1-D."""
+    (x,) = example.feeds.values()
+    image = x[0, 0].astype(np.float64)
+    (kernel,), (stride,) = example.attributes["kernel_shape"], example.attributes["strides"]
+    (step,) = example.attributes.get("dilations", (1,))
+    count = -(-len(image) // stride)
+    total = max((count - 1) * stride + (kernel - 1) * step + 1 - len(image), 0)
+    padded = np.pad(image, (total // 2, total - total // 2), constant_values=-np.inf)
+    found = [padded[i * stride :][: (kernel - 1) * step + 1 : step].max() for i in range(count)]
+    return np.array([[found]])
+
+
+def _spread(example: Example) -> Array:
+    """A transposed convolution of one channel in 1-D, input times stride elements long."""
+    x, w = (array[0, 0].astype(np.float64) for array in example.feeds.values())
+    (stride,) = example.attributes["strides"]
+    result = np.zeros(len(x) * stride)
+    for i, element in enumerate(x):
+        result[i * stride : i * stride + len(w)] += element * w
+    return result[None, None]
+
+
+def _clipped_lstm(example: Example) -> Array:
+    """An LSTM whose activations all read what is clipped."""
+    x, w, r, (cell,) = (array.astype(np.float64) for array in example.feeds.values())
+    bound, size = example.attributes["clip"], example.attributes["hidden_size"]
+
+    def sigmoid(value: Array) -> Array:
+        return 1 / (1 + np.exp(-np.clip(value, -bound, bound)))
+
+    def tanh(value: Array) -> Array:
+        return np.tanh(np.clip(value, -bound, bound))
+
+    state = np.zeros((x.shape[1], size))
+    steps: list[Array] = []
+    for step in x:
+        i, o, f, c = np.split(step @ w[0].T + state @ r[0].T, 4, axis=1)
+        cell = sigmoid(f) * cell + sigmoid(i) * tanh(c)
+        state = sigmoid(o) * tanh(cell)
+        steps.append(state)
+    return np.stack(steps)[:, None]
+
+
+def _normal(*shape: int) -> Array:
+    return _RANDOM.normal(size=shape).astype(np.float32)
+
+
+def _floats(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+_BYTES = _RANDOM.integers(0, 255, (6, 7)).astype(np.uint8)
+_LINEAR = {"mode": "linear"}
+_CORNERS = {"coordinate_transformation_mode": "align_corners"}
+_CROPS = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+
+EXAMPLES = (
+    Example(
+        "resize-align-corners-scale",
+        "Resize",
+        {"mode": "cubic", **_CORNERS},
+        {"x": _normal(1, 1, 4, 4), "roi": None, "scales": _floats(1, 1, 0.6, 0.6)},
+        _by_reference,
+        ("scales",),
+        free={"x": ("batch", 1, 4, 4)},
+    ),
+    Example(
+        "resize-align-corners-scale",
+        "Resize",
+        _LINEAR | _CORNERS,
+        {"x": _normal(1, 2, 3, 5), "roi": None, "scales": _floats(1, 1, 1, 1.5)},
+        _by_reference,
+        ("scales",),
+        free={"x": ("batch", 2, 3, "width")},
+    ),
+    Example(
+        "resize-align-corners-scale",
+        "Resize",
+        {"mode": "linear", "antialias": 1, **_CORNERS},
+        {"x": _normal(1, 1, 9, 7), "roi": None, "scales": _floats(1, 1, 0.4, 1.3)},
+        _by_reference,
+        ("scales",),
+        free={"x": (1, "channels", 9, 7)},
+    ),
+    Example(
+        "resize-integers",
+        "Resize",
+        _LINEAR,
+        {
+            "x": _RANDOM.integers(0, 255, (6, 7)).astype(np.uint8),
+            "r": None,
+            "scales": _floats(1, 3),
+        },
+        _rounded_integers,
+        ("scales",),
+        free={"x": (6, "width")},
+    ),
+    Example(
+        "resize-crop-same-size",
+        "Resize",
+        _LINEAR | _CROPS,
+        {"x": _normal(2, 3), "roi": _floats(0.1, 0.1, 0.9, 0.8), "scales": _floats(1, 2)},
+        _by_reference,
+        ("roi", "scales"),
+        free={"x": (2, "width")},
+    ),
+    Example(
+        "pool-same-pads",
+        "MaxPool",
+        {"auto_pad": "SAME_UPPER", "kernel_shape": [3], "strides": [1], "dilations": [2]},
+        {"x": _normal(1, 1, 9)},
+        _pooled,
+        free={"x": (1, 1, "n")},
+    ),
+    Example(
+        "pool-same-pads",
+        "LpPool",
+        {"auto_pad": "SAME_LOWER", "kernel_shape": [1], "strides": [5], "p": 1},
+        {"x": np.abs(_normal(1, 1, 9))},
+        _pooled,
+        free={"x": (1, 1, "n")},
+    ),
+    Example(
+        "pool-large-kernel",
+        "AveragePool",
+        {"kernel_shape": [5], "strides": [3], "pads": [1, 0], "count_include_pad": 1},
+        {"x": _normal(1, 2, 3)},
+        None,
+    ),
+    Example(
+        "conv-transpose-same-short-kernel",
+        "ConvTranspose",
+        {"auto_pad": "SAME_UPPER", "strides": [4]},
+        {"x": _normal(1, 1, 3), "w": _normal(1, 1, 2)},
+        _spread,
+        free={"x": (1, 1, "n")},
+    ),
+    Example(
+        "affine-grid-one-pixel",
+        "AffineGrid",
+        {"align_corners": 1},
+        {"theta": _normal(2, 2, 3), "size": np.array([2, 1, 1, 3])},
+        _by_reference,
+        ("size",),
+        free={"theta": ("batch", 2, 3)},
+    ),
+    Example(
+        "lstm-clip-cell",
+        "LSTM",
+        {"hidden_size": 3, "clip": 0.3},
+        {
+            **{"x": _normal(5, 1, 2), "w": _normal(1, 12, 2), "r": _normal(1, 12, 3)},
+            **{"b": None, "lengths": None, "h": None, "c": 2 * _normal(1, 1, 3)},
+        },
+        _clipped_lstm,
+        free={"x": ("steps", 1, 2)},
+    ),
+)
+"""At least one for each rule."""

@@ -1,0 +1,138 @@
+"""Constants are folded to a bounded multiple of the model's size; larger ones stay operators."""
+
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import compiler
+from compiler.frontend import import_model
+from compiler.frontend.expansion import MODEL_GROWTH, SPARE_BYTES, Expansion
+from compiler.ir import dataflow
+
+LARGE = 10**9
+"""Elements of a tensor for which no constant may be made."""
+COLUMN = np.ones((30_000, 1), np.float32)
+
+
+def node(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    """A node whose inputs are words; `-` is one that is left out."""
+    return helper.make_node(op_type, inputs.replace("-", "").split(" "), [output], **attributes)
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    weights: Mapping[str, Any],
+    dtype: int = onnx.TensorProto.FLOAT,
+    rank: int = 1,
+) -> onnx.ModelProto:
+    """A model that reads one element of the tensor `large`, at the index of its input."""
+    index = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [1, rank])
+    output = helper.make_tensor_value_info("y", dtype, [1])
+    graph = helper.make_graph(
+        [*nodes, node("GatherND", "large i", "y")],
+        "large",
+        [index],
+        [output],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+SQUARE = np.array([31_000, 31_000])
+CASES = {
+    "Add": model_of([node("Add", "a b", "large")], {"a": COLUMN, "b": COLUMN.T}, rank=2),
+    "ConstantOfShape": model_of([node("ConstantOfShape", "n", "large")], {"n": [LARGE]}),
+    "Expand": model_of([node("Expand", "a n", "large")], {"a": np.float32(3), "n": [LARGE]}),
+    "EyeLike": model_of(
+        [node("ConstantOfShape", "n", "a"), node("EyeLike", "a", "large", k=2)],
+        {"n": SQUARE},
+        rank=2,
+    ),
+    "Pad": model_of([node("Pad", "a p", "large")], {"a": np.ones(2, np.float32), "p": [0, LARGE]}),
+    "Range": model_of(
+        [node("Range", "a b c", "large")],
+        {"a": np.int64(7), "b": np.int64(LARGE), "c": np.int64(3)},
+        onnx.TensorProto.INT64,
+    ),
+    "Tile": model_of([node("Tile", "a n", "large")], {"a": np.ones(1, np.float32), "n": [LARGE]}),
+    "Trilu": model_of(
+        [node("ConstantOfShape", "n", "a"), node("Trilu", "a", "large")], {"n": SQUARE}, rank=2
+    ),
+    "several steps": model_of(
+        [
+            node("Expand", "a n", "b"),
+            *(
+                node("Concat", f"{x} {x}", y, axis=0)
+                for x, y in zip("bcdefghj", "cdefghjk", strict=True)
+            ),
+            node("Concat", "k k", "large", axis=0),
+        ],
+        {"a": np.float32(1), "n": [1 << 21]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_importing_takes_a_bounded_memory(name: str):
+    tracemalloc.start()
+    try:
+        imported = import_model(CASES[name])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * SPARE_BYTES
+    stored = sum(array.nbytes for array in imported.weights.values())
+    assert stored <= SPARE_BYTES
+    operators = [op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp)]
+    assert len(operators) > 1, "the large tensor became a constant"
+
+
+def test_what_is_read_of_a_large_tensor_is_right():
+    for k, start in ((-3, 0), (0, 0), (5, 9)):
+        eye = model_of(
+            [node("ConstantOfShape", "n", "a"), node("EyeLike", "a", "large", k=k)],
+            {"n": SQUARE},
+            rank=2,
+        )
+        module = compiler.compile(eye)
+        for column in (start + 3, start + 3 + k, 30_999):
+            (got,) = module.run({"i": np.array([[start + 3, column]])})["y"]
+            assert got == (column == start + 3 + k)
+
+
+def never(bound: Expansion, result_bytes: int, operand_bytes: int) -> bool:
+    """No operator is folded."""
+    return False
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "step"),
+    [(7, 400_000, 3), (np.float32(0.1), np.float32(90_000.0), np.float32(0.3)), (50, -400_000, -2)],
+)
+def test_a_written_range_is_that_of_the_interpreter(
+    start: Any, limit: Any, step: Any, monkeypatch: pytest.MonkeyPatch
+):
+    wanted = np.arange(float(start), float(limit), float(step)).astype(np.asarray(start).dtype)
+    monkeypatch.setattr(Expansion, "folds", never)
+    dtype = helper.np_dtype_to_tensor_dtype(wanted.dtype)
+    weights = {"a": start, "b": limit, "c": step}
+    module = compiler.compile(model_of([node("Range", "a b c", "large")], weights, dtype))
+    for index in (0, 1, 4_097, len(wanted) - 1):
+        (got,) = module.run({"i": np.array([[index]])})["y"]
+        np.testing.assert_allclose(got, wanted[index], rtol=1e-6)
+
+
+def test_the_bound_grows_with_the_model():
+    expansion = Expansion(stored_bytes=1 << 30)
+    weight = 1 << 28
+    folded = 0
+    while expansion.folds(weight, weight):
+        folded += weight
+    assert folded == SPARE_BYTES + (MODEL_GROWTH << 30)
+    assert expansion.folds(8, 8), "shapes are always computed"
+    assert not Expansion(stored_bytes=1 << 30).folds(1 << 26, 16), "a few bytes made many"

@@ -1,0 +1,86 @@
+"""Cases where ONNX's text, its shape inference and onnxruntime do not agree."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import compiler
+from tests.frontend.checks import parse
+
+TARGETS = ("cpu", "emu")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bij,bjk->bik", [(1, 2, 3), (5, 3, 4)]),
+        ("bij,bjk->bik", [(5, 2, 3), (1, 3, 4)]),
+        ("ij,jk->ik", [(2, 1), (3, 4)]),
+        ("i,i->i", [(1,), (4,)]),
+        ("...i,...i", [(1, 4), (3, 1)]),
+        ("bij,bjk,b->ik", [(1, 2, 1), (5, 3, 4), (1,)]),
+    ],
+)
+def test_a_letter_of_size_one_is_broadcast(
+    equation: str, shapes: list[tuple[int, ...]], target: str
+):
+    arrays = [np.random.default_rng(i).normal(size=s).astype("f4") for i, s in enumerate(shapes)]
+    expected = np.einsum(equation, *arrays)
+    names = [f"x{i}" for i in range(len(arrays))]
+    inputs = ", ".join(f"float{list(a.shape)} {n}" for n, a in zip(names, arrays, strict=True))
+    text = f"g ({inputs}) => (float{list(expected.shape)} y) {{"
+    model = parse(text + f' y = Einsum<equation = "{equation}">({", ".join(names)}) }}')
+    module = compiler.compile(model, target=target)
+    found = module.run(dict(zip(names, arrays, strict=True)))["y"]
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("shape", [(3, 5), (1, 5), (5,), ()])
+def test_a_gemm_with_beta_zero_does_not_read_c(shape: tuple[int, ...], known: bool, target: str):
+    random = np.random.default_rng(0)
+    a, b = (random.normal(size=s).astype("f4") for s in ((3, 4), (4, 5)))
+    c = random.choice([np.nan, np.inf, -np.inf], shape).astype("f4")
+    weights = {"c": c} if known else {}
+    given = "" if known else f", float{list(shape)} c" if shape else ", float c"
+    text = f"g (float[3,4] a, float[4,5] b{given}) => (float[3,5] y) {{"
+    model = parse(text + " y = Gemm<alpha = 2.0, beta = 0.0>(a, b, c) }", **weights)
+    feeds = {"a": a, "b": b} | ({} if known else {"c": c})
+    found = compiler.compile(model, target=target).run(feeds)["y"]
+    np.testing.assert_allclose(found, 2 * (a @ b), 1e-5, 1e-5)
+
+
+def test_a_gemm_of_constants_with_beta_zero():
+    a, c = np.eye(3, dtype="f4"), np.full((3, 3), np.nan, np.float32)
+    text = "g (float[3,3] x) => (float[3,3] y) { g = Gemm<beta = 0.0>(a, a, c) y = Add(x, g) }"
+    found = compiler.compile(parse(text, a=a, c=c)).run({"x": a})["y"]
+    np.testing.assert_array_equal(found, 2 * a)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (7,), (2, 600)])
+def test_zeros_are_quantised_by_a_scale_of_one(shape: tuple[int, ...], target: str):
+    size = str(list(shape)) if shape else ""
+    text = f"g (float{size} x) => (uint8{size} q, float s, uint8 z, float{size} d) {{"
+    model = parse(text + " q, s, z = DynamicQuantizeLinear(x) d = Div(x, s) }")
+    found = compiler.compile(model, target=target).run({"x": np.zeros(shape, "f4")})
+    assert found["s"] == 1
+    assert found["z"] == 0
+    assert found["s"].shape == ()
+    assert not found["q"].any()
+    assert not found["d"].any()
+    assert found["q"].dtype == np.uint8
+    assert found["q"].shape == shape
+
+
+def test_a_matmul_of_two_vectors_of_bytes_is_a_scalar():
+    one = {"s": np.array([0.05], "f4"), "z": np.array([3], np.uint8)}
+    text = "g (uint8[3] a, uint8[3] b) => (uint8 y) { y = QLinearMatMul(a, s, z, b, s, z, s, z) }"
+    a, b = np.array([10, 20, 200], np.uint8), np.array([1, 100, 7], np.uint8)
+    found = compiler.compile(parse(text, **one)).run({"a": a, "b": b})["y"]
+    total = float((a.astype(int) - 3) @ (b.astype(int) - 3))
+    limits = ml_dtypes.iinfo("uint8")
+    assert found == np.clip(np.rint(total * 0.05) + 3, limits.min, limits.max)
+    assert found.shape == ()

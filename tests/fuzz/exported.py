@@ -1,0 +1,178 @@
+"""PyTorch's operator database: an operator with a sample of its inputs, exported to ONNX.
+
+The seed is a number in the database: `python -m tests.fuzz exported --seed 0 --cases 702` has the
+first sample of each operator, the next 702 seeds have the second. It needs the extra `torch` and
+the package `expecttest`, which PyTorch's database imports.
+"""
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import onnx
+
+import compiler
+from compiler.frontend.unknown import RANDOM
+from tests.fuzz.case import Array, Case, Failure
+from tests.fuzz.oracle import Refused, run_model
+
+RESULTS = "results.npz"
+"""The file of a case that has PyTorch's results, as arrays by the names of the model's outputs."""
+
+TOLERANCE = 2e-4
+"""The largest difference of floats, as a part of the largest value."""
+
+MOST = 30
+"""How many samples of an operator are exported."""
+
+NEEDS = ("torch", "onnxscript", "expecttest")
+
+
+def what_is_missing() -> str:
+    """A package that is not installed, and how to install it; "" if there is none."""
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    return f"{missing[0]} is not installed: pip install '.[torch]' expecttest" if missing else ""
+
+
+class NotExported(Exception):
+    """Nothing came of an operator; the reason is counted."""
+
+
+@cache
+def operator_database() -> Sequence[Any]:
+    """PyTorch's operators with samples of their inputs."""
+    module: Any = import_module("torch.testing._internal.common_methods_invocations")
+    return module.op_db
+
+
+def random_exported(seed: int, target: str) -> Case | None:
+    """The case of an operator's sample; None for one without samples.
+
+    Raises NotExported for what PyTorch cannot export, or draws at random.
+    """
+    if reason := what_is_missing():
+        raise NotExported(reason)
+    torch: Any = import_module("torch")
+    database = operator_database()
+    operator, number = database[seed % len(database)], seed // len(database)
+    dtype = torch.float32 if torch.float32 in operator.dtypes else torch.int64
+    torch.manual_seed(seed)
+    try:
+        samples: list[Any] = [*islice(operator.sample_inputs("cpu", dtype), MOST)]
+    except Exception as error:  # of operators that need other devices or libraries
+        raise NotExported(f"no sample: {type(error).__name__}") from error
+    if not samples:
+        return None
+    sample = samples[number % len(samples)]
+    arguments = sample.input, tuple(sample.args), dict(sample.kwargs)
+    return _exported(operator, arguments, seed, target)
+
+
+def _exported(operator: Any, arguments: Any, seed: int, target: str) -> Case:
+    torch: Any = import_module("torch")
+    pytree: Any = import_module("torch.utils._pytree")
+    leaves: list[Any]
+    leaves, spec = pytree.tree_flatten(arguments)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaves[i].detach().clone() for i in places]
+
+    def forward(_: Any, *given: Any) -> Any:
+        """The operator as a function of its tensors."""
+        filled = [*leaves]
+        for place, tensor in zip(places, given, strict=True):
+            filled[place] = tensor
+        first, others, named = pytree.tree_unflatten(filled, spec)
+        return operator(first, *others, **named)
+
+    module: Any = type("Sampled", (torch.nn.Module,), {"forward": forward})()
+    name = f"{operator.name} {operator.variant_test_name}".strip()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = _arrays(module(*(tensor.clone() for tensor in tensors)))
+            program: Any = torch.onnx.export(module, tuple(tensors), dynamo=True, verbose=False)
+    except Exception as error:  # the exporter raises errors of many kinds
+        raise NotExported(f"not exported: {type(error).__name__}") from error
+    proto: onnx.ModelProto = program.model_proto
+    if any(node.op_type in RANDOM for node in proto.graph.node):
+        raise NotExported("its results are random")
+    inputs, outputs = [i.name for i in proto.graph.input], [o.name for o in proto.graph.output]
+    if len(inputs) != len(tensors) or len(outputs) != len(results):
+        raise NotExported("the exported model has other inputs or outputs")
+    content = io.BytesIO()
+    named: dict[str, Any] = dict(zip(outputs, results, strict=True))
+    np.savez(content, **named)
+    return Case(
+        "exported",
+        seed,
+        proto.SerializeToString(),
+        dict(zip(inputs, map(_array, tensors), strict=True)),
+        files={RESULTS: content.getvalue()},
+        target=target,
+        note=name,
+    )
+
+
+def _arrays(results: Any) -> list[Array]:
+    """The tensors of what an operator returns."""
+    torch: Any = import_module("torch")
+    pytree: Any = import_module("torch.utils._pytree")
+    tensors: list[Any] = [x for x in pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+    return [_array(tensor) for tensor in tensors]
+
+
+def _array(tensor: Any) -> Array:
+    return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+
+
+def check_exported(case: Case) -> Failure | None:
+    """An exported model computes what PyTorch does, or what onnxruntime makes of the file."""
+    from tests.fuzz.checks import Skipped, raised
+
+    with np.load(io.BytesIO(case.files[RESULTS])) as stored:
+        wanted: dict[str, Array] = {name: stored[name] for name in stored.files}
+    try:
+        module = compiler.compile(case.model, target=case.target, threads=1)
+        results = module.run(case.feeds)
+    except Exception as error:  # FlowloomError too: what PyTorch exports should be compiled
+        if _by_onnxruntime(case) is None:
+            raise Skipped("onnxruntime refuses the file, too") from error
+        return raised(error)
+    wrong = unlike(results, wanted)
+    if not wrong:
+        return None
+    theirs = _by_onnxruntime(case)
+    if theirs is None or not unlike(results, theirs):
+        raise Skipped("onnxruntime does not compute it, either")
+    return Failure("wrong", f"{case.note}: {wrong}")
+
+
+def _by_onnxruntime(case: Case) -> Mapping[str, Array] | None:
+    try:
+        return run_model(case.model, case.feeds)
+    except Refused:
+        return None
+
+
+def unlike(results: Mapping[str, Any], wanted: Mapping[str, Array]) -> str:
+    """How results differ from what is wanted by more than rounding; "" if they do not."""
+    for name, array in wanted.items():
+        result = np.asarray(results[name])
+        if (result.dtype, result.shape) != (array.dtype, array.shape):
+            types = (f"{each.dtype}{list(each.shape)}" for each in (result, array))
+            return f"{name!r} is {', not '.join(types)}"
+        if array.dtype.kind not in "fc":
+            same = result == array
+        else:
+            largest = float(np.abs(array[np.isfinite(array)]).max(initial=0))
+            same = np.isclose(result, array, TOLERANCE, TOLERANCE * largest, equal_nan=True)
+        if not np.all(same):
+            place = tuple(int(i) for i in np.argwhere(~np.asarray(same))[0])
+            return f"{name!r} at {list(place)}: {result[place]!r}, not {array[place]!r}"
+    return ""
