@@ -367,5 +367,7 @@ def _near(node: onnx.NodeProto, result: Array, wanted: Array, reads: Sequence[Ar
         scale = max(scale, 1) if node.op_type in SINGLE else scale
         scale *= ABSOLUTE.get(node.op_type, 1.0)
         dtype = np.float32 if node.op_type in SINGLE else result.dtype
-        bound = 64 * float(limits_of(dtype).eps) * np.maximum(np.abs(other), scale)
+        limits = limits_of(dtype)
+        bound = 64 * float(limits.eps) * np.maximum(np.abs(other), scale)
+        bound += float(limits.smallest_normal)
         return bool((same | (np.abs(mine - other) <= bound)).all())

@@ -217,6 +217,8 @@ EXAMPLES = (
 )
 
 SHOWN_BY_THE_SEARCH = {
+    ("Gather Loop", "elements are texts"): "shown by test_contents.py",
+    ("NonZero", "the input is a scalar"): "another shape, shown by test_contents.py",
     ("Relu", "an element is NaN"): "earlier releases of onnxruntime give 0",
     ("Max Min", "an element is NaN"): "earlier releases of onnxruntime depend on places",
     ("Cast CastLike", "a float becomes an integer that cannot hold it"): "undefined on both sides",

@@ -16,23 +16,20 @@ from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.program.host.node import HOST_FAMILIES
 from compiler.program.host.registry import HOST_OPERATORS
 from compiler.schedule import ELEMENT_BYTES
-from tests.fuzz.catalogue.hosts import DRAWN, OPTIMIZERS
-from tests.fuzz.catalogue.hosts import HOST_FAMILIES as MADE
+from tests.fuzz.catalogue.hosts import DRAWN, OPTIMIZERS, TRAINING
 from tests.fuzz.contents import DECIDE_SHAPES, MOVE, NAMES, NO_REFERENCE
+from tests.fuzz.hosted import HOSTED, ML
 
 PAGE = Path(__file__).parents[2] / "docs" / "host-operators.md"
 
-TEXTS = frozenset(
-    "Equal RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer".split()
-)
-"""Operators of texts, which another class draws."""
-
 NOT_ON_HOST = {
+    "CastMap": "of dictionaries: compared with onnxruntime by tests/program",
+    "DictVectorizer": "of dictionaries: compared with onnxruntime by tests/program",
     "GridSample": "texts and complex numbers are refused",
     "QLinearMatMul": "compared with numpy by tests/program/test_host.py",
     "SequenceMap": "inlined as a Loop",
 }
-"""Operators with types without kernels that need no class of the search, and why."""
+"""Operators that need no class of the search, and why."""
 
 ONLY_REFERENCE = frozenset({"BitCast", "ImageDecoder", *OPTIMIZERS})
 """Operators that onnxruntime has not."""
@@ -47,9 +44,11 @@ that a run computes. Functions of operators are in `compiler/program/host`; all 
 rules of the frontend and its interpreter, as constants do, so that a node means the same wherever
 it runs. What has neither is refused when the model is compiled.
 
-`python -m tests.fuzz contents` compares each of the {len(NAMES)} operators below with the judges
-named: random attributes, opsets, types, ranks and data, one compiled model in up to twelve runs
-with other contents and shapes, and one run with inputs that are spoilt.
+`python -m tests.fuzz contents` and `python -m tests.fuzz host` (texts and classical models) compare
+each of the {len({*NAMES, *HOSTED})} operators below with the judges named: random attributes,
+opsets, types, ranks and data, one compiled model in several runs, up to twelve, with other contents
+and shapes, and with inputs that are spoilt. [Differences](differences.md) from onnxruntime are
+where the ONNX text says something else.
 
 | operator | of opset | on the host | computed by | compared with |
 |---|---|---|---|---|
@@ -78,12 +77,12 @@ def without_rule() -> set[str]:
 
 
 def own_functions() -> set[str]:
-    """The operators with functions of their own, but for those of classical models."""
-    return {name for domain, name in HOST_OPERATORS if domain != "ai.onnx.ml"}
+    """The operators that have a function on the host."""
+    return {name for _, name in HOST_OPERATORS}
 
 
 def on_the_host() -> set[str]:
-    """Every operator that can run on the host, but for those of classical models."""
+    """Every operator that can run on the host."""
     return own_functions() | without_rule() | {*without_kernel_types()} | {*STRUCTURAL_INPUTS}
 
 
@@ -97,8 +96,8 @@ def _reasons(name: str) -> list[str]:
 
 
 def _computed_by(name: str) -> str:
-    domain = "ai.onnx.preview.training" if name in OPTIMIZERS else ""
-    operator = HOST_OPERATORS.get((domain, name))
+    domains = ("", ML, TRAINING)
+    operator = next((op for d in domains if (op := HOST_OPERATORS.get((d, name)))), None)
     if operator is None:
         return "control flow" if name in CONTROL else "the interpreter"
     homes = [family.__name__ for family in HOST_FAMILIES]
@@ -108,6 +107,8 @@ def _computed_by(name: str) -> str:
 
 
 def _judges(name: str) -> str:
+    if name not in NAMES:
+        return "onnxruntime (`python -m tests.fuzz host`)"
     if name in DRAWN:
         return "types and shapes; distributions in tests/program/test_host.py"
     if name in ONLY_REFERENCE:
@@ -130,7 +131,7 @@ def generate() -> str:
     """The whole page."""
     rows = [
         _row([name, _opsets(name), ", ".join(_reasons(name)), _computed_by(name), _judges(name)])
-        for name in sorted({*NAMES, *MADE}, key=str.lower)
+        for name in sorted({*NAMES, *HOSTED}, key=str.lower)
     ]
     return HEADER + "".join(rows)
 
