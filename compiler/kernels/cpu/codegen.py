@@ -20,7 +20,7 @@ from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.kernels.tir.loops import ROLLED
-from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16, computed_in_float32
+from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16
 from compiler.target.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
@@ -49,11 +49,6 @@ UNROLLED_LOOP = 8
 """Loops of up to this many iterations may be unrolled before vectorisation."""
 
 
-def _in_float32(module: IRModule) -> IRModule:
-    """Functions that compute in float32: the steps of rounding make TVM's passes slow before."""
-    return IRModule({name: computed_in_float32(f) for name, f in module.functions.items()})
-
-
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
 
@@ -71,7 +66,7 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
-    module = with_calls(_in_float32(module))
+    module = with_calls(module)
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")

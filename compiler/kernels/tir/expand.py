@@ -273,7 +273,7 @@ class _Expansion:
         if dtype == "bfloat16":
             held = Var("value", PrimType("float32"))
             self.written[variable] = upper_half(held)
-            return held, once(value.astype("float32"))
+            return held, once(widened(value))
         if "int" not in dtype:
             return variable, once(widened(value))
         bits = "64" if "64" in dtype else "32"

@@ -14,6 +14,7 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
 from compiler.schedule import ELEMENT_BYTES
 
@@ -25,7 +26,7 @@ class StackError(KernelError):
 STACK_LIMIT = 16 << 10
 """Most bytes of buffers that one block keeps on the stack; larger ones must be workspaces."""
 
-_LOWER = [
+_FLATTEN = [
     s_tir.transform.CanonicalizeLoop(),
     s_tir.transform.LowerInitBlock(),
     s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
@@ -35,6 +36,10 @@ _LOWER = [
     s_tir.transform.StmtSimplify(),
     s_tir.transform.LowerOpaqueBlock(),
     tirx.transform.FlattenBuffer(),
+]
+
+_LOWER = [
+    tirx.transform.BF16ComputeLegalize(),
     tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition(),
     tirx.transform.VectorizeLoop(True),
@@ -69,7 +74,8 @@ class _Root:
 def lower_function(function: PrimFunc, name: str) -> PrimFunc:
     """Lower a scheduled PrimFunc to loops over flat buffers."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
-    return in_registers(Sequential(_LOWER)(module)[name])
+    flat = computed_in_float32(Sequential(_FLATTEN)(module)[name])
+    return in_registers(Sequential(_LOWER)(IRModule({name: flat}))[name])
 
 
 def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
