@@ -45,7 +45,9 @@ def test_dependencies_are_what_is_imported():
     used = {DISTRIBUTIONS.get(name, name) for name in foreign}
     needed = names(PROJECT["project"]["dependencies"])
     extras: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
-    optional = {name for extra in ("cuda", "images", "torch", "sign") for name in names(extras[extra])}
+    optional = {
+        name for extra in ("cuda", "images", "torch", "sign") for name in names(extras[extra])
+    }
     assert needed <= used
     assert used <= needed | optional
 

@@ -43,11 +43,12 @@ def time_all(
     """
     end = clock() + seconds
     first: dict[str, float] = {}
-    for name in sorted(candidates, key=lambda name: name not in keep):
+    order: list[str] = sorted(candidates, key=lambda name: name not in keep)
+    for name in order:
         if name in keep or clock() < end or max(first.values(), default=0.0) < QUICK_NS:
             first[name] = candidates[name]()
     share = max(QUICK_NS, 1e9 * seconds / max(1, len(candidates)))
-    alive = [name for name in candidates if first.get(name, inf) < share]
+    alive: list[str] = [name for name in candidates if first.get(name, inf) < share]
     for name in alive:
         for _ in range(WARM_UP - 1):
             candidates[name]()

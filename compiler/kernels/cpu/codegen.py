@@ -20,6 +20,7 @@ from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
+from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16
 from compiler.target.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
@@ -69,6 +70,8 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")
+    declared = re.compile(rf"^declare .*@{TO_BFLOAT16}\(.*\n", re.M)
+    text = declared.sub(lambda _: DEFINITION, text, count=1)
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
     return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))

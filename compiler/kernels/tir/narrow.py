@@ -14,6 +14,28 @@ from tvm.tirx import Add, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Sub
 
 _NARROW = "bfloat16"
 
+TO_BFLOAT16 = "flowloom_to_bfloat16"
+"""The function that rounds a float32 to the nearest bfloat16: one call, as TVM's passes take long
+with the steps."""
+
+DEFINITION = f"""
+define internal float @{TO_BFLOAT16}(float %x) alwaysinline {{
+  %bits = bitcast float %x to i32
+  %shifted = shl i32 %bits, 15
+  %odd = lshr i32 %shifted, 31
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %quiet = or i32 %bits, 4194304
+  %nan = fcmp uno float %x, %x
+  %chosen = select i1 %nan, i32 %quiet, i32 %sum
+  %upper = and i32 %chosen, -65536
+  %rounded = bitcast i32 %upper to float
+  ret float %rounded
+}}
+"""
+"""Its LLVM code. The last bit is found by shifts: a mask would look like a remainder, whose loops
+are not vectorised."""
+
 
 def widened(value: Any) -> Any:
     """An expression that computes in float32 what it computed in bfloat16, memory excepted.
@@ -99,14 +121,7 @@ def _rounded(value: Any) -> Any:
     """A float32 as the nearest bfloat16, the even one of two; a NaN is quiet then."""
     if isinstance(value, FloatImm):
         return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
-    number = Var("wide", PrimType("float32"))
-    bits = tirx.reinterpret("uint32", number)
-    # by shifts: a mask of 1 would look like a remainder, whose loops are not vectorised
-    odd = (bits << tirx.const(15, "uint32")) >> tirx.const(31, "uint32")
-    sum = bits + (odd + tirx.const(0x7FFF, "uint32"))
-    quiet = bits | tirx.const(0x00400000, "uint32")
-    upper = Select(tirx.isnan(number), quiet, sum) & tirx.const(0xFFFF0000, "uint32")
-    return Let(number, value, tirx.reinterpret("float32", upper))
+    return tirx.call_pure_extern("float32", TO_BFLOAT16, value)
 
 
 def upper_half(value: Any) -> Any:

@@ -249,7 +249,7 @@ def test_an_lstm_as_a_scan_saves_and_loads(threads: int, target: str, lstm: Lstm
     feeds = {"x": floats(120, 2, 8), "h0": floats(2, 16), "c0": floats(2, 16)}
     check(module, model, feeds)
     module.save(tmp_path / "saved")
-    options = {} if parse_target(target).backend == "cuda" else {"threads": threads}
+    options: dict[str, Any] = {} if parse_target(target).backend == "cuda" else {"threads": threads}
     loaded = compiler.load(tmp_path / "saved", **options)
     assert loaded.schedule == module.schedule
     check(loaded, model, feeds)

@@ -116,7 +116,7 @@ def maps(g: Grower, op: str) -> None:
         helper.make_node("Mul", [item, shared], [inner]),
         helper.make_node("Add", [inner, x], [out]),
     ]
-    body = helper.make_graph(nodes, "body", _infos([item, shared]), _infos([out]))
+    body = helper.make_graph(nodes, "body", _infos(g, x, item, shared), _infos(g, x, out))
     (mapped,) = g.emit(op, [sequence, g.like(x, shape)], body=body)
     g.emit("ConcatFromSequence", [mapped], axis=0, new_axis=g.draw.choice([None, 1]))
 
