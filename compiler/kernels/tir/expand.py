@@ -15,7 +15,7 @@ from tvm.ir import Call, PrimType, TensorLoad, Var
 from tvm.runtime import Object
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.narrow import upper_half, widened
+from compiler.kernels.tir.narrow import upper_half
 from compiler.kernels.tir.once import once
 
 Expression = Any
@@ -267,14 +267,14 @@ class _Expansion:
         if dtype == "bfloat16":
             held = Var("value", PrimType("float32"))
             self.written[variable] = upper_half(held)
-            return held, once(widened(value))
+            return held, once(value.astype("float32"))
         if "int" not in dtype:
-            return variable, once(widened(value))
+            return variable, once(value)
         bits = "64" if "64" in dtype else "32"
         held = Var("value", PrimType(f"float{bits}"))
         integer = dtype if bits in dtype else "int32"
         self.written[variable] = tirx.reinterpret(integer, held).astype(dtype)
-        whole = once(widened(value).astype(integer))
+        whole = once(value.astype(integer))
         return held, once(tirx.reinterpret(f"float{bits}", whole))
 
     def _value(self, step: _Value) -> tuple[Expression, int]:
