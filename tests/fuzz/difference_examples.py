@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.fuzz.hosted_differences import HOSTED_DIFFERENCES
+
 Array = NDArray[Any]
 NAN, INF = np.nan, np.inf
 
@@ -227,5 +229,9 @@ SHOWN_BY_THE_SEARCH = {
     ("Einsum", f"a sum of integers is so large that {_LARGE}"): "onnxruntime's plan for operands",
     ("ReduceLogSumExp", "an element is infinite"): "onnxruntime's way to reduce",
     ("DynamicQuantizeLinear", "an element is NaN or infinite"): "as of NaN alone, above",
+    **{
+        (d.operators, d.when): "texts and classical models, drawn by the kind `texts`"
+        for d in HOSTED_DIFFERENCES
+    },
 }
 """Differences that no node shows on every processor and release, and on what they depend."""

@@ -1,6 +1,7 @@
 """If, Loop and Scan that stay control flow in one schedule, against onnxruntime."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
