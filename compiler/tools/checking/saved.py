@@ -10,6 +10,7 @@ from compiler.export.checking import CheckedArtifact, checked_artifacts
 from compiler.export.manifest import PROGRAM_MANIFEST, format_in
 from compiler.export.signing import is_signed, trusting, write_signature
 from compiler.schedule import Schedule
+from compiler.verify.footprints import containment_lines
 
 
 def check_command(options: Namespace) -> int:
@@ -34,6 +35,8 @@ def _check_saved(path: Path, trusted: Sequence[Path], key: Path | None) -> None:
     for checked in checked_artifacts(path, trusting(trusted or None)):
         print(f"{checked.directory}: {_without_race(checked.artifact.schedule)}")
         print(f"{checked.directory}: {_as_built(checked)}")
+        for line in containment_lines(checked.artifact.kernels.values()):
+            print(f"{checked.directory}: {line}")
     if format_in(path) is PROGRAM_MANIFEST:
         print(f"{path}: the model and the list of segments as they were saved")
     if trusted:
