@@ -23,7 +23,7 @@ EXTRAS: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ]
 
 Feeds = Mapping[str, np.ndarray]
-X = {"x": np.float32([[-1, 2, -3, 4]])}
+X = {"x": np.array([[-1, 2, -3, 4]], np.float32)}
 
 
 def messages() -> Iterator[tuple[str, str]]:
@@ -50,8 +50,9 @@ def commands() -> dict[str, set[str]]:
         options[words] = set()
         for action in vars(own)["_actions"]:
             options[words].update(action.option_strings)
-            if isinstance(action.choices, dict):
-                parsers = cast(dict[str, argparse.ArgumentParser], action.choices)
+            choices: object = action.choices
+            if isinstance(choices, dict):
+                parsers = cast(dict[str, argparse.ArgumentParser], choices)
                 for name, inner in parsers.items():
                     visit(f"{words} {name}".strip(), inner)
 
