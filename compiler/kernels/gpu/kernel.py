@@ -15,6 +15,7 @@ from compiler.kernels.gpu.ranges.groups import without_ranges
 from compiler.kernels.gpu.ranges.kernels import with_ranges
 from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
+from compiler.kernels.gpu.wide_reductions import with_wide_reductions
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
@@ -109,7 +110,8 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
 def generic_kernel(group: Group, target: GpuTarget) -> CudaKernel:
     """The CUDA text of a group by the generic schedule; raises KernelError if it would touch more
     than its tensors."""
-    device = split_device(schedule_gpu(requantised(group)), group.name, target)
+    wide = with_wide_reductions(requantised(group))
+    device = split_device(schedule_gpu(wide), group.name, target)
     functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
     buffers = task_buffers(group, ("",) * group.inputs, device.scratch)
     return CudaKernel(

@@ -1,0 +1,48 @@
+"""Reductions of bytes by integers of 32 bits.
+
+Threads share a reduction by shuffles, but TVM has none for elements of 8 bits. It reduces these in
+shared memory, and for the last 32 of them nothing waits between a lane's store and the load of
+another one: it takes for granted that the lanes of a warp go in step, which they need not do since
+Volta (CUDA C++ Programming Guide, independent thread scheduling).
+"""
+
+from dataclasses import replace
+
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.operators.elementwise import ONNX_DTYPES
+from compiler.kernels.group import Group, Operator
+
+BYTES = ("bool", "int8", "uint8")
+WIDE = "int32"
+
+_ELEMENT_TYPES = {dtype: number for number, dtype in ONNX_DTYPES.items()}
+
+
+def with_wide_reductions(group: Group) -> Group:
+    """The group with bytes widened before they are reduced, and the results narrowed again."""
+    values, operators = list(group.values), list[Operator]()
+
+    def of_type(index: int, dtype: str) -> int:
+        values.append(replace(values[index], dtype=dtype))
+        return len(values) - 1
+
+    def cast(source: int, to: int) -> None:
+        attributes = {"to": _ELEMENT_TYPES[values[to].dtype]}
+        operators.append(Operator("Cast", attributes, (source,), (to,)))
+
+    for op in group.operators:
+        source = op.operand(0) if KINDS.get(op.type) is Kind.REDUCTION else None
+        if source is None or values[source].dtype not in BYTES:
+            operators.append(op)
+            continue
+        wide = of_type(source, WIDE)
+        cast(source, wide)
+        inputs = (wide, *op.inputs[1:])
+        (result,) = op.outputs
+        if values[result].dtype not in BYTES:  # positions, of ArgMax
+            operators.append(replace(op, inputs=inputs))
+            continue
+        reduced = of_type(result, WIDE)
+        operators.append(replace(op, inputs=inputs, outputs=(reduced,)))
+        cast(reduced, result)
+    return replace(group, values=tuple(values), operators=tuple(operators))
