@@ -72,9 +72,9 @@ void emulator_check_held(const void* registers, unsigned bytes) {
   const char* place = (const char*)registers;
   if (sums_at(fiber, (const float*)registers)) return;
   for (const Held& each : fiber.held) {
-    const ptrdiff_t offset = place - each.place;
-    if (offset < 0 || offset + bytes > each.bytes.size() || !each.fenced) continue;
-    if (std::equal(place, place + bytes, each.bytes.begin() + offset)) return;
+    const char* end = each.place + each.bytes.size();
+    if (!each.fenced || place < each.place || place + bytes > end) continue;
+    if (std::equal(place, place + bytes, each.bytes.begin() + (place - each.place))) return;
   }
   emulator_fail("a WGMMA reads registers that were not held before its fence: the compiler may compute them after it (hold)");
 }

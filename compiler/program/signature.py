@@ -64,6 +64,8 @@ def _items(type: ValueType, value: Any) -> HostValue:
     """A sequence, an optional or a map with arrays of the host in it; raises ShapeError."""
     if type.kind == "sequence" and not isinstance(value, list | tuple):
         raise ShapeError(f"the input {type} was given a {value.__class__.__name__}: pass a list")
+    if value is None and type.kind == "item":
+        raise ShapeError(f"the sequence {type.name!r} was given None as an item: pass arrays")
     if value is None or isinstance(value, dict):
         return cast(HostValue, value)
     if isinstance(value, list | tuple):

@@ -25,6 +25,7 @@ from compiler.export.checking import checked_artifacts
 from compiler.export.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of
+from compiler.frontend.semantics import Semantics
 from compiler.ir.types import dtype_of, shape_of
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.compare import compared, judges
@@ -75,7 +76,8 @@ _RUN_EVERY = 8
 def invalid(case: Case) -> Failure | None:
     """A broken model is refused in Flowloom's own words, or computes what onnxruntime does."""
     try:
-        imported = import_model(case.model, case.input_shapes)
+        semantics = Semantics.parse(case.semantics)
+        imported = import_model(case.model, case.input_shapes, semantics=semantics)
     except _REFUSALS:
         return None
     except Exception as error:

@@ -17,6 +17,7 @@ import onnx
 from onnx import numpy_helper
 
 import compiler
+from compiler.target.target import parse_target
 from tests.forgery import Files, files_in, rehashed
 from tests.fuzz.case import Case
 from tests.fuzz.damage import BYTES, places
@@ -75,7 +76,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 
 def _saved(text: str, target: str, inputs: dict[str, Any] | None = None) -> Files:
-    options: dict[str, Any] = {"budget": 0} if target.startswith("cuda") else {}
+    options: dict[str, Any] = {"budget": 0} if parse_target(target).backend == "cuda" else {}
     module = compiler.compile(model_of(text), target=target, **options)
     if inputs is not None:
         module.run(inputs)
@@ -88,7 +89,7 @@ def _saved(text: str, target: str, inputs: dict[str, Any] | None = None) -> File
 def originals(target: str) -> tuple[Files, ...]:
     """Saved directories of a target: artifacts, and a program where runs need no device."""
     made = [_saved(STATIC, target), _saved(CONTROL, target)]
-    if not target.startswith("cuda"):
+    if parse_target(target).backend != "cuda":
         rows = np.random.default_rng(1).standard_normal((6, 32)).astype("f4")
         made.append(_saved(DYNAMIC, target, {"x": rows}))
     return tuple(made)

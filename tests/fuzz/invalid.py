@@ -254,7 +254,7 @@ def random_invalid(seed: int, target: str) -> Case | None:
         case = random_node(draw.getrandbits(40), target, share, "invalid")
         broken = case and _broken(draw, case)
         if broken:
-            return broken.changed(seed=seed, threads=1)
+            return broken.changed(seed=seed, threads=1, semantics="onnxruntime")
     return None
 
 

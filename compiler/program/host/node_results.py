@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 
-from compiler.errors import UnsupportedOperatorError
+from compiler.errors import InputDataError, UnsupportedOperatorError
 from compiler.frontend.graph import Graph, Value, constant
 from compiler.frontend.part import ModelContext
 from compiler.frontend.specialise import Scope, Specialiser
@@ -55,6 +55,10 @@ def is_array(value: Known) -> bool:
 def _value(name: str, value: Known, item_dtype: str) -> Value:
     if is_array(value):
         return constant(name, cast(Array, value))
+    if odd := {type(item).__name__ for item in value if not is_array(item)}:
+        raise InputDataError(
+            f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {_REMEDY}"
+        )
     items = [constant(f"{name}.{i}", v) for i, v in enumerate(cast(Sequence[Array], value))]
     return Value(name, items=items, item_dtype=items[0].dtype if items else item_dtype)
 

@@ -27,8 +27,9 @@ from tvm.tirx.stmt import AttrStmt, Bind, DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.kernels import kernel
-from compiler.kernels.build import distinct_groups, exact_target
+from compiler.kernels.build import distinct_groups
 from compiler.kernels.cpu.generic import schedule_cpu
+from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.gpu import kernel as gpu_kernel
 from compiler.kernels.gpu.generic import schedule_gpu
 from compiler.kernels.gpu.kernel import generic_kernel
@@ -339,8 +340,7 @@ NODES = sorted(usable_names())[::37]
 @pytest.mark.usefixtures("no_code")
 def test_all_kernels_of_the_guard_are_proved():
     assert len(NODES) >= 20
-    target = exact_target("cpu")
-    assert isinstance(target, CpuTarget)
+    target = host_target()
     for name in NODES:
         for footprint in footprints(node_case(name).group, target):
             assert footprint.undecided == (), name
@@ -363,8 +363,7 @@ def test_all_kernels_of_the_guard_are_proved():
     ],
 )
 def test_operators_whose_indices_are_data_or_tables_are_proved(name: str):
-    target = exact_target("cpu")
-    assert isinstance(target, CpuTarget)
+    target = host_target()
     for footprint in footprints(node_case(name).group, target):
         assert footprint.undecided == ()
 
