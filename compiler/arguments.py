@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from compiler.errors import ArgumentError, FlowloomError
+from compiler.schedule import Schedule
 
 Interface = TypeVar("Interface")
 
@@ -36,6 +37,10 @@ def is_path(value: object) -> bool:
 def _is_text(value: object) -> bool:
     """Whether a value is text that UTF-8 can encode: no surrogates of undecodable bytes."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value
+
+
+def _is_schedule(value: object) -> bool:
+    return isinstance(value, Schedule)
 
 
 def _is_model(value: object) -> bool:
@@ -154,6 +159,15 @@ LOAD: Mapping[str, ArgumentKind] = {
     "key": PATH,
 }
 """The arguments of `compiler.load`, `compiler.sign` and `Module.save`."""
+
+_BY_NAME = "a mapping from names to what a compilation made"
+MODULE: Mapping[str, ArgumentKind] = {
+    "target": TEXT,
+    "schedule": ArgumentKind("a Schedule", _is_schedule),
+    "kernels": ArgumentKind(_BY_NAME, _is_mapping),
+    "weights": ArgumentKind(_BY_NAME, _is_mapping),
+}
+"""The arguments of `Module(...)`."""
 
 PREPARE: Mapping[str, ArgumentKind] = {
     "sizes": optional(ArgumentKind("a mapping from names of dimensions to sizes", _are_sizes))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from compiler.arguments import LOAD, check_arguments, inputs_by_name, taking
+from compiler.arguments import LOAD, MODULE, check_arguments, inputs_by_name, taking
 from compiler.backends.base import (
     Array,
     Executable,
@@ -96,6 +96,7 @@ class Module:
         was not built for, KernelError for a kernel or a library that is not as it was built, and
         ShapeError for a weight that is missing or of another type.
         """
+        check_arguments(locals(), MODULE)
         self._backend = backend(target)
         self.target = target
         self._certificate = certified(schedule, kernels, certificate)

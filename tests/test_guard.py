@@ -10,10 +10,10 @@ import pytest
 import compiler
 from compiler.module import Module
 from compiler.schedule import KernelSpec, Launch, View
-from compiler.verify.certificate import Certificate
 from compiler.verify.seals import sealed_kernel
 from tests.backends.objects import LANES, MIX, chain, compile_object, mix, reference, values
 from tests.guard import GuardError, Side, run_guarded
+from tests.schedules import unchecked_certificate
 
 FIRST, STORE = "%first = mul i64 %begin, {cells}", "store i64 %mixed, ptr %zi"
 DATA = {"x": values(1), "w": values(2)}
@@ -98,7 +98,7 @@ def test_a_short_view_on_the_emulator():
     (view,) = task.reads
     short = replace(task, reads=(View(view.allocation, 0, view.dtype, (36,)),))
     schedule = replace(built.schedule, tasks=(short,))
-    passed = Certificate(schedule, built.kernels, "")
+    passed = unchecked_certificate(schedule, built.kernels)
     wrong = Module("emu", schedule, built.kernels, {}, certificate=passed)
     with pytest.raises(GuardError, match=r"after the end of parameter [01]"):
         run_guarded(wrong, {"x": x})

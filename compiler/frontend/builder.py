@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
+from onnx import TensorProto, TypeProto
 
-from compiler.frontend.evaluate import check_types, evaluate
+from compiler.frontend.evaluate import check_types, dtype_name, evaluate
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import (
     Attributes,
@@ -48,8 +49,32 @@ def byte_count(dtype: str, shape: Sequence[int]) -> int:
 
 
 def input_bytes(inputs: Inputs) -> int:
-    """Bytes of an operator's inputs."""
-    return sum(byte_count(value.dtype, value.shape) for value in inputs if value is not None)
+    """Bytes of an operator's inputs, with those of texts."""
+    return sum(
+        byte_count(value.dtype, value.shape) + prod(value.shape) * _text_bytes(value)
+        for value in inputs
+        if value is not None
+    )
+
+
+def _text_bytes(value: Value) -> int:
+    """Bytes of the longest of a constant's texts, as numpy computes with it; 0 for numbers."""
+    if value.dtype != "str_" or value.array is None:
+        return 0
+    return 4 * max(map(len, value.array.reshape(-1).tolist()), default=0)
+
+
+def _declared_bytes(result: TypeProto, inputs: Inputs) -> int:
+    """Bytes of a result of an inferred type; texts may be as long as those of all inputs.
+
+    Unknown dimensions count as 1: data decide them, which bound them.
+    """
+    tensor = result.tensor_type
+    shape = [d.dim_value or 1 for d in tensor.shape.dim]
+    if tensor.elem_type == TensorProto.STRING:
+        length = sum(_text_bytes(value) for value in inputs if value is not None)
+        return prod(shape) * (8 + length)
+    return byte_count(dtype_name(tensor.elem_type) or "float32", shape)
 
 
 LONGEST_VECTOR = 1 << 24
@@ -114,15 +139,23 @@ class Builder:
     ) -> bool:
         """Whether an operator on constants becomes a constant, if it fits them.
 
-        One of types that no kernel supports has no other form.
+        Raises NeedsHost for a large one of types that no kernel supports: it has no other form.
         """
         if not _in_table(op_type, inputs, attributes):
             names = [f"o{i}" if use else "" for i, use in enumerate(used)]
-            check_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
+            types = check_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
+            self.check_folding(types, inputs)
             return True
         results = infer(op_type, inputs, attributes, len(used))
         size = sum(byte_count(result.dtype, result.shape) for result in results)
         return self.folds(size, input_bytes(inputs))
+
+    def check_folding(self, results: Sequence[TypeProto], inputs: Inputs) -> None:
+        """Raise NeedsHost for constants whose result, which has no other form, is too large."""
+        size = sum(_declared_bytes(result, inputs) for result in results)
+        if not self.folds(size, input_bytes(inputs)):
+            reason = f"its result of {size:,} bytes is too large for a constant of the model"
+            raise NeedsHost(reason, "compute it from an input, or shorten it")
 
     def folds(self, result_bytes: int, operand_bytes: int) -> bool:
         """Whether an operator on constants becomes a constant; see `Expansion.folds`."""

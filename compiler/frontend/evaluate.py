@@ -138,12 +138,16 @@ def infer_types(
 
 def check_types(
     op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
-) -> None:
-    """Raise Contradiction if constants do not fit an operator in any opset from this one on."""
+) -> list[TypeProto]:
+    """The types of an operator on constants, as far as they are known.
+
+    Raises Contradiction if the constants do not fit it in any opset from this one on.
+    """
     try:
-        infer_types(op_type, inputs, attributes, outputs, opset)
+        return infer_types(op_type, inputs, attributes, outputs, opset)
     except Contradiction:  # newer opsets take more types
-        infer_types(op_type, inputs, attributes, outputs, onnx.defs.onnx_opset_version())
+        newest = onnx.defs.onnx_opset_version()
+        return infer_types(op_type, inputs, attributes, outputs, newest)
 
 
 def evaluate(

@@ -381,7 +381,8 @@ class Specialiser:
         if op_type in CREATED:
             return CREATED[op_type](self._standard_call(node))
         if op_type != "Constant":
-            check_types(op_type, node.inputs, node.attributes, names, node.opset)
+            types = check_types(op_type, node.inputs, node.attributes, names, node.opset)
+            self.builder.check_folding(types, node.inputs)
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]
 

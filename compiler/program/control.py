@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compiler.errors import InputDataError
+from compiler.errors import FlowloomError, InputDataError
 from compiler.frontend.node_order import captures_of
 from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
@@ -149,10 +149,32 @@ def _loop(node: ControlNode) -> HostStep:
             going, step = _truth(found, node), step + 1
             carried, row = results[: len(carried)], results[len(carried) :]
             rows.append(row)
-        stacks = _stacks(body.proto.output[1 + len(carried) :], rows)
+        infos = body.proto.output[1 + len(carried) :]
+        if infos and not rows:
+            stacks = _no_rows(
+                infos,
+                lambda: body.run(values, [np.zeros(shape, np.int64), np.array(True), *carried]),
+            )
+        else:
+            stacks = _stacks(infos, rows)
         return node.outputs([*carried, *stacks])
 
     return run
+
+
+def _no_rows(
+    infos: Sequence[onnx.ValueInfoProto], run_body: Callable[[], Sequence[HostValue]]
+) -> list[np.ndarray]:
+    """The stacked results of a Loop without iterations.
+
+    Bodies rarely declare the shapes of what they compute, so an iteration whose results are dropped
+    says them; where it cannot run, the declared ones hold.
+    """
+    try:
+        rows = [np.asarray(on_host(row)) for row in run_body()[-len(infos) :]]
+    except FlowloomError:
+        return [_empty(info, 0) for info in infos]
+    return [np.zeros((0, *row.shape), row.dtype) for row in rows]
 
 
 def _stacks(

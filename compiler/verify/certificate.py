@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.schedule import KernelSpec, Schedule
 from compiler.verify.happens_before import check_schedule
@@ -13,7 +13,7 @@ from compiler.verify.seals import check_seals, kernel_seal
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """That a schedule and kernels have passed every check; `certified` makes one.
+    """That a schedule and kernels have passed every check; only one that `certified` issued counts.
 
     `digest` is a SHA-256 of the schedule and of the kernels' seals, in their order.
     """
@@ -21,11 +21,13 @@ class Certificate:
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     digest: str
+    issued: bool = field(default=False, init=False)
 
     def covers(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> bool:
         """Whether these are the very objects that were checked."""
         return (
-            schedule is self.schedule
+            self.issued
+            and schedule is self.schedule
             and kernels.keys() == self.kernels.keys()
             and all(kernels[name] is kernel for name, kernel in self.kernels.items())
         )
@@ -47,4 +49,6 @@ def certified(
     digest = hashlib.sha256(to_json(schedule).encode())
     for kernel in kernels.values():
         digest.update(kernel_seal(kernel))
-    return Certificate(schedule, {**kernels}, digest.hexdigest())
+    certificate = Certificate(schedule, {**kernels}, digest.hexdigest())
+    object.__setattr__(certificate, "issued", True)  # a frozen field that no constructor sets
+    return certificate

@@ -19,9 +19,9 @@ from compiler.export import artifact
 from compiler.export.weights import read_weights, write_weights
 from compiler.module import Module, load
 from compiler.tools.cli import main
-from compiler.verify.certificate import Certificate, certified
 from tests.backends.objects import LANES, chain, kernels, mix, reference, values
 from tests.forgery import edit_json, redo_hashes
+from tests.schedules import unchecked_certificate
 
 FILES = ("schedule.json", "kernels/kernels.json", "kernels/0000.o", "weights.safetensors")
 
@@ -370,7 +370,7 @@ def test_a_racing_schedule_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScheduleError, match="task 1"):
         written(tmp_path / "racing", schedule=broken)
     made = kernels()
-    passed = Certificate(broken, made, certified(schedule, made).digest)
+    passed = unchecked_certificate(broken, made)
     racing = written(tmp_path / "racing", schedule=broken, kernels=made, certificate=passed)
     with pytest.raises(ArtifactError, match="task 1"):
         load(racing)

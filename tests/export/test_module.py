@@ -1,16 +1,18 @@
 """`Module(...)` made by hand runs only what was proved, and what was proved is not proved again."""
 
 import copy
+import os
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import compiler
-from compiler.errors import KernelError, ScheduleError
+from compiler.errors import ArgumentError, ArtifactError, KernelError, ScheduleError
 from compiler.module import Module
 from compiler.schedule import KernelSpec, Schedule, Task
 from compiler.verify import certificate
@@ -129,3 +131,28 @@ def test_copies_and_loaded_modules_are_checked_once(
         np.testing.assert_array_equal(each.run({"x": values(2)})["y"], expected)
         each.save(tmp_path / "again")
     assert checked == ["chain"]
+
+
+def test_a_certificate_that_nobody_issued_proves_nothing():
+    forged = {
+        name: replace(k, launches=tuple(replace(x, grid=(0, 1, 1)) for x in k.launches))
+        for name, k in kernels().items()
+    }
+    by_hand = certificate.Certificate(chain(), forged, "")
+    with pytest.raises((KernelError, ScheduleError)):
+        Module("cpu", by_hand.schedule, forged, WEIGHTS, certificate=by_hand)
+
+
+@pytest.mark.parametrize("wrong", ["target", "schedule", "kernels", "weights"])
+def test_what_is_no_module_is_refused_by_name(wrong: str):
+    given: dict[str, Any] = {"target": "cpu", "schedule": chain(), "kernels": kernels()}
+    given |= {"weights": WEIGHTS, wrong: None}
+    with pytest.raises(ArgumentError, match=f"^{wrong} is NoneType"):
+        Module(**given)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_pipe_in_place_of_the_manifest_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "manifest.json")
+    with pytest.raises(ArtifactError, match="not a regular file"):
+        compiler.load(tmp_path)

@@ -1,7 +1,8 @@
 """Constants are folded to a bounded multiple of the model's size; larger ones stay operators."""
 
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import compiler
+from compiler.errors import FlowloomError
 from compiler.frontend import import_model
 from compiler.frontend.expansion import MODEL_GROWTH, SPARE_BYTES, Expansion
 from compiler.ir import dataflow
@@ -136,3 +138,40 @@ def test_the_bound_grows_with_the_model():
     assert folded == SPARE_BYTES + (MODEL_GROWTH << 30)
     assert expansion.folds(8, 8), "shapes are always computed"
     assert not Expansion(stored_bytes=1 << 30).folds(1 << 26, 16), "a few bytes made many"
+
+
+def traced_peak(work: Callable[[], object]) -> int:
+    """The most bytes that Python and numpy held for some work, of which Flowloom's errors end."""
+    tracemalloc.start()
+    try:
+        with suppress(FlowloomError):
+            work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_positions_of_a_grid_are_computed_at_run_time():
+    theta = helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, [1, 2, 3])
+    grid = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    size = numpy_helper.from_array(np.array([1, 1, 9_000, 9_000]), "s")
+    graph = helper.make_graph([node("AffineGrid", "t s", "y")], "g", [theta], [grid], [size])
+    large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    assert traced_peak(lambda: import_model(large)) < SPARE_BYTES
+
+
+def test_texts_are_folded_to_a_bound():
+    doubled = [node("StringConcat", f"t{i} t{i}", f"t{i + 1}") for i in range(40)]
+    nodes = [*doubled, node("Equal", "t40 t0", "q"), node("Cast", "q", "c", to=7)]
+    index = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [1])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [1])
+    text = numpy_helper.from_array(np.array(["a"], object), "t0")
+    graph = helper.make_graph([*nodes, node("Add", "c i", "y")], "g", [index], [result], [text])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    assert traced_peak(lambda: import_model(model)) < 2 * SPARE_BYTES
+
+
+def test_a_mel_matrix_is_folded_to_a_bound():
+    weights = {"n": 10_000, "l": 1_000_000, "r": 16_000, "a": np.float32(0), "b": np.float32(8_000)}
+    model = model_of([node("MelWeightMatrix", "n l r a b", "large")], weights, rank=2)
+    assert traced_peak(lambda: import_model(model)) < SPARE_BYTES

@@ -333,14 +333,6 @@ DIFFERENCES = [
         kind=ROUNDING,
     ),
     Difference(
-        "Gemm",
-        "`beta` is 0 and C holds NaN or infinities",
-        lambda call: call.attributes.get("beta", 1.0) == 0 and not call.is_finite(2),
-        "leaves C out, as BLAS does",
-        "adds 0 times C, which is NaN there",
-        "the ONNX text: alpha * A' * B' + beta * C",
-    ),
-    Difference(
         "LRN",
         "`alpha`, `beta` or `bias` is infinite",
         lambda call: any(np.isinf(call.attributes.get(n, 1)) for n in ("alpha", "beta", "bias")),

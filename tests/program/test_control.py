@@ -136,3 +136,23 @@ def test_bodies_whose_shapes_change_are_interpreted_at_first(caplog: pytest.LogC
         for _ in range(LOOP_PATIENCE):
             check(module, model, inputs)
     assert len(caplog.records) == 4
+
+
+LOOP_OF_ROWS = """g (float[3] x, int64 n, bool go) => (float[a] last, float[b, c] rows) {
+    last, rows = Loop(n, go, x) <body = step (int64 i, bool c, float[3] s)
+        => (bool c2, float[d] s2, float[e] row) {
+            c2 = Identity(c)
+            s2 = Add(s, x)
+            row = Mul(s, s)
+        }>
+}"""
+
+
+@pytest.mark.parametrize("trips", [(0,), (2, 0, 3, 0), (-1, 1)])
+def test_a_loop_without_iterations_has_rows_of_the_shape_of_others(trips: tuple[int, ...]):
+    """The shape of the scan output is not declared in the body."""
+    module = compiled(LOOP_OF_ROWS, budget=0)
+    x = np.arange(3, dtype=np.float32)
+    for count in trips:
+        feeds = {"x": x, "n": np.array(count), "go": np.array(True)}
+        assert module.run(feeds)["rows"].shape == (max(count, 0), 3)

@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.frontend.builder import byte_count, supported
 from compiler.frontend.evaluate import dtype_name, element_type, evaluate
-from compiler.frontend.graph import Value, constant
+from compiler.frontend.graph import NeedsHost, Value, constant
 from compiler.frontend.interpreter.rounding import double
 from compiler.frontend.rules.call import Call, rule
 from compiler.ir.operators import check_size
@@ -55,8 +55,20 @@ def rewrite_constant_of_shape(call: Call) -> list[Value]:
     return [number] if not shape else [call.one("Expand", number, call.vector(shape))]
 
 
+def rewrite_mel_weight_matrix(call: Call) -> list[Value]:
+    """A constant [bins of the spectrum, bands]; making it takes some times its float64."""
+    bands, length = (int(call.content(index).reshape(())) for index in range(2))
+    if not call.builder.folds(8 * bands * max(0, length // 2 + 1), 0):
+        reason = f"its {bands:,} bands of {length:,} samples are too large for a constant"
+        raise NeedsHost(reason, "make the matrix an input, or take fewer bands")
+    (array,) = evaluate("MelWeightMatrix", call.inputs, call.attributes, [True])
+    assert array is not None
+    return [constant("", array)]
+
+
 CREATED: Mapping[str, Callable[[Call], Sequence[Value]]] = {
     "ConstantOfShape": rewrite_constant_of_shape,
+    "MelWeightMatrix": rewrite_mel_weight_matrix,
     "Range": rewrite_range,
 }
 """Rules of operators whose inputs are constants that say how large the result is."""

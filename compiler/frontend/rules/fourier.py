@@ -5,7 +5,8 @@ from math import isqrt
 
 import numpy as np
 
-from compiler.frontend.graph import Value, axis_of
+from compiler.frontend.builder import LONGEST_VECTOR
+from compiler.frontend.graph import NeedsHost, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.ir.operators import ShapeMismatch
@@ -72,6 +73,9 @@ class Fourier:
     def rows(self, x: Complex) -> Complex:
         """The transform of each row of a matrix."""
         length = x.shape[1]
+        if self.call.builder.bounded and length > LONGEST_VECTOR // 4:
+            reason = f"a transform of {length:,} points needs as many constants"
+            raise NeedsHost(reason, "shorten its axis")
         factor = _factor(length)
         if length <= LARGEST_MATRIX or (factor == 1 and length <= LONGEST_PRIME):
             numbers = np.arange(length)

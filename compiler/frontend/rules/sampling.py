@@ -193,9 +193,15 @@ def rewrite_affine_grid(call: Call) -> list[Value]:
     lines = [_line(n, align) for n in spatial]
     if AFFINE_GRID_ONE_PIXEL in call.onnxruntime:
         lines = [np.ones(1) if n == 1 else line for n, line in zip(spatial, lines, strict=True)]
-    axes = np.meshgrid(*lines, indexing="ij")[::-1]
-    full = np.stack([*axes, np.ones(spatial)], -1).reshape(prod(spatial), len(spatial) + 1)
-    base = call.builder.constant(full, theta.dtype)
+    # Operators on the positions of each axis: they are folded as far as the result is small.
+    columns = [
+        call.builder.constant(line.reshape(-1, *[1] * (len(spatial) - axis)), theta.dtype)
+        for axis, line in enumerate(lines)
+    ]
+    columns = [*columns[::-1], call.builder.constant(np.ones(1), theta.dtype)]
+    shape = call.vector([*spatial, 1])
+    whole = call.one("Concat", *(call.one("Expand", c, shape) for c in columns), axis=-1)
+    base = call.reshaped(whole, [prod(spatial), len(spatial) + 1])
     turned = call.one("Transpose", theta, perm=[0, 2, 1])
     grid = call.reshaped(call.one("MatMul", base, turned), [batch, *spatial, len(spatial)])
     return [in_type(call, grid, call.data.dtype)]

@@ -12,8 +12,8 @@ from compiler.ir.operators import KINDS, Kind
 from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.kernels.group import Group, Operator
 
-BYTES = ("bool", "int8", "uint8")
-WIDE = "int32"
+NARROW_ELEMENTS = ("bool", "int8", "uint8")
+REDUCED_AS = "int32"
 
 _ELEMENT_TYPES = {dtype: number for number, dtype in ONNX_DTYPES.items()}
 
@@ -32,17 +32,17 @@ def with_wide_reductions(group: Group) -> Group:
 
     for op in group.operators:
         source = op.operand(0) if KINDS.get(op.type) is Kind.REDUCTION else None
-        if source is None or values[source].dtype not in BYTES:
+        if source is None or values[source].dtype not in NARROW_ELEMENTS:
             operators.append(op)
             continue
-        wide = of_type(source, WIDE)
+        wide = of_type(source, REDUCED_AS)
         cast(source, wide)
         inputs = (wide, *op.inputs[1:])
         (result,) = op.outputs
-        if values[result].dtype not in BYTES:  # positions, of ArgMax
+        if values[result].dtype not in NARROW_ELEMENTS:  # positions, of ArgMax
             operators.append(replace(op, inputs=inputs))
             continue
-        reduced = of_type(result, WIDE)
+        reduced = of_type(result, REDUCED_AS)
         operators.append(replace(op, inputs=inputs, outputs=(reduced,)))
         cast(reduced, result)
     return replace(group, values=tuple(values), operators=tuple(operators))
