@@ -25,7 +25,6 @@ from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.ir.verify_cache import same_objects, verified_state
-from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
 from compiler.progress import PassBegan, PassEnded, notify
 from compiler.user_files import located
@@ -118,8 +117,6 @@ def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
 
 def _unknown(name: str, known: Iterable[str]) -> str:
     """The error message for an unknown pass name."""
-    if name in RENAMED:
-        return f"the pass {name!r} is called {RENAMED[name]!r}: write that instead"
     return (
         f"unknown pass {name!r}; the passes are {', '.join(known)}, or your own"
         " (passes=[...], --pass FILE.py:CLASS)"

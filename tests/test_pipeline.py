@@ -58,7 +58,6 @@ def test_a_spec_round_trips():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("fuse", "the pass 'fuse' is called 'fuse-operators'"),
         ("fues", "unknown pass 'fues'; the passes are conv-to-gemm, canonicalize"),
         ("fuse-operators{depth=3}", "the options of fuse-operators are"),
         ("partition-graph{max-nodes=x}", "max-nodes"),

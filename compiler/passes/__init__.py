@@ -68,14 +68,3 @@ _ALL: tuple[type[ModulePass], ...] = (
 
 PASSES: dict[str, type[ModulePass]] = {kind.name: kind for kind in _ALL}
 """Every pass of the project by its name in a pipeline."""
-
-RENAMED = {
-    "batch-products": "batch-gemv",
-    "embed-joins": "emplace-concats",
-    "fuse": "fuse-operators",
-    "fuse-separable": "fuse-depthwise-pointwise",
-    "merge-branches": "fuse-siblings",
-    "multiply-patches": "conv-to-gemm",
-    "partition": "partition-graph",
-}
-"""The old names of passes, with the new ones."""

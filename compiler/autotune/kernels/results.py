@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArtifactError
-from compiler.kernels.database import positional
 from compiler.kernels.database.fields import (
     Config,
     Interval,
@@ -108,11 +107,9 @@ def load_results(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
         text = (lzma.decompress(content) if content[:6] == XZ else content).decode()
         first, *lines = text[: text.rfind("\n") + 1].splitlines()
         fields: dict[str, Any] = json.loads(first)
-        number = fields.pop("format")
-        if number not in (FORMAT, positional.FORMAT):
+        if fields.pop("format") != FORMAT:
             raise ArtifactError(f"{path} has another format than {FORMAT}: measure again")
-        read = _result if number == FORMAT else _positional_result
-        return Header(**fields), [read(json.loads(line)) for line in lines]
+        return Header(**fields), [_result(json.loads(line)) for line in lines]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, lzma.LZMAError) as error:
         raise ArtifactError(f"{path} holds no measurements ({error}): measure again") from error
 
@@ -130,10 +127,3 @@ def _result(fields: dict[str, Any]) -> Result:
     if interval := fields.get("interval"):
         fields["interval"] = as_interval(interval)
     return Result(key=problem_key(key.pop("template"), key), **fields)
-
-
-def _positional_result(fields: dict[str, Any]) -> Result:
-    """The result of a line of format 2."""
-    key, tile = fields.pop("key"), fields.pop("tile")
-    config = positional.named_config(positional.template_of(key), tile)
-    return Result(key=positional.named_problem(key), config=config, **fields)

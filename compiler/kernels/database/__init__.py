@@ -15,7 +15,6 @@ from typing import Any
 
 from compiler.caches import user_folder
 from compiler.errors import ArtifactError
-from compiler.kernels.database import positional
 from compiler.kernels.database.fields import (
     Config,
     Interval,
@@ -172,15 +171,14 @@ def select_entries(
 
 
 def load(path: str | os.PathLike[str]) -> Database:
-    """Read a database of format 2 or 3; raises ArtifactError for others and damaged ones."""
+    """Read a database; raises ArtifactError for other formats and damaged ones."""
     try:
         first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
         head: dict[str, Any] = json.loads(first)
-        if head["format"] not in (FORMAT, positional.FORMAT):
+        if head["format"] != FORMAT:
             message = f"{path}: format {head['format']}, this version reads {FORMAT}: tune again"
             raise ArtifactError(message)
-        read = _entry if head["format"] == FORMAT else _positional_entry
-        return Database([read(json.loads(line)) for line in lines], head["device"])
+        return Database([_entry(json.loads(line)) for line in lines], head["device"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"{path} is not a database of configs ({error}): remove it, or tune again"
         raise ArtifactError(message) from error
@@ -200,20 +198,6 @@ def _entry(line: dict[str, Any]) -> Entry:
 def _measured(line: dict[str, Any]) -> Measured:
     config, interval = as_config(line["config"]), line.get("interval")
     return Measured(config, line["warm"], line["cold"], interval and as_interval(interval))
-
-
-def _positional_entry(line: dict[str, Any]) -> Entry:
-    """The entry of a line of format 2."""
-    key, template = positional.named_problem(line["key"]), positional.template_of(line["key"])
-    configs = tuple(
-        Measured(positional.named_config(template, values), warm, cold)
-        for values, warm, cold in line["tiles"]
-    )
-    if not configs:
-        raise ValueError("an entry without configs")
-    found = line.get("context")
-    context = found and InContext(positional.named_config(template, found[0]), *found[1:])
-    return Entry(key, line["device"], line["version"], configs, context)
 
 
 def save(path: str | os.PathLike[str], database: Database) -> None:
