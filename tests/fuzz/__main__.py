@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--guarded", action="store_true", help="guard the memory of every case")
     made.add_argument("--sanitize", action="store_true", help="emulate under AddressSanitizer")
     made.add_argument("--keep", type=Path, default=CASES, help="where failing cases are written")
+    made.add_argument("--log", type=Path, help="a file that gets a line for each case")
     return made
 
 
@@ -45,7 +46,14 @@ def main(arguments: list[str] | None = None) -> int:
         for kind in kinds:
             print(f"{kind} on {asked.target}: seed {seed}", flush=True)
             plan = Plan(
-                kind, seed, asked.seconds, asked.target, asked.cases, asked.guarded, asked.keep
+                kind=kind,
+                seed=seed,
+                seconds=asked.seconds,
+                target=asked.target,
+                cases=asked.cases,
+                guarded=asked.guarded,
+                keep=asked.keep,
+                log=asked.log,
             )
             failed += summarised(Search(plan, workers).run())
     return 1 if failed else 0
