@@ -10,7 +10,7 @@ from time import monotonic
 
 from tests.fuzz.case import Case, Failure, save
 from tests.fuzz.shrink import shrunk
-from tests.fuzz.workers import Outcome, Worker, seeds
+from tests.fuzz.workers import SECONDS, Outcome, Worker, seeds
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Report:
 
 
 @contextmanager
-def pool(jobs: int) -> Generator[list[Worker], None, None]:
-    """Workers, which keep the compiler warm from one search to the next."""
-    workers = [Worker() for _ in range(jobs)]
+def pool(jobs: int, seconds: float = SECONDS) -> Generator[list[Worker], None, None]:
+    """Workers, which keep the compiler warm from one search to the next; a case has `seconds`."""
+    workers = [Worker(seconds) for _ in range(jobs)]
     try:
         yield workers
     finally:

@@ -98,7 +98,9 @@ class Dead(Exception):
 class Worker:
     """A process that keeps the compiler warm; it is started again after it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        """`seconds` is the longest that a case may take without a sanitizer."""
+        self._seconds = seconds
         self._context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="fuzz-worker-")
         self._log = Path(self._folder.name) / "log"
@@ -118,7 +120,7 @@ class Worker:
             self._start()
         try:
             self._connection.send((name, *arguments))
-            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else SECONDS
+            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else self._seconds
             if not self._connection.poll(seconds):
                 self.stop()
                 raise Dead(f"hangs: no answer in {seconds} s")
