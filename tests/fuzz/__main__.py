@@ -10,6 +10,7 @@ from tests.fuzz.exported import what_is_missing
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.sanitizer import environment
 from tests.fuzz.search import Plan, Report, Search, pool
+from tests.fuzz.workers import SECONDS
 
 CASES = Path(__file__).parent / "cases"
 
@@ -26,6 +27,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--guarded", action="store_true", help="guard the memory of every case")
     made.add_argument("--sanitize", action="store_true", help="emulate under AddressSanitizer")
     made.add_argument("--keep", type=Path, default=CASES, help="where failing cases are written")
+    made.add_argument(
+        "--case-seconds",
+        type=float,
+        default=SECONDS,
+        help=f"the longest that a case may take on a slow machine (default: {SECONDS})",
+    )
+    made.add_argument("--log", type=Path, help="a file that gets a line for each case")
     return made
 
 
@@ -41,11 +49,18 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.sanitize:
         os.environ.update(environment())
     asked.keep.mkdir(parents=True, exist_ok=True)
-    with pool(asked.jobs) as workers:
+    with pool(asked.jobs, asked.case_seconds) as workers:
         for kind in kinds:
             print(f"{kind} on {asked.target}: seed {seed}", flush=True)
             plan = Plan(
-                kind, seed, asked.seconds, asked.target, asked.cases, asked.guarded, asked.keep
+                kind=kind,
+                seed=seed,
+                seconds=asked.seconds,
+                target=asked.target,
+                cases=asked.cases,
+                guarded=asked.guarded,
+                keep=asked.keep,
+                log=asked.log,
             )
             failed += summarised(Search(plan, workers).run())
     return 1 if failed else 0

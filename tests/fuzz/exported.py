@@ -2,7 +2,8 @@
 
 The seed is a number in the database: `python -m tests.fuzz exported --seed 0 --cases 702` has the
 first sample of each operator, the next 702 seeds have the second. It needs the extra `torch` and
-the package `expecttest`, which PyTorch's database imports.
+the package `expecttest`, which PyTorch's database imports. `--log` names what became of each
+operator, of which `tests.fuzz.exported_page` makes a page.
 """
 
 import io
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx.reference import ReferenceEvaluator
 
 import compiler
 from compiler.frontend.unknown import RANDOM
@@ -31,6 +33,9 @@ TOLERANCE = 2e-4
 MOST = 30
 """How many samples of an operator are exported."""
 
+MOST_LETTERS = 200
+"""How long the reason may be for which an operator is not exported."""
+
 NEEDS = ("torch", "onnxscript", "expecttest")
 
 
@@ -42,6 +47,18 @@ def what_is_missing() -> str:
 
 class NotExported(Exception):
     """Nothing came of an operator; the reason is counted."""
+
+    def __init__(self, reason: str, operator: str = "") -> None:
+        super().__init__(reason)
+        self.operator = operator
+
+
+def root_cause(error: BaseException) -> str:
+    """The type and the first line of the error that others were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first.partition('. Failure message')[0]}"[:MOST_LETTERS]
 
 
 @cache
@@ -61,20 +78,23 @@ def random_exported(seed: int, target: str) -> Case | None:
     torch: Any = import_module("torch")
     database = operator_database()
     operator, number = database[seed % len(database)], seed // len(database)
+    name = f"{operator.name} {operator.variant_test_name}".strip()
     dtype = torch.float32 if torch.float32 in operator.dtypes else torch.int64
     torch.manual_seed(seed)
     try:
         samples: list[Any] = [*islice(operator.sample_inputs("cpu", dtype), MOST)]
     except Exception as error:  # of operators that need other devices or libraries
-        raise NotExported(f"no sample: {type(error).__name__}") from error
+        raise NotExported(f"no sample: {root_cause(error)}", name) from error
     if not samples:
-        return None
+        raise NotExported("no sample", name)
     sample = samples[number % len(samples)]
     arguments = sample.input, tuple(sample.args), dict(sample.kwargs)
-    return _exported(operator, arguments, seed, target)
+    case = Case("exported", seed, target=target, note=name)
+    return _exported(operator, arguments, case)
 
 
-def _exported(operator: Any, arguments: Any, seed: int, target: str) -> Case:
+def _exported(operator: Any, arguments: Any, case: Case) -> Case:
+    """The case with the model and the results of an operator called with some arguments."""
     torch: Any = import_module("torch")
     pytree: Any = import_module("torch.utils._pytree")
     leaves: list[Any]
@@ -91,31 +111,26 @@ def _exported(operator: Any, arguments: Any, seed: int, target: str) -> Case:
         return operator(first, *others, **named)
 
     module: Any = type("Sampled", (torch.nn.Module,), {"forward": forward})()
-    name = f"{operator.name} {operator.variant_test_name}".strip()
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results = _arrays(module(*(tensor.clone() for tensor in tensors)))
             program: Any = torch.onnx.export(module, tuple(tensors), dynamo=True, verbose=False)
     except Exception as error:  # the exporter raises errors of many kinds
-        raise NotExported(f"not exported: {type(error).__name__}") from error
+        raise NotExported(f"not exported: {root_cause(error)}", case.note) from error
     proto: onnx.ModelProto = program.model_proto
     if any(node.op_type in RANDOM for node in proto.graph.node):
-        raise NotExported("its results are random")
+        raise NotExported("its results are random", case.note)
     inputs, outputs = [i.name for i in proto.graph.input], [o.name for o in proto.graph.output]
     if len(inputs) != len(tensors) or len(outputs) != len(results):
-        raise NotExported("the exported model has other inputs or outputs")
+        raise NotExported("the exported model has other inputs or outputs", case.note)
     content = io.BytesIO()
     named: dict[str, Any] = dict(zip(outputs, results, strict=True))
     np.savez(content, **named)
-    return Case(
-        "exported",
-        seed,
-        proto.SerializeToString(),
-        dict(zip(inputs, map(_array, tensors), strict=True)),
+    return case.changed(
+        model=proto.SerializeToString(),
+        feeds=dict(zip(inputs, map(_array, tensors), strict=True)),
         files={RESULTS: content.getvalue()},
-        target=target,
-        note=name,
     )
 
 
@@ -128,11 +143,17 @@ def _arrays(results: Any) -> list[Array]:
 
 
 def _array(tensor: Any) -> Array:
-    return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+    """A tensor's numbers; the exporter keeps the parts of complex ones along a last axis."""
+    torch: Any = import_module("torch")
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    return np.array((torch.view_as_real(tensor) if tensor.is_complex() else tensor).numpy())
 
 
 def check_exported(case: Case) -> Failure | None:
-    """An exported model computes what PyTorch does, or what onnxruntime makes of the file."""
+    """An exported model computes what PyTorch does.
+
+    Raises Skipped where the file says something else to onnxruntime and to ONNX's reference, too.
+    """
     from tests.fuzz.checks import Skipped, raised
 
     with np.load(io.BytesIO(case.files[RESULTS])) as stored:
@@ -141,23 +162,38 @@ def check_exported(case: Case) -> Failure | None:
         module = compiler.compile(case.model, target=case.target, threads=1)
         results = module.run(case.feeds)
     except Exception as error:  # FlowloomError too: what PyTorch exports should be compiled
-        if _by_onnxruntime(case) is None:
-            raise Skipped("onnxruntime refuses the file, too") from error
+        theirs = _by_onnxruntime(case)
+        if isinstance(theirs, Refused):
+            why = f"{root_cause(error)}; onnxruntime: {root_cause(theirs)}"
+            raise Skipped(f"not valid: {why}") from error
+        if wrong := unlike(theirs, wanted):
+            why = f"{wrong} of PyTorch, by onnxruntime; we refuse it: {root_cause(error)}"
+            raise Skipped(f"exported as something else: {why}") from error
         return raised(error)
     wrong = unlike(results, wanted)
     if not wrong:
         return None
-    theirs = _by_onnxruntime(case)
-    if theirs is None or not unlike(results, theirs):
-        raise Skipped("onnxruntime does not compute it, either")
+    for name, judge in (("onnxruntime", _by_onnxruntime), ("the reference", _by_reference)):
+        theirs = judge(case)
+        if not isinstance(theirs, Exception) and not unlike(results, theirs):
+            raise Skipped(f"exported as something else: {wrong} of PyTorch; {name} agrees with us")
     return Failure("wrong", f"{case.note}: {wrong}")
 
 
-def _by_onnxruntime(case: Case) -> Mapping[str, Array] | None:
+def _by_onnxruntime(case: Case) -> Mapping[str, Array] | Refused:
     try:
         return run_model(case.model, case.feeds)
-    except Refused:
-        return None
+    except Refused as error:
+        return error
+
+
+def _by_reference(case: Case) -> Mapping[str, Array] | Exception:
+    try:
+        evaluator: Any = ReferenceEvaluator(case.proto)
+        values: list[Any] = evaluator.run(None, {**case.feeds})
+    except Exception as error:  # it raises errors of many kinds
+        return error
+    return dict(zip((o.name for o in case.proto.graph.output), values, strict=True))
 
 
 def unlike(results: Mapping[str, Any], wanted: Mapping[str, Array]) -> str:

@@ -10,7 +10,7 @@ from time import monotonic
 
 from tests.fuzz.case import Case, Failure, save
 from tests.fuzz.shrink import shrunk
-from tests.fuzz.workers import Outcome, Worker, seeds
+from tests.fuzz.workers import SECONDS, Outcome, Worker, seeds
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Plan:
     """Whether memory around every operand of every case is guarded, not of a share of them."""
     keep: Path | None = None
     """The folder of failing cases, or None."""
+    log: Path | None = None
+    """The file to which each case adds a line, or None: seed, outcome, what was drawn, why."""
     shrinking: float = 30.0
     """The most seconds that one failure shrinks."""
 
@@ -56,9 +58,9 @@ class Report:
 
 
 @contextmanager
-def pool(jobs: int) -> Generator[list[Worker], None, None]:
-    """Workers, which keep the compiler warm from one search to the next."""
-    workers = [Worker() for _ in range(jobs)]
+def pool(jobs: int, seconds: float = SECONDS) -> Generator[list[Worker], None, None]:
+    """Workers, which keep the compiler warm from one search to the next; a case has `seconds`."""
+    workers = [Worker(seconds) for _ in range(jobs)]
     try:
         yield workers
     finally:
@@ -93,13 +95,20 @@ class Search:
     def _count(self, outcome: Outcome, worker: Worker) -> None:
         with self._lock:
             self.report.counts[outcome.status] += 1
-            if outcome.reason:
-                self.report.reasons[outcome.reason] += 1
+            if outcome.status == "skipped":
+                self.report.reasons[outcome.reason.partition(":")[0]] += 1
+            self._log(outcome)
             if monotonic() > self._shown + 15:
                 self._shown = monotonic()
                 print(self.report.line(), flush=True)
         if outcome.case is not None and outcome.failure is not None:
             self._keep(outcome.case, outcome.failure, worker)
+
+    def _log(self, outcome: Outcome) -> None:
+        if self.plan.log is not None:
+            reason = " ".join(outcome.reason.split())
+            with self.plan.log.open("a") as log:
+                print(outcome.seed, outcome.status, outcome.note, reason, sep="\t", file=log)
 
     def _keep(self, case: Case, failure: Failure, worker: Worker) -> None:
         """Shrink a failure unless its like has been found already."""

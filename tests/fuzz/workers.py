@@ -29,6 +29,8 @@ class Outcome:
     case: Case | None = None
     failure: Failure | None = None
     reason: str = ""
+    note: str = ""
+    """What was drawn, in words."""
 
 
 def judge(case: Case) -> Outcome:
@@ -38,10 +40,21 @@ def judge(case: Case) -> Outcome:
     try:
         failure = check(case)
     except Skipped as reason:
-        return Outcome(case.seed, "skipped", reason=str(reason))
+        return Outcome(case.seed, "skipped", reason=str(reason), note=case.note)
     if failure is None:
-        return Outcome(case.seed, "passed")
-    return Outcome(case.seed, "failed", case, failure)
+        return Outcome(case.seed, "passed", note=case.note)
+    return _failed(case, failure)
+
+
+def _failed(case: Case, failure: Failure) -> Outcome:
+    return Outcome(
+        seed=case.seed,
+        status="failed",
+        case=case,
+        failure=failure,
+        reason=failure.key,
+        note=case.note,
+    )
 
 
 def _make(kind: str, seed: int, target: str, guarded: bool) -> Case | None:
@@ -56,7 +69,7 @@ def _drawn(kind: str, seed: int, target: str, guarded: bool) -> Outcome:
     try:
         case = _make(kind, seed, target, guarded)
     except NotExported as reason:
-        return Outcome(seed, "skipped", reason=str(reason))
+        return Outcome(seed, "skipped", reason=str(reason), note=reason.operator)
     if case is None:
         return Outcome(seed, "skipped", reason="nothing grew")
     return judge(case)
@@ -85,7 +98,9 @@ class Dead(Exception):
 class Worker:
     """A process that keeps the compiler warm; it is started again after it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        """`seconds` is the longest that a case may take without a sanitizer."""
+        self._seconds = seconds
         self._context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="fuzz-worker-")
         self._log = Path(self._folder.name) / "log"
@@ -105,7 +120,7 @@ class Worker:
             self._start()
         try:
             self._connection.send((name, *arguments))
-            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else SECONDS
+            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else self._seconds
             if not self._connection.poll(seconds):
                 self.stop()
                 raise Dead(f"hangs: no answer in {seconds} s")
@@ -138,7 +153,7 @@ class Worker:
         try:
             return self.ask("judge", case)
         except Dead as error:
-            return Outcome(case.seed, "failed", case, dead(error))
+            return _failed(case, dead(error))
 
     def draw(self, kind: str, seed: int, target: str, guarded: bool = False) -> Outcome:
         """The outcome of a seed, whatever its case does to the process."""
@@ -149,7 +164,7 @@ class Worker:
                 case = self.ask("make", kind, seed, target, guarded)
             except Dead:
                 return Outcome(seed, "skipped", reason="onnxruntime dies of it")
-            return Outcome(seed, "failed", case, dead(error))
+            return _failed(case, dead(error))
 
 
 def dead(error: Dead) -> Failure:

@@ -39,7 +39,6 @@ _FLATTEN = [
 ]
 
 _LOWER = [
-    tirx.transform.BF16ComputeLegalize(),
     tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition(),
     tirx.transform.VectorizeLoop(True),

@@ -1,6 +1,7 @@
-"""Expressions without bfloat16: its values are float32 with 16 bits of zeros instead.
+"""Code without arithmetic in bfloat16: its values are float32 with 16 bits of zeros instead.
 
-TVM's own legalisation skips the values that `Let` binds, and forgets to round.
+TVM's own legalisation skips the values that `Let` binds, forgets to round, and makes float32 of
+local buffers even where the bits of their elements are read.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import tvm_ffi
 from ml_dtypes import bfloat16
 from tvm import tirx
 from tvm.ir import Call, Expr, PrimType, Var
-from tvm.tirx import Add, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Sub
+from tvm.tirx import Add, BufferStore, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Stmt, Sub
 
 _NARROW = "bfloat16"
 
@@ -43,29 +44,45 @@ def widened(value: Any) -> Any:
     One of type bfloat16 becomes one of type float32, rounded to the nearest bfloat16: each
     operator's result has its type, whether it is stored or not.
     """
+    wide: dict[Var, Var] = {}
+
+    def let(bound: Let, mutator: Any) -> Any:
+        if is_narrow(bound.var):
+            wide[bound.var] = Var(bound.var.name, PrimType("float32"))
+        variable = wide.get(bound.var, bound.var)
+        return Let(variable, mutator.mutate(bound.value), mutator.mutate(bound.body))
+
+    def read(variable: Var, mutator: Any) -> Any:
+        own = wide.get(variable, variable)
+        return _from_bits(own) if is_narrow(own) else own
+
     rules = (
         (Cast, _cast),
         (Call, _call),
         (Select, _select),
-        (Let, _let),
-        (Var, _variable),
+        (Let, let),
+        (Var, read),
         (Expr, _other),
     )
     return tvm_ffi.structural_mutate(value, rules)
 
 
 def computed_in_float32(function: PrimFunc) -> PrimFunc:
-    """A function that computes in float32 what is cast from bfloat16, and rounds casts to it.
+    """A function in which only memory is bfloat16: it computes in float32, and rounds to store.
 
-    TVM's conversion makes numbers of some NaN.
+    A NaN stays one, which TVM's conversion makes a number of where its bits overflow.
     """
 
-    def convert(cast: Cast, mutator: Any) -> Any:
-        if is_narrow(cast.value) == is_narrow(cast):
-            return mutator.default_mutate(cast)
-        return upper_half(widened(cast)) if is_narrow(cast) else widened(cast)
+    def store(statement: BufferStore, mutator: Any) -> Stmt:
+        value = widened(statement.value)
+        stored = upper_half(value) if is_narrow(statement.value) else value
+        return BufferStore(statement.buffer, stored, [widened(i) for i in statement.indices])
 
-    return function.with_body(tvm_ffi.structural_mutate(function.body, ((Cast, convert),)))
+    def other(value: Expr, mutator: Any) -> Any:
+        return widened(value)
+
+    rules = ((BufferStore, store), (Expr, other))
+    return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
 
 
 def is_narrow(value: Any) -> bool:
@@ -96,10 +113,6 @@ def _select(select: Select, mutator: Any) -> Any:
     return Select(*[mutator.mutate(value) for value in values])
 
 
-def _let(bound: Let, mutator: Any) -> Any:
-    return Let(bound.var, mutator.mutate(bound.value), mutator.mutate(bound.body))
-
-
 def _other(value: Any, mutator: Any) -> Any:
     if not is_narrow(value):
         return mutator.default_mutate(value)
@@ -126,9 +139,8 @@ def _rounded(value: Any) -> Any:
 
 def upper_half(value: Any) -> Any:
     """A float32 that is a bfloat16 as one."""
+    if isinstance(value, FloatImm):
+        bits = int(np.float32(value.value).view(np.uint32)) >> 16
+        return tirx.reinterpret("bfloat16", tirx.const(bits, "uint16"))
     bits = tirx.reinterpret("uint32", value) >> tirx.const(16, "uint32")
     return tirx.reinterpret("bfloat16", bits.astype("uint16"))
-
-
-def _variable(variable: Var, mutator: Any) -> Any:
-    return _from_bits(variable) if is_narrow(variable) else variable
