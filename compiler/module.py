@@ -93,11 +93,13 @@ class Module:
         kernels if they were checked before.
 
         Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
-        was not built for, KernelError for a kernel or a library that is not as it was built, and
-        ShapeError for a weight that is missing or of another type.
+        was not built for, KernelError for a kernel or a library that is not as it was built,
+        ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
+        for an option that the backend does not take.
         """
         check_arguments(locals(), MODULE)
         self._backend = backend(target)
+        self._backend.check_options(options)
         self.target = target
         self._certificate = certified(schedule, kernels, certificate)
         if library:
@@ -230,7 +232,11 @@ class Module:
             return executable.executor(**options)
 
     def with_options(self, **options: Any) -> "Module":
-        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
+        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`).
+
+        Raises DeviceError for an unknown option, and ArgumentError for a wrong value.
+        """
+        self._backend.check_options(options)
         kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
         with taking("a module", **options):
             return Module(
@@ -316,9 +322,10 @@ def load(
     """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
     Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
-    missing requirement, if this host cannot run it. With `trusted`, one or several files of public
-    keys, an artifact that none of them signed is an ArtifactError, too. `threads` work on each run
-    (default: as many as the process may use); `options` are the backend's.
+    missing requirement, if this host cannot run it, or an unknown option. With `trusted`, one or
+    several files of public keys, an artifact that none of them signed is an ArtifactError, too.
+    `threads` work on each run (default: as many as the process may use); `options` are the
+    backend's.
     """
     check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
     if threads is not None:
@@ -335,6 +342,7 @@ def load_placed(
     """As `load`, with options of the backend, weights where they are placed, and what to trust."""
 
     def check(target: str, needed: Mapping[str, Any]) -> None:
+        backend(target).check_options(options)
         backend(target).check(needed)
 
     saved = artifact.load(directory, check, place, vouch)

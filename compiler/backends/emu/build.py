@@ -2,15 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import index
 from typing import Any
 
-from compiler.backends.base import Backend
+from compiler.arguments import ArgumentKind, whole
+from compiler.backends.base import Backend, check_options
 from compiler.backends.emu.device import device
-from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
 from compiler.schedule import KernelSpec, Schedule
+
+
+def _is_warp(value: object) -> bool:
+    return isinstance(value, int) and value in (32, 64)
+
+
+DEVICE_OPTIONS: Mapping[str, ArgumentKind] = {
+    "seed": whole(most=2**64 - 1),
+    "warp": ArgumentKind("32 or 64", _is_warp),
+    "threads": whole(),
+}
+"""The options of the emulated device."""
 
 
 class EmulatorBackend:
@@ -26,6 +40,10 @@ class EmulatorBackend:
         """Raise DeviceError if kernels must be built again and there is no compiler."""
         if requirements["engine"] != version():
             host_compiler()
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError or ArgumentError for options that `load` does not take."""
+        check_options(options, {**LOAD_OPTIONS, **DEVICE_OPTIONS}, "the target emu")
 
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""
@@ -43,9 +61,8 @@ class EmulatorBackend:
         `seed`, `warp` (32 or 64) and `threads` (of the host, 0 for all) are those of the device
         from now on; other options are those of `GpuExecutable`.
         """
-        chosen = {
-            name: options.pop(name) for name in ("seed", "warp", "threads") if name in options
-        }
+        self.check_options(options)
+        chosen = {name: index(options.pop(name)) for name in DEVICE_OPTIONS if name in options}
         built = {name: runnable(kernel) for name, kernel in kernels.items()}
         driver = device(next((kernel.code for kernel in built.values()), None))
         if chosen:

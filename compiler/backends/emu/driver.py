@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from compiler.backends.base import whole
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
@@ -70,10 +69,7 @@ class EmulatedDriver:
 
     def configure(self, seed: int = 0, warp: int = 32, threads: int = 0) -> None:
         """Restart all random orders from a seed; set lanes a warp and host threads (0: all)."""
-        if warp not in (32, 64):
-            raise DeviceError(f"warp is {warp!r}: it must be 32 or 64")
-        count = whole("threads", threads) or len(os.sched_getaffinity(0))
-        self._engine("configure", whole("seed", seed, most=2**64 - 1), whole("warp", warp), count)
+        self._engine("configure", seed, warp, threads or len(os.sched_getaffinity(0)))
 
     @property
     def warp(self) -> int:
