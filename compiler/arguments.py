@@ -162,6 +162,9 @@ SIZES = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = ArgumentKind("a mapping", _is_mapping)
 BOOLEAN = ArgumentKind("True or False", _is_boolean)
 
+WAYS = ("onnx", "onnxruntime")
+"""Whose results a node has: those of the ONNX text, or onnxruntime's."""
+
 COMPILE: Mapping[str, ArgumentKind] = {
     "model": ArgumentKind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
     "target": TEXT,

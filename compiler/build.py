@@ -60,7 +60,7 @@ from compiler.requirements import cpu_requirements
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES
-from compiler.target.target import CpuTarget, complete, parse_target
+from compiler.target.target import complete, parse_cpu, parse_target
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.seals import sealed_library
 
@@ -104,6 +104,8 @@ class Build:
     """The requirements of the code on its host, where the target alone does not say them."""
     certificate: Certificate | None = None
     """That the schedule and the kernels were checked, if they were."""
+    semantics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The choices between the ONNX text and onnxruntime, by rule."""
 
 
 def build(
@@ -328,6 +330,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
         kernels=kernels,
         weights=packed,
         certificate=certificate,
+        semantics=settings.semantics.ways,
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
@@ -391,8 +394,8 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     DeviceError for an unknown target or precision, KernelError for an unknown architecture or CPU.
     """
     found = complete(target, arch, precision, lambda backend: PRESENT[backend]())
-    if isinstance(found, CpuTarget):
-        named_target(found)
+    if found.backend == "cpu":
+        named_target(parse_cpu(str(found)))
     elif found.backend == "cuda" and found.architecture not in DEVICES:
         _check_known(found.architecture, nvrtc_architectures())
     if found.idle_matrix_cores:

@@ -79,6 +79,7 @@ class Module:
         loaded: Executable | None = None,
         library: bytes = b"",
         certificate: Certificate | None = None,
+        semantics: Mapping[str, str] | None = None,
         **options: Any,
     ):
         """Make a module of a compilation's results; the target's backend loads it at its first run.
@@ -90,7 +91,8 @@ class Module:
         `tuning` says which kernels were measured before they were built, None where none were;
         `loaded` is the schedule if it is on its device already; `library` is the shared library of
         the module's code, for backends that run one. `certificate` is that of the schedule and the
-        kernels if they were checked before.
+        kernels if they were checked before. `semantics` are the choices between the ONNX text and
+        onnxruntime that the code was compiled with, by rule, None if they are not recorded.
 
         Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
         was not built for, KernelError for a kernel or a library that is not as it was built,
@@ -113,6 +115,7 @@ class Module:
         self._weights = place_weights(schedule, weights)
         self.choice = choice
         self.tuning = tuning
+        self.semantics = None if semantics is None else dict(semantics)
         costs = {} if choice is None else {"costs": choice.costs}
         self._library = library
         code = {"library": library} if library else {}
@@ -134,6 +137,7 @@ class Module:
             requirements=built.requirements,
             library=built.library,
             certificate=built.certificate,
+            semantics=built.semantics,
             loaded=None if options else built.executable,
             **options,
         )
@@ -250,6 +254,7 @@ class Module:
                 tuning=self.tuning,
                 library=self._library,
                 certificate=self._certificate,
+                semantics=self.semantics,
                 **(kept | options),
             )
 
@@ -269,6 +274,7 @@ class Module:
             tuning=self.tuning,
             library=self._library,
             certificate=self._check(),
+            semantics=self.semantics,
         )
         artifact.save(saved, directory)
 
@@ -357,6 +363,7 @@ def load_placed(
             tuning=saved.tuning,
             library=saved.library,
             certificate=saved.certificate,
+            semantics=saved.semantics,
             **options,
         )
     _ = module.executable
