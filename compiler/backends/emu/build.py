@@ -5,26 +5,14 @@ from dataclasses import replace
 from operator import index
 from typing import Any
 
-from compiler.arguments import ArgumentKind, whole
 from compiler.backends.base import Backend, check_options
 from compiler.backends.emu.device import device
+from compiler.backends.emu.driver import DEVICE_OPTIONS
 from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
 from compiler.schedule import KernelSpec, Schedule
-
-
-def _is_warp(value: object) -> bool:
-    return isinstance(value, int) and value in (32, 64)
-
-
-DEVICE_OPTIONS: Mapping[str, ArgumentKind] = {
-    "seed": whole(most=2**64 - 1),
-    "warp": ArgumentKind("32 or 64", _is_warp),
-    "threads": whole(),
-}
-"""The options of the emulated device."""
 
 
 class EmulatorBackend:
