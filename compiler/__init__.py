@@ -215,8 +215,8 @@ def compile(
 
     On the CPU that the code is for, candidates of kernels that no database of this CPU has
     are measured for 0.4 seconds each, at most 8 seconds and as long as a thousand runs, or for a
-    `budget`; `Module.tuning` says what that gained. For hip nothing is measured: a budget or
-    profile is refused there. `graphs` is refused on cpu and hip, and a profile on cpu.
+    `budget`; `Module.tuning` says what that gained. For hip and emu nothing is measured: a budget
+    or profile is refused there. `graphs` is refused on cpu and hip, and a profile on cpu.
 
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
@@ -231,14 +231,14 @@ def compile(
     from compiler.frontend.semantics import Semantics
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
-    from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
-    from compiler.settings import Settings
+    from compiler.pipeline import DEFAULT_PIPELINE, check_pipeline, check_used, with_schedule
+    from compiler.settings import Settings, check_files
     from compiler.target.target import contractions_of, parse_cpu, parse_target
     from compiler.user_passes import using
 
     chosen = full_target(target, arch, precision)
     name = parse_target(chosen).backend
-    _check_measured(name, budget, profile)
+    check_files(chosen, budget, profile, dump_ir)
     if name == "cpu" and budget and not host_cpu(parse_cpu(chosen)):
         raise DeviceError(f"{chosen} is another CPU than this one: leave out the budget")
     policy = GraphPolicy.parse(graphs)
@@ -259,6 +259,8 @@ def compile(
     model = without_defaults(model, overridable)
     with using(passes) as own, listening(progress):
         check_used(own, pipeline)
+        if pipeline is not None:
+            check_pipeline(pipeline, chosen)
         if schedule is not None and fixed:
             pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
         settings = Settings(
@@ -266,7 +268,7 @@ def compile(
             pipeline,
             dump_ir,
             cache=KernelCache() if cache else None,
-            budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
+            budget=DEFAULT_BUDGET if budget is None else float(budget),
             tuner=KernelTuner((TuningLimits.on_cpu if name == "cpu" else TuningLimits.of)(budget)),
             profile=profile,
             searching=searching or SearchOptions(),
@@ -293,16 +295,6 @@ def compile(
         from compiler.program.model import open_model
 
         return open_model(model, input_shapes or {}, settings, options, buckets or {})
-
-
-def _check_measured(
-    backend_name: str, budget: float | None, profile: str | os.PathLike[str] | None
-) -> None:
-    """Raise DeviceError for measurements that are not made for a target."""
-    if backend_name == "hip" and (budget or profile is not None):
-        raise DeviceError("for the target hip nothing is measured: leave out budget and profile")
-    if backend_name == "cpu" and profile is not None:
-        raise DeviceError("a profile is for a GPU's schedules: leave it out for cpu")
 
 
 def load(

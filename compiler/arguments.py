@@ -1,8 +1,10 @@
 """Type checks of the public functions' arguments."""
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import wraps
 from operator import index
 from types import FunctionType
@@ -77,12 +79,40 @@ def _are_paths(value: object) -> bool:
     return all(map(is_path, cast(Iterable[object], value)))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+def _is_time(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= cast(float, value) <= sys.float_info.max
 
 
-def _is_count(value: object) -> bool:
+def _is_whole(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def whole(least: int = 0, most: int = _MOST) -> ArgumentKind:
+    """Whole numbers within bounds."""
+
+    def accepts(value: object) -> bool:
+        return _is_whole(value) and least <= index(cast(int, value)) <= most
+
+    return ArgumentKind(f"a whole number, at least {least} and at most {most}", accepts)
+
+
+def one_of(words: Sequence[str]) -> ArgumentKind:
+    """Some words."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, str) and value in words
+
+    return ArgumentKind(" or ".join(map(repr, words)), accepts)
+
+
+def instance(kind: type[object], text: str) -> ArgumentKind:
+    """Objects of a class, which the text describes."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, kind)
+
+    return ArgumentKind(text, accepts)
 
 
 def optional(kind: ArgumentKind) -> ArgumentKind:
@@ -98,7 +128,7 @@ def _are_sizes(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     sizes = cast(Mapping[object, object], value).values()
-    return all(_is_count(size) and 0 <= index(cast(int, size)) <= _MOST for size in sizes)
+    return all(SIZE.accepts(size) for size in sizes)
 
 
 def _is_boolean(value: object) -> bool:
@@ -115,10 +145,25 @@ def _are_semantics(value: object) -> bool:
     return all(isinstance(name, str) for name in cast(Mapping[object, object], value))
 
 
+def _is_name(value: object) -> bool:
+    return _is_text(value) and value != ""
+
+
+def _is_file(value: object) -> bool:
+    return is_path(value) and os.fspath(cast(str, value)) != ""
+
+
 TEXT = ArgumentKind("a str of whole characters", _is_text)
-PATH = ArgumentKind("a path without NUL (a str or os.PathLike)", is_path)
-COUNT = ArgumentKind("a whole number", _is_count)
+NAME = ArgumentKind("a str of whole characters, not an empty one", _is_name)
+PATH = ArgumentKind("a path without NUL (a str or os.PathLike), not an empty one", _is_file)
+SIZE = whole()
+THREADS = whole(1)
+SIZES = ArgumentKind("a mapping from names to sizes", _are_sizes)
+MAPPING = ArgumentKind("a mapping", _is_mapping)
 BOOLEAN = ArgumentKind("True or False", _is_boolean)
+
+WAYS = ("onnx", "onnxruntime")
+"""Whose results a node has: those of the ONNX text, or onnxruntime's."""
 
 COMPILE: Mapping[str, ArgumentKind] = {
     "model": ArgumentKind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
@@ -127,11 +172,11 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "input_shapes": optional(
         ArgumentKind("a mapping from input names to lists of sizes", _are_shapes)
     ),
-    "arch": optional(TEXT),
-    "precision": optional(TEXT),
-    "threads": optional(COUNT),
+    "arch": optional(NAME),
+    "precision": optional(NAME),
+    "threads": optional(THREADS),
     "dump_ir": optional(PATH),
-    "budget": optional(ArgumentKind("a number of seconds", _is_number)),
+    "budget": optional(ArgumentKind("a number of seconds, at least 0", _is_time)),
     "profile": optional(PATH),
     "schedule": optional(PATH),
     "passes": ArgumentKind("a list of passes", _is_list),
@@ -154,7 +199,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
 
 LOAD: Mapping[str, ArgumentKind] = {
     "directory": PATH,
-    "threads": optional(COUNT),
+    "threads": optional(THREADS),
     "trusted": optional(ArgumentKind("the path of a public key, or a list of such", _are_paths)),
     "key": PATH,
 }
@@ -169,9 +214,7 @@ MODULE: Mapping[str, ArgumentKind] = {
 }
 """The arguments of `Module(...)`."""
 
-PREPARE: Mapping[str, ArgumentKind] = {
-    "sizes": optional(ArgumentKind("a mapping from names of dimensions to sizes", _are_sizes))
-}
+PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES)}
 """The arguments of `DynamicModule.prepare`."""
 
 RUN: Mapping[str, ArgumentKind] = {
@@ -187,6 +230,13 @@ def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKin
             raise ArgumentError(
                 f"{name} is {type(value).__name__} {_shown(value)}: it must be {kind.text}"
             )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Advice for an unknown name: the one that looks like it, or all there are."""
+    names = [*known]
+    near = get_close_matches(name, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
 
 
 def _accepts(kind: ArgumentKind, value: object) -> bool:

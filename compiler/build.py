@@ -26,7 +26,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
 from compiler.backends.memory import Array
 from compiler.decide import decide_schedule, present_driver, substitution_context
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, KernelError
 from compiler.export.artifact import Artifact
 from compiler.frontend import Imported, import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
@@ -43,7 +43,9 @@ from compiler.kernels import (
     counted_groups,
     exact_target,
 )
+from compiler.kernels.cpu.machine import named_target
 from compiler.kernels.texts import dump_kernels
+from compiler.nvrtc import nvrtc_architectures
 from compiler.packed_weights import WeightPacker
 from compiler.pipeline import (
     PassTiming,
@@ -57,8 +59,8 @@ from compiler.progress import StepClock, StepEnded, notify
 from compiler.requirements import cpu_requirements
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
 from compiler.settings import SUBSTITUTE, Settings
-from compiler.target.devices import DEFAULT_ARCHITECTURES
-from compiler.target.target import complete, parse_target
+from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES
+from compiler.target.target import complete, parse_cpu, parse_target
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.seals import sealed_library
 
@@ -102,6 +104,8 @@ class Build:
     """The requirements of the code on its host, where the target alone does not say them."""
     certificate: Certificate | None = None
     """That the schedule and the kernels were checked, if they were."""
+    semantics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The choices between the ONNX text and onnxruntime, by rule."""
 
 
 def build(
@@ -326,6 +330,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
         kernels=kernels,
         weights=packed,
         certificate=certificate,
+        semantics=settings.semantics.ways,
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
@@ -386,9 +391,13 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     """A target with everything that decides its kernels, such as `cuda:sm_90:tf32`.
 
     An architecture is the device's where none is given, or sm_90 or gfx90a without a device. Raises
-    DeviceError for an unknown target or precision, KernelError for an unknown architecture.
+    DeviceError for an unknown target or precision, KernelError for an unknown architecture or CPU.
     """
     found = complete(target, arch, precision, lambda backend: PRESENT[backend]())
+    if found.backend == "cpu":
+        named_target(parse_cpu(str(found)))
+    elif found.backend == "cuda" and found.architecture not in DEVICES:
+        _check_known(found.architecture, nvrtc_architectures())
     if found.idle_matrix_cores:
         warnings.warn(
             f"one text is compiled for {found}, so it does not use the matrix cores of"
@@ -396,3 +405,12 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
             stacklevel=2,
         )
     return str(found)
+
+
+def _check_known(architecture: str, known: Sequence[str]) -> None:
+    """Raise KernelError for an architecture that is not among those of the compiler, if it says."""
+    if known and architecture not in known:
+        raise KernelError(
+            f"the CUDA compiler here does not know the architecture {architecture}: use one of"
+            f" {', '.join(known)}"
+        )

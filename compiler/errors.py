@@ -41,6 +41,13 @@ class InvalidArgument(ShapeError, ValueError, RuntimeError):
     """
 
 
+class ProviderError(ArgumentError, ValueError):
+    """The providers of a session, or their options, are not lists of names and of dicts.
+
+    It is a ValueError, too, which is onnxruntime's error for these.
+    """
+
+
 class MissingExtraError(FlowloomError, ImportError):
     """An optional package is missing; the message names the extra that installs it."""
 

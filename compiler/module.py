@@ -79,6 +79,7 @@ class Module:
         loaded: Executable | None = None,
         library: bytes = b"",
         certificate: Certificate | None = None,
+        semantics: Mapping[str, str] | None = None,
         **options: Any,
     ):
         """Make a module of a compilation's results; the target's backend loads it at its first run.
@@ -90,14 +91,17 @@ class Module:
         `tuning` says which kernels were measured before they were built, None where none were;
         `loaded` is the schedule if it is on its device already; `library` is the shared library of
         the module's code, for backends that run one. `certificate` is that of the schedule and the
-        kernels if they were checked before.
+        kernels if they were checked before. `semantics` are the choices between the ONNX text and
+        onnxruntime that the code was compiled with, by rule, None if they are not recorded.
 
         Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
-        was not built for, KernelError for a kernel or a library that is not as it was built, and
-        ShapeError for a weight that is missing or of another type.
+        was not built for, KernelError for a kernel or a library that is not as it was built,
+        ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
+        for an option that the backend does not take.
         """
         check_arguments(locals(), MODULE)
         self._backend = backend(target)
+        self._backend.check_options(options)
         self.target = target
         self._certificate = certified(schedule, kernels, certificate)
         if library:
@@ -111,6 +115,7 @@ class Module:
         self._weights = place_weights(schedule, weights)
         self.choice = choice
         self.tuning = tuning
+        self.semantics = None if semantics is None else dict(semantics)
         costs = {} if choice is None else {"costs": choice.costs}
         self._library = library
         code = {"library": library} if library else {}
@@ -132,6 +137,7 @@ class Module:
             requirements=built.requirements,
             library=built.library,
             certificate=built.certificate,
+            semantics=built.semantics,
             loaded=None if options else built.executable,
             **options,
         )
@@ -230,7 +236,11 @@ class Module:
             return executable.executor(**options)
 
     def with_options(self, **options: Any) -> "Module":
-        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`)."""
+        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`).
+
+        Raises DeviceError for an unknown option, and ArgumentError for a wrong value.
+        """
+        self._backend.check_options(options)
         kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
         with taking("a module", **options):
             return Module(
@@ -244,6 +254,7 @@ class Module:
                 tuning=self.tuning,
                 library=self._library,
                 certificate=self._certificate,
+                semantics=self.semantics,
                 **(kept | options),
             )
 
@@ -263,6 +274,7 @@ class Module:
             tuning=self.tuning,
             library=self._library,
             certificate=self._check(),
+            semantics=self.semantics,
         )
         artifact.save(saved, directory)
 
@@ -316,9 +328,10 @@ def load(
     """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
     Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
-    missing requirement, if this host cannot run it. With `trusted`, one or several files of public
-    keys, an artifact that none of them signed is an ArtifactError, too. `threads` work on each run
-    (default: as many as the process may use); `options` are the backend's.
+    missing requirement, if this host cannot run it, or an unknown option. With `trusted`, one or
+    several files of public keys, an artifact that none of them signed is an ArtifactError, too.
+    `threads` work on each run (default: as many as the process may use); `options` are the
+    backend's.
     """
     check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
     if threads is not None:
@@ -335,6 +348,7 @@ def load_placed(
     """As `load`, with options of the backend, weights where they are placed, and what to trust."""
 
     def check(target: str, needed: Mapping[str, Any]) -> None:
+        backend(target).check_options(options)
         backend(target).check(needed)
 
     saved = artifact.load(directory, check, place, vouch)
@@ -349,6 +363,7 @@ def load_placed(
             tuning=saved.tuning,
             library=saved.library,
             certificate=saved.certificate,
+            semantics=saved.semantics,
             **options,
         )
     _ = module.executable

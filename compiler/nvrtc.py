@@ -31,6 +31,15 @@ def nvrtc_version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
+def nvrtc_architectures() -> tuple[str, ...]:
+    """The architectures that the compiler knows, such as sm_90; none where it is not installed."""
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        return ()
+    numbers: Sequence[int] = _checked(nvrtc.nvrtcGetSupportedArchs())
+    return tuple(f"sm_{number}" for number in numbers)
+
+
 def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) -> bytes:
     """The cubin of a text for an architecture; `headers` are what it may include, by file name.
 

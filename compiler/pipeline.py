@@ -20,8 +20,9 @@ from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
 from compiler.collector import collector_paused
 from compiler.errors import FlowloomError, PipelineError, ScheduleError
 from compiler.graph.signature import signature
+from compiler.graph.targets import set_target
 from compiler.ir import taskflow
-from compiler.ir.context import make_context
+from compiler.ir.context import make_context, parse_module
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.ir.verify_cache import same_objects, verified_state
@@ -180,6 +181,37 @@ def check_used(own: Iterable[str], pipeline: str | None) -> None:
             f"the pipeline does not name your pass '{unused[0]}': write a pipeline that has it"
             " where it must run (`flowloom passes` prints the default one)"
         )
+
+
+TRIAL = """
+dataflow.graph @trial opset 23 inputs ["x"] outputs ["y"] {
+^bb0(%x: tensor<1xf32>):
+  %y = dataflow.op "Relu" named "Relu_y"(%x) : (tensor<1xf32>) -> tensor<1xf32>
+  dataflow.yield %y : tensor<1xf32>
+}
+"""
+"""The smallest model, on which a pipeline is tried."""
+
+OF_ONE_MODEL = ("file", "placement", "take")
+"""The options of passes that record what was decided about one model."""
+
+
+def check_pipeline(spec: str, target: str) -> None:
+    """Raise PipelineError for a pipeline that no model can be compiled with.
+
+    It runs on the smallest model, as passes check their options and what ran before them. The trial
+    ends before a pass or a policy of the user's, and before one with a decision about some model.
+    """
+    steps = parse(spec)
+    split_phases(steps)
+    module = parse_module(TRIAL)
+    set_target(module, target)
+    for step in steps:
+        of_one_model = any(getattr(step, option, None) is not None for option in OF_ONE_MODEL)
+        if is_own(step) or of_one_model or ".py:" in str(step.spec()):
+            return
+        Runner().run(module, [step])
+    taskflow_graph(module, spec)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from compiler.autotune.schedule import SearchOptions
+from compiler.autotune.schedule.costs import open_database
 from compiler.autotune.tuner import Tuner
 from compiler.backends.policy import GraphPolicy
+from compiler.errors import DeviceError, PipelineError
 from compiler.frontend.semantics import Semantics
 from compiler.kernels import KernelCache
 from compiler.pipeline import DEFAULT_PIPELINE, without_pass
@@ -13,6 +16,32 @@ from compiler.target.target import parse_target
 
 SUBSTITUTE = "substitute"
 """The pass that settings may leave out."""
+
+
+def check_files(
+    target: str,
+    budget: float | None,
+    profile: str | os.PathLike[str] | None,
+    dump_ir: str | os.PathLike[str] | None,
+) -> None:
+    """Raise a FlowloomError for a profile or a folder that a compilation could not use.
+
+    DeviceError for measurements that are not made for a target.
+    """
+    name, measured = parse_target(target).backend, parse_target(target).searches_schedules
+    if name in ("hip", "emu") and (budget or profile is not None):
+        raise DeviceError(
+            f"for the target {name} nothing is measured: leave out budget and profile"
+        )
+    if name == "cpu" and profile is not None:
+        raise DeviceError("a profile is for a GPU's schedules: leave it out for cpu")
+    if measured and profile is not None:
+        open_database(profile, required=budget == 0)
+    if dump_ir is not None:
+        try:
+            Path(dump_ir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PipelineError(f"cannot dump IR to {dump_ir}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)

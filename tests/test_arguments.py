@@ -64,7 +64,10 @@ def test_compile_has_no_raw_exception(
         ({"model": None}, "model is NoneType None: it must be a path, the bytes of a model or an"),
         ({"pipeline": 5}, "pipeline is int 5: it must be a str of whole characters, or None"),
         ({"schedule": 5}, "schedule is int 5: it must be a path without NUL"),
-        ({"budget": float("nan")}, "budget is float nan: it must be a number of seconds, or None"),
+        (
+            {"budget": float("nan")},
+            "budget is float nan: it must be a number of seconds, at least 0, or",
+        ),
         ({"input_shapes": {"x": 5}}, "it must be a mapping from input names to lists of sizes"),
         ({"cache": None}, "cache is NoneType None: it must be True or False"),
     ],

@@ -4,12 +4,12 @@ A target's text is the backend's name, then whatever else the backend reads afte
 (`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from operator import index
 from typing import Any, Protocol, cast
 
+from compiler.arguments import ArgumentKind, check_arguments, nearest
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
@@ -95,6 +95,13 @@ class Backend(Protocol):
         """Raise DeviceError, naming what is missing, unless this host meets requirements."""
         ...
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError for an unknown option of `load`, ArgumentError for a wrong value.
+
+        No device is asked: a compilation and a saved module are checked where there is none.
+        """
+        ...
+
     def sharing(self) -> dict[str, Any]:
         """Options of `load` by which executables that never run at once share memory."""
         ...
@@ -115,23 +122,12 @@ class Backend(Protocol):
         ...
 
 
-def check_options(given: Iterable[str], known: Sequence[str], taker: str) -> None:
-    """Raise DeviceError for options that are not among those known."""
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise DeviceError(f"unknown options {unknown}; {taker} takes {list(known)}")
-
-
-def whole(name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
-    """The value of an option as a whole number; DeviceError if it is not one within bounds."""
-    try:
-        number = index(value)
-    except TypeError:
-        number = least - 1
-    if not least <= number <= most:
-        bounds = f"at least {least} and at most {most}"
-        raise DeviceError(f"{name} is {value!r}: it must be a whole number, {bounds}")
-    return number
+def check_options(given: Mapping[str, Any], known: Mapping[str, ArgumentKind], taker: str) -> None:
+    """Raise DeviceError for an unknown option, and ArgumentError for one of a wrong value."""
+    if unknown := [name for name in given if name not in known]:
+        advice = nearest(unknown[0], known)
+        raise DeviceError(f"unknown options {unknown}; {taker} takes {[*known]}: {advice}")
+    check_arguments(given, known)
 
 
 def chosen_options(choice: ScheduleChoice | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from compiler.arguments import WAYS
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
 from compiler.errors import (
@@ -72,6 +73,9 @@ class Artifact:
     """The shared library of the whole module, for targets that run through one."""
     certificate: Certificate | None = None
     """That the schedule and the kernels were checked, if they were."""
+    semantics: Mapping[str, str] | None = None
+    """The choices between the ONNX text and onnxruntime, by rule; None where an older version
+    recorded none."""
 
 
 def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
@@ -141,6 +145,8 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
         entries["choice"] = choice_to_json(artifact.choice)
     if artifact.tuning is not None:
         entries["tuning"] = asdict(artifact.tuning)
+    if artifact.semantics is not None:
+        entries["semantics"] = dict(artifact.semantics)
     ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
 
 
@@ -197,6 +203,7 @@ def load(
         tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
         library=library,
         certificate=certificate,
+        semantics=_semantics(manifest, folder),
     )
 
 
@@ -218,6 +225,15 @@ def _check_host(
 def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
     found = manifest.get("choice")
     return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
+
+
+def _semantics(manifest: Mapping[str, Any], place: Path) -> dict[str, str] | None:
+    """The recorded choices by rule; ArtifactError for a way that is none of the two."""
+    where = f"{place / MANIFEST}: semantics"
+    if "semantics" not in manifest:
+        return None
+    found = read.as_object(manifest["semantics"], where)
+    return {rule: read.checked_one_of(way, WAYS, f"{where}.{rule}") for rule, way in found.items()}
 
 
 def _manifest(place: Path, vouch: Vouch) -> dict[str, Any]:

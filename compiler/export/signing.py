@@ -4,14 +4,16 @@ Keys are PEM files, as `openssl genpkey -algorithm ed25519` writes them; the sig
 bytes in a file next to the manifest.
 """
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from compiler.arguments import is_path
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
-from compiler.export.manifest import Vouch, format_in, trust_all
+from compiler.export.manifest import FILES, Vouch, format_in, program_segments, trust_all
+from compiler.export.replacing import contents
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -31,14 +33,52 @@ MAKE_PRIVATE = "`openssl genpkey -algorithm ed25519 -out key.pem` makes one"
 MAKE_PUBLIC = "`openssl pkey -in key.pem -pubout -out key.pub` writes that of a private one"
 
 
+def unlisted(directory: Path) -> list[str]:
+    """The files, links and empty directories of a saved directory that its manifests do not list.
+
+    Nothing reads them. Raises ArtifactError if the directory cannot be listed.
+    """
+    expected = _listed(directory)
+    for folder in program_segments(directory, _manifest_in(directory)):
+        segment = folder.relative_to(directory)
+        expected |= {str(segment / name) for name in _listed(folder)}
+    return [name for name in contents(directory) if name not in expected]
+
+
+def check_unlisted(directory: Path) -> None:
+    """Raise ArtifactError, naming the first, for files that a saved directory does not list."""
+    if extra := unlisted(directory):
+        raise ArtifactError(
+            f"{directory / extra[0]} is not a file of what was saved in {directory}, and what is"
+            f" signed has no other: move it away ({len(extra)} in all)"
+        )
+
+
+def _listed(directory: Path) -> set[str]:
+    """The files of an artifact or a program: what its manifest lists, this and its signature."""
+    manifest = Path(format_in(directory).file)
+    signature = manifest.with_suffix(SIGNATURE_SUFFIX)
+    return {str(manifest), str(signature), *_manifest_in(directory)[FILES]}
+
+
+def _manifest_in(directory: Path) -> dict[str, Any]:
+    """The manifest; of one that cannot be read, which its own checks tell, no file is listed."""
+    try:
+        found: Any = json.loads((directory / format_in(directory).file).read_bytes())
+        return {FILES: dict(found[FILES])}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {FILES: {}}
+
+
 def write_signature(directory: Path, key: KeyFile) -> Path:
     """Sign the manifest of a saved directory; the path of the signature.
 
     Raises ArgumentError for a file that is not an Ed25519 private key without a password,
-    ArtifactError if the directory is not a saved one or cannot be written, and MissingExtraError
-    without the package `cryptography`.
+    ArtifactError if the directory is not a saved one, has a file that its manifests do not list, or
+    cannot be written, and MissingExtraError without the package `cryptography`.
     """
     private = _private_key(key)
+    check_unlisted(directory)
     manifest = directory / format_in(directory).file
     try:
         signature = private.sign(manifest.read_bytes())
@@ -57,8 +97,8 @@ def is_signed(directory: Path) -> bool:
 def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
     """Trusts manifests that one of some public keys has signed; all of them for None.
 
-    Raises ArgumentError for a file that is not an Ed25519 public key, and MissingExtraError without
-    the package `cryptography`.
+    A signed directory has the files that it lists and no others. Raises ArgumentError for a file
+    that is not an Ed25519 public key, and MissingExtraError without the package `cryptography`.
     """
     if trusted is None:
         return trust_all
@@ -83,6 +123,7 @@ def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
                 f"{path.parent} has a signature of none of the trusted keys ({names}), or was"
                 " changed after it was signed: get it again from whom you trust"
             )
+        check_unlisted(path.parent)
 
     return vouch
 

@@ -41,9 +41,10 @@ def inexact_defaults(op_type: str, opset: int) -> Mapping[str, float]:
 
 
 @cache
-def input_types(op_type: str, opset: int, index: int) -> frozenset[str]:
+def input_types(op_type: str, opset: int, index: int, domain: str = "") -> frozenset[str]:
     """The types of an input in schema notation, in any opset from this one on."""
-    schemas = {schema_of(op_type, opset), schema_of(op_type, onnx.defs.onnx_opset_version())}
+    newest = onnx.defs.onnx_opset_version() if not domain else onnx.defs.onnx_ml_opset_version()
+    schemas = {schema_of(op_type, version, domain) for version in (opset, newest)}
     formals = [schema.inputs for schema in schemas if schema is not None and schema.inputs]
     return frozenset(type for f in formals for type in f[min(index, len(f) - 1)].types)
 

@@ -129,7 +129,9 @@ class SegmentCompiler:
     _resident: ResidentMemory | None = None
 
     def __post_init__(self) -> None:
-        sharing = backend(self.settings.target).sharing()
+        executing = backend(self.settings.target)
+        executing.check_options(self.options)
+        sharing = executing.sharing()
         self._shares_arenas = bool(sharing)
         self.options = {**sharing, **self.options}
         target = parse_target(self.settings.target)

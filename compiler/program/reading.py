@@ -18,15 +18,22 @@ from compiler.frontend.load import (
     read_model,
 )
 from compiler.frontend.part import ModelContext
+from compiler.frontend.rules.classical import ML_DOMAIN
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.frontend.semantics.open_sizes import warn_of_open_sizes
+from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import arrays_of, bring_inside
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
-from compiler.program.host import obstacle_on_host, only_on_host, runs_on_host
+from compiler.program.host import (
+    ONLY_HOST,
+    obstacle_of_types,
+    obstacle_on_host,
+    only_on_host,
+    runs_on_host,
+)
 from compiler.program.signature import ValueType
 
 GivenShapes = Mapping[str, Sequence[int]]
@@ -72,6 +79,7 @@ def read_program(
     context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
+    check_types(proto, context)
     constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
@@ -172,6 +180,33 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
             name, where = node.name or node.output[0], f"ai.onnx opset {opset}"
             problem = Problem(name, node.op_type, where, error)
             raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
+
+
+def check_types(model: onnx.ModelProto, context: ModelContext) -> None:
+    """Raise UnsupportedOperatorError for nodes of the host that do not take their inputs' types.
+
+    Types are those that the model declares and that onnx infers from them.
+    """
+    refused: list[Problem] = []
+    for node, infos in typed_nodes(model) if _has_host_nodes(model.graph, context) else ():
+        elements = [infos[n].tensor_type.elem_type if n in infos else 0 for n in node.input]
+        if error := obstacle_of_types(node, elements, context):
+            domain = domain_of(node)
+            where = f"{domain or 'ai.onnx'} opset {context.opsets.get(domain, 0)}"
+            refused.append(Problem(node.name or node.output[0], node.op_type, where, error))
+    if refused:
+        count = f"{len(refused)} operators" if len(refused) > 1 else "1 operator"
+        raise UnsupportedOperatorError(
+            f"{count} cannot be compiled:\n" + "\n".join(map(str, refused))
+        )
+
+
+def _has_host_nodes(graph: onnx.GraphProto, context: ModelContext) -> bool:
+    """Whether there is a node that only the host computes, or an input of texts."""
+    texts = any(info.type.tensor_type.elem_type in ONLY_HOST for info in graph.input)
+    return texts or any(
+        domain_of(node) == ML_DOMAIN or only_on_host(node, context) for node in _all_nodes(graph)
+    )
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import onnx
 
 import compiler
-from compiler.arguments import inputs_by_name, own_errors
+from compiler.arguments import inputs_by_name, nearest, own_errors
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
 from compiler.frontend.load import overridable, read_model
 from compiler.frontend.tensors import initializers_of
@@ -46,6 +46,9 @@ Callback = Callable[[list[Any], Any, str], None]
 IGNORED = frozenset({"disabled_optimizers", "enable_fallback"})
 """Further arguments of onnxruntime's sessions, which change no result."""
 
+ARGUMENTS = ("path_or_bytes", "sess_options", "providers", "provider_options", *sorted(IGNORED))
+"""The arguments of a session."""
+
 CONCURRENT_RUNS = 4
 """The runs of `run_async` that are under way at once."""
 
@@ -72,7 +75,12 @@ class InferenceSession:
         with `flowloom_` are arguments of `compiler.compile`.
         """
         if unknown := sorted(others.keys() - IGNORED):
-            raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}")
+            advice = nearest(unknown[0], ARGUMENTS)
+            raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}: {advice}")
+        if not isinstance(given := cast(object, sess_options), SessionOptions | None):
+            raise ArgumentError(
+                f"sess_options is {given!r}: pass compiler.SessionOptions(), or None"
+            )
         self._model = self._sized = path_or_bytes
         self._options = sess_options or SessionOptions()
         if self._options.log_severity_level >= 0:
@@ -117,7 +125,8 @@ class InferenceSession:
 
     @property
     def _threads(self) -> int | None:
-        return self._options.intra_op_num_threads or None
+        threads = self._options.intra_op_num_threads
+        return threads if threads > 0 else None
 
     def _module_for(self, feed: Iterable[str]) -> Any:
         """The module that has the initializers of a feed as inputs, compiled at their first run."""
@@ -235,6 +244,10 @@ class InferenceSession:
 
     def _wanted(self, names: Sequence[str] | None) -> Sequence[str]:
         known = [output.name for output in self._outputs]
+        if isinstance(names, str):
+            raise ArgumentError(
+                f"output_names is the text {names!r}: pass a list of names, or None"
+            )
         if unknown := [name for name in names or () if name not in known]:
             raise InvalidArgument(
                 f"the model has no output {unknown[0]!r}; its outputs are {', '.join(known)}"

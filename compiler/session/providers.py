@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from warnings import warn
 
+from compiler.arguments import nearest
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip.driver import HipRuntime
-from compiler.errors import ArgumentError, DeviceError
+from compiler.errors import ArgumentError, DeviceError, ProviderError
 
 LAST = "CPUExecutionProvider"
 """The provider that is always available, and the last of each session."""
@@ -80,14 +81,22 @@ def providers_of(
     """The providers of a session: those it was given that are available here, then the CPU's.
 
     As in onnxruntime, any other name is passed over with a UserWarning, and its options are not
-    looked at. Raises ArgumentError for an entry that is not a name, or an option that an available
-    provider does not have, and DeviceError for the number of a device that is missing.
+    looked at. Raises ProviderError for lists of other things than names and options, ArgumentError
+    for an option that an available provider does not have, and DeviceError for the number of a
+    device that is missing.
     """
-    if isinstance(providers, str):
-        raise ArgumentError(f"providers is the text {providers!r}: pass a list of names")
+    _check_list("providers", providers, "names")
+    _check_list("provider_options", options, "dicts")
     named = [_named(entry) for entry in providers or ()]
-    if options is not None and providers and len(options) != len(named):
-        raise ArgumentError(f"{len(options)} provider_options for {len(named)} providers")
+    if options is not None and providers is not None:
+        if len(options) != len(named):
+            raise ProviderError(
+                f"{len(options)} provider_options for {len(named)} providers: pass a dict for each"
+            )
+        if any(own for _, own in named):
+            raise ProviderError(
+                "providers has options, and so has provider_options: pass all in one of them"
+            )
     found: dict[str, Provider] = {}
     for index, (name, own) in enumerate(named):
         reason = absence(TARGETS[name]) if name in TARGETS else "there is no such provider"
@@ -104,11 +113,21 @@ def providers_of(
     return list(found.values()) if LAST in found else [*found.values(), Provider(LAST)]
 
 
+def _check_list(name: str, value: object, of: str) -> None:
+    """Raise ProviderError unless an argument is a list, or None; a text is no list of names."""
+    if value is None:
+        return
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise ProviderError(f"{name} is {value!r}: pass a list of {of}")
+    if of == "dicts" and not all(isinstance(one, Mapping) for one in cast(Sequence[object], value)):
+        raise ProviderError(f"{name} is {value!r}: pass a list of {of}, one for each provider")
+
+
 def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
     """The name and the options of a provider."""
     pair = cast(tuple[Any, ...], entry if type(entry) is tuple else (entry, {}))
     if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
-        raise ArgumentError(
+        raise ProviderError(
             f"the provider {entry!r} is not a name, nor a pair of a name and a dict of options;"
             f" the providers are {', '.join(TARGETS)}"
         )
@@ -121,8 +140,9 @@ def _checked(name: str, options: Mapping[str, Any]) -> Provider:
     known = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
     if unknown := sorted(texts.keys() - known):
         raise ArgumentError(
-            f"{name} has no option {unknown[0]!r}; it takes device_id, use_tf32,"
-            f" {', '.join(PROVIDER_OPTIONS)}, and those of onnxruntime without effect on results"
+            f"{name} has no option {unknown[0]!r} ({nearest(unknown[0], known)}); it takes"
+            f" device_id, use_tf32, {', '.join(PROVIDER_OPTIONS)}, and those of onnxruntime without"
+            " effect on results"
         )
     if not texts.get("device_id", "0").isdecimal():
         raise ArgumentError(f"{name}: device_id={texts['device_id']!r} is not a device's number")

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import cast
 
 from compiler.display.words import counted
+from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.module import Module
 from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
@@ -32,6 +33,7 @@ def report(module: Module) -> str:
         _streams(module, found),
         _memory(module),
         _choice(module),
+        _semantics(module),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
@@ -130,6 +132,21 @@ def _choice(module: Module) -> list[str]:
     lines += [f"         {choice.contracted}"] if choice.contracted else []
     lines += [] if choice.tuning is None else [f"tuning   {choice.tuning}"]
     return [*lines, *_search(choice.search), *_figures(choice)]
+
+
+def _semantics(module: Module) -> list[str]:
+    """Whose results nodes have where onnxruntime differs from the ONNX text, and who chose."""
+    if module.semantics is None:
+        return ["results  whose they are where onnxruntime differs was not recorded"]
+    ways = dict(module.semantics)
+    others = ways.pop(OTHER_RULES, None)
+    lines = [f"         {rule}: {way}, chosen" for rule, way in sorted(ways.items())]
+    rest = "all rules" if not ways else "the other rules"
+    if others is None:
+        lines.append(f"         {rest}: onnx, by default, as nobody chose")
+    else:
+        lines.append(f"         {rest}: {others}, chosen")
+    return ["results  where onnxruntime differs from the ONNX text (docs/differences.md)", *lines]
 
 
 def _search(found: SearchRecord | None) -> Iterator[str]:

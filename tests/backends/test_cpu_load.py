@@ -14,7 +14,7 @@ from compiler.backends.base import backend
 from compiler.backends.cpu import features
 from compiler.backends.cpu.driver import BACKEND, usable_threads
 from compiler.backends.cpu.elf import read_symbols
-from compiler.errors import DeviceError, KernelError, ScheduleError, ShapeError
+from compiler.errors import ArgumentError, DeviceError, KernelError, ScheduleError, ShapeError
 from compiler.schedule import KernelSpec, Launch
 from tests.backends.objects import MIX, chain, compile_object, empty, kernels, mix, values
 
@@ -41,7 +41,7 @@ def test_a_missing_kernel_is_named() -> None:
 @pytest.mark.parametrize("threads", [0, -3, "2", 1.5])
 def test_threads_are_a_whole_number(threads: Any) -> None:
     refused = pytest.raises(
-        DeviceError, match=r"threads is .*: it must be a whole number, at least 1"
+        ArgumentError, match=r"threads is .*: it must be a whole number, at least 1"
     )
     with refused:
         BACKEND.load(chain(), kernels(), WEIGHTS, threads=threads)
@@ -146,7 +146,7 @@ def test_memory_is_reported() -> None:
 
 def test_threads() -> None:
     assert BACKEND.load(chain(), kernels(), WEIGHTS).threads == usable_threads() >= 1
-    with pytest.raises(DeviceError, match="at least 1"):
+    with pytest.raises(ArgumentError, match="at least 1"):
         BACKEND.load(chain(), kernels(), WEIGHTS, threads=0)
 
 

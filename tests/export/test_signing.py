@@ -1,5 +1,6 @@
 """Signed artifacts and programs: `load(trusted=...)` runs only what a trusted key has signed."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -200,3 +201,49 @@ def test_openssl_verifies_what_was_signed(tmp_path: Path):
     verify = ["pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin"]
     files = ["-in", saved / "manifest.json", "-sigfile", saved / "manifest.sig"]
     subprocess.run(["openssl", *verify, *files], check=True, capture_output=True)
+
+
+EXTRA = [
+    *("library.so", "kernels/9999.o", ".DS_Store", "manifest.json~", "model.weights", "empty/"),
+    *("link", "segments/0/manifest.json", "SEGMENT/more.bin", "SEGMENT/kernels/9999.o"),
+]
+"""Names of further files; SEGMENT is a segment of a program."""
+
+
+def add(path: Path, name: str) -> None:
+    """Add a file of a name, or a directory or a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name == "link":
+        path.symlink_to("elsewhere")
+    elif name.endswith("/"):
+        path.mkdir()
+    else:
+        path.write_bytes(b"")
+
+
+@KINDS
+def test_a_signed_directory_has_no_further_file(
+    tmp_path: Path, kind: Save, capsys: pytest.CaptureFixture[str]
+):
+    inputs = kind(original := tmp_path / "original")
+    private, public = write_keys(tmp_path, "mine")
+    compiler.sign(original, private)
+    segment = next((path.name for path in original.glob("segments/*")), "")
+    saved = path = original
+    for number, name in enumerate(EXTRA):
+        shutil.copytree(original, saved := tmp_path / str(number))
+        within = f"segments/{segment}" if segment else "kernels"
+        path = saved / name.rstrip("/").replace("SEGMENT", within)
+        add(path, name)
+        message = rf"{path} is not a file .* move it away"
+        with pytest.raises(ArtifactError, match=message):
+            compiler.load(saved, trusted=public)
+        with pytest.raises(ArtifactError, match=message):
+            compiler.sign(saved, private)
+        assert main(["check", str(saved)]) == 1
+        assert f"{path} is not a file of what was saved" in capsys.readouterr().err
+        for signature in saved.glob("*.sig"):
+            signature.unlink()
+    assert compiler.load(saved).run(inputs)
+    assert main(["check", str(saved)]) == 0
+    assert f"{path}: not of what was saved, and nothing reads it" in capsys.readouterr().out

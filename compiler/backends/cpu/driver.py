@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from operator import index
 from typing import Any
 
 import numpy
 
-from compiler.backends.base import Array, MemoryReport, check_options, whole
+from compiler.arguments import BOOLEAN, THREADS, ArgumentKind, instance, optional
+from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu import features
 from compiler.backends.cpu.arenas import ArenaPool
 from compiler.backends.cpu.build import CpuProgram
@@ -38,6 +40,16 @@ from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
 from compiler.verify.structure import check_structure
 
+EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"threads": optional(THREADS), "timed": BOOLEAN}
+"""The options of a further executor."""
+
+LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
+    "threads": optional(THREADS),
+    "poison": BOOLEAN,
+    "arenas": optional(instance(ArenaPool, "the arenas of other executables")),
+}
+"""The options of `CpuBackend.load`."""
+
 
 def usable_threads() -> int:
     """Processors that this process may use."""
@@ -59,16 +71,16 @@ class CpuBackend:
         """Raise DeviceError, naming the features, unless this CPU has them all."""
         features.check_features(requirements)
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError or ArgumentError for options that `load` does not take."""
+        check_options(options, LOAD_OPTIONS, "the CPU")
+
     def load(
         self,
         schedule: Schedule,
         kernels: Mapping[str, KernelSpec],
         weights: Mapping[str, Array],
-        *,
-        threads: int | None = None,
-        poison: bool = False,
-        arenas: ArenaPool | None = None,
-        **others: Any,
+        **options: Any,
     ) -> "CpuExecutable":
         """Link the kernels and place the weights.
 
@@ -76,10 +88,15 @@ class CpuBackend:
         may use). `poison` fills arena and outputs with NaN before each run. Executables with the
         same `arenas` share them.
         """
-        check_options(others, ("threads", "poison", "arenas"), "the CPU")
-        count = usable_threads() if threads is None else whole("threads", threads, 1)
-        shared = ArenaPool() if arenas is None else arenas
-        return CpuExecutable(schedule, kernels, weights, count, poison, shared)
+        self.check_options(options)
+        return CpuExecutable(
+            schedule,
+            kernels,
+            weights,
+            threads=index(options.get("threads") or usable_threads()),
+            poison=options.get("poison", False),
+            arenas=options.get("arenas") or ArenaPool(),
+        )
 
     def sharing(self) -> dict[str, Any]:
         """The options by which modules that never run at once share arenas."""
@@ -126,25 +143,22 @@ class CpuExecutable:
         weights = sum(padded_size(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
-    def executor(
-        self, *, threads: int | None = None, timed: bool = False, **others: Any
-    ) -> "CpuExecutor":
-        """A further executor, with its own threads; each run of it takes an arena.
+    def executor(self, **options: Any) -> "CpuExecutor":
+        """A further executor, with its own `threads`; each run of it takes an arena.
 
         One that is `timed` can say when its last run executed which task.
         """
-        check_options(others, ("threads", "timed"), "a CPU executor")
+        check_options(options, EXECUTOR_OPTIONS, "a CPU executor")
         require(self._arena, "an executor's arena")
-        count = self.threads if threads is None else whole("threads", threads, 1)
         return CpuExecutor(
             program=self._program,
             plan=self._plan,
             allocations=self._allocations,
             weights=self._weights,
-            threads=count,
+            threads=index(options.get("threads") or self.threads),
             poison=self._poison,
             arenas=self._arenas,
-            timed=timed,
+            timed=options.get("timed", False),
         )
 
     def timeline(self, inputs: Mapping[str, Any], runs: int = TIMED_RUNS) -> list[ThreadSpan]:
@@ -158,7 +172,7 @@ class CpuExecutable:
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on an idle executor, or a new one; any number of threads may call this."""
         if options:
-            check_options(options, (), "a run on the CPU")
+            check_options(options, {}, "a run on the CPU")
         executor = self._take()
         try:
             return executor.run(inputs)
@@ -229,7 +243,7 @@ class CpuExecutor:
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep."""
         if options:
-            check_options(options, (), "a run on the CPU")
+            check_options(options, {}, "a run on the CPU")
         arrays = self._inputs.prepare(inputs)
         outputs = {name: aligned_array(*kind) for name, kind in self._outputs.items()}
         with self._running:

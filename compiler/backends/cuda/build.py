@@ -1,11 +1,13 @@
 """The CUDA backend: schedules whose kernels are cubins, run on an NVIDIA GPU."""
 
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
-from compiler.backends.base import Backend, whole
+from compiler.arguments import whole
+from compiler.backends.base import Backend, check_options
 from compiler.backends.cuda.device import device
-from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
@@ -31,6 +33,10 @@ class CudaBackend:
                 f"compile the model with --arch {info.architecture}"
             )
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError or ArgumentError for options that `load` does not take."""
+        check_options(options, {**LOAD_OPTIONS, "ordinal": whole()}, "the target cuda")
+
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""
         return {"share": DeviceShare()}
@@ -43,7 +49,8 @@ class CudaBackend:
         **options: Any,
     ) -> GpuExecutable:
         """Load on the device `ordinal` (0); other options are those of `GpuExecutable`."""
-        ordinal = whole("ordinal", options.pop("ordinal", 0))
+        self.check_options(options)
+        ordinal = index(options.pop("ordinal", 0))
         return GpuExecutable.load(device(ordinal), schedule, kernels, weights, **options)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import index
 from typing import Any
 
-from compiler.backends.base import Backend
+from compiler.backends.base import Backend, check_options
 from compiler.backends.emu.device import device
-from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.emu.driver import DEVICE_OPTIONS
+from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
@@ -27,6 +29,10 @@ class EmulatorBackend:
         if requirements["engine"] != version():
             host_compiler()
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError or ArgumentError for options that `load` does not take."""
+        check_options(options, {**LOAD_OPTIONS, **DEVICE_OPTIONS}, "the target emu")
+
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""
         return {"share": DeviceShare()}
@@ -43,9 +49,8 @@ class EmulatorBackend:
         `seed`, `warp` (32 or 64) and `threads` (of the host, 0 for all) are those of the device
         from now on; other options are those of `GpuExecutable`.
         """
-        chosen = {
-            name: options.pop(name) for name in ("seed", "warp", "threads") if name in options
-        }
+        self.check_options(options)
+        chosen = {name: index(options.pop(name)) for name in DEVICE_OPTIONS if name in options}
         built = {name: runnable(kernel) for name, kernel in kernels.items()}
         driver = device(next((kernel.code for kernel in built.values()), None))
         if chosen:

@@ -3,11 +3,11 @@
 import ctypes
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from compiler.backends.base import whole
+from compiler.arguments import ArgumentKind, check_arguments, whole
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
@@ -58,6 +58,18 @@ class EmulatedCall:
         self.values[index] = address
 
 
+def _is_warp(value: object) -> bool:
+    return isinstance(value, int) and value in (32, 64)
+
+
+DEVICE_OPTIONS: Mapping[str, ArgumentKind] = {
+    "seed": whole(most=2**64 - 1),
+    "warp": ArgumentKind("32 or 64", _is_warp),
+    "threads": whole(),
+}
+"""The options of the emulated device."""
+
+
 class EmulatedDriver:
     """The one emulated device of this process. Handles are addresses of the engine's objects."""
 
@@ -70,10 +82,8 @@ class EmulatedDriver:
 
     def configure(self, seed: int = 0, warp: int = 32, threads: int = 0) -> None:
         """Restart all random orders from a seed; set lanes a warp and host threads (0: all)."""
-        if warp not in (32, 64):
-            raise DeviceError(f"warp is {warp!r}: it must be 32 or 64")
-        count = whole("threads", threads) or len(os.sched_getaffinity(0))
-        self._engine("configure", whole("seed", seed, most=2**64 - 1), whole("warp", warp), count)
+        check_arguments({"seed": seed, "warp": warp, "threads": threads}, DEVICE_OPTIONS)
+        self._engine("configure", seed, warp, threads or len(os.sched_getaffinity(0)))
 
     @property
     def warp(self) -> int:

@@ -1,23 +1,35 @@
 """A schedule loaded on a GPU: kernels and weights once, executors that share them."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
+from compiler.arguments import MAPPING, ArgumentKind, instance, optional
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, Programs
+from compiler.backends.gpu.executor import (
+    EXECUTOR_OPTIONS,
+    ExecutorSettings,
+    GpuExecutor,
+    Programs,
+)
 from compiler.backends.gpu.memory import logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.backends.memory import Array
-from compiler.errors import DeviceError
-from compiler.schedule import MODES, KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.target.devices import typical_device
 from compiler.verify.structure import check_structure
+
+LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
+    **EXECUTOR_OPTIONS,
+    "costs": optional(MAPPING),
+    "share": optional(instance(DeviceShare, "the memory that other executables share")),
+}
+"""The options of `GpuExecutable.load`."""
 
 
 class GpuExecutable:
@@ -139,10 +151,6 @@ class GpuExecutable:
 
 
 def settings_from(base: ExecutorSettings, options: Mapping[str, Any]) -> ExecutorSettings:
-    """Settings with some fields replaced; DeviceError for an unknown option or mode."""
-    known = [field.name for field in fields(ExecutorSettings)]
-    check_options(options, known, "a GPU executor")
-    settings = replace(base, **options)
-    if settings.mode not in MODES:
-        raise DeviceError(f"unknown mode {settings.mode!r}; the modes are {', '.join(MODES)}")
-    return settings
+    """Settings with some fields replaced; an error of `check_options` for a wrong option."""
+    check_options(options, EXECUTOR_OPTIONS, "a GPU executor")
+    return replace(base, **options)

@@ -5,9 +5,17 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast, get_args
 
-from compiler.arguments import taking
+from compiler.arguments import (
+    BOOLEAN,
+    SIZES,
+    ArgumentKind,
+    one_of,
+    optional,
+    taking,
+    whole,
+)
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
 from compiler.backends.gpu.buffers import Buffers
@@ -20,10 +28,9 @@ from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
-from compiler.backends.host_arrays import reading
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Mode, Schedule
+from compiler.schedule import MODES, KernelSpec, Mode, Schedule
 from compiler.scheduling.graph_plan import GraphPlan
 from compiler.verify.control import refuse_control
 
@@ -74,14 +81,24 @@ class ExecutorSettings:
     delays: int | None = None
     index_limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def __post_init__(self) -> None:
-        """Raise DeviceError for settings of other types."""
-        kinds = {"bindings": Mapping, "updates": int, "delays": int | None}
-        for name, kind in kinds.items():
-            if not isinstance(value := getattr(self, name), kind):
-                raise DeviceError(f"an executor has no {name} of {type(value).__name__}: {kind}")
-        with reading("the bindings of an executor"):
-            dict(self.bindings)
+
+def _are_bindings(value: object) -> bool:
+    ways = cast(Mapping[object, object], value).values() if isinstance(value, Mapping) else (None,)
+    return all(way in get_args(Binding) for way in ways)
+
+
+EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
+    "mode": one_of(MODES),
+    "children": BOOLEAN,
+    "bindings": ArgumentKind("a mapping from names to copy, update or indirection", _are_bindings),
+    "updates": whole(),
+    "indirection": BOOLEAN,
+    "poison": BOOLEAN,
+    "pdl": BOOLEAN,
+    "delays": optional(whole()),
+    "index_limits": SIZES,
+}
+"""The fields of `ExecutorSettings` as options, with what they may be."""
 
 
 @dataclass(frozen=True, slots=True)

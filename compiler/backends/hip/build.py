@@ -4,12 +4,14 @@ import platform
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
-from compiler.backends.base import Array, Backend, check_options, whole
+from compiler.arguments import ArgumentKind, whole
+from compiler.backends.base import Array, Backend, check_options
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.executable import HipExecutable, HipProgram
+from compiler.backends.hip.executable import EXECUTOR_OPTIONS, HipExecutable, HipProgram
 from compiler.backends.hip.interface import Library
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
@@ -21,6 +23,10 @@ BUILT_FOR = re.compile(rb" hip:(gfx[0-9a-fgx,]+):[a-z0-9]+\0")
 
 RUNTIME = re.compile(rb"libamdhip64\.so(?:\.\d+)?")
 """The name of the runtime that a library needs."""
+
+
+LOAD_OPTIONS: Mapping[str, ArgumentKind] = {**EXECUTOR_OPTIONS, "ordinal": whole()}
+"""The options of `HipBackend.load`."""
 
 
 class HipBackend:
@@ -42,6 +48,10 @@ class HipBackend:
             )
         check_device(requirements.get("runtime"), requirements["architectures"], 0)
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise DeviceError or ArgumentError for options that `load` does not take."""
+        check_options(options, LOAD_OPTIONS, "an AMD GPU")
+
     def sharing(self) -> dict[str, Any]:
         """Nothing: each executable has a separate arena."""
         return {}
@@ -53,18 +63,16 @@ class HipBackend:
         weights: Mapping[str, Array],
         *,
         library: bytes = b"",
-        ordinal: int = 0,
-        mode: str = "graph",
-        **others: Any,
+        **options: Any,
     ) -> HipExecutable:
-        """Load on the device `ordinal`; `mode` is graph, subgraphs or streams."""
-        check_options(others, ("ordinal", "mode"), "an AMD GPU")
+        """Load on the device `ordinal` (0); `mode` is graph (the default), subgraphs or streams."""
+        self.check_options(options)
+        ordinal = index(options.get("ordinal", 0))
         if not library:
             raise DeviceError("the module has no library: compile the model again")
         check_structure(schedule)
-        check_device(
-            needed_runtime(library), compiled_architectures(library), whole("ordinal", ordinal)
-        )
+        check_device(needed_runtime(library), compiled_architectures(library), ordinal)
+        mode = options.get("mode", "graph")
         return load_library(library, schedule, weights, mode, ordinal)
 
 

@@ -8,16 +8,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from compiler.arguments import ArgumentKind, one_of
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.gpu.image import write_weights_image
 from compiler.backends.gpu.timeline import Span
 from compiler.backends.hip.interface import Library, Model
 from compiler.backends.memory import aligned_array, numpy_dtype
-from compiler.schedule import Schedule
+from compiler.schedule import MODES, Schedule
 
 PROFILE_RUNS = 15
 """Runs of a timeline, of which the one of median length is taken."""
+
+
+EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"mode": one_of(MODES)}
+"""The options of an executor."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class HipExecutor:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on arrays of the host and wait; outputs by name, in the model's order."""
-        check_options(options, (), "a run on an AMD GPU")
+        check_options(options, {}, "a run on an AMD GPU")
         schedule = self._program.schedule
         given = prepare_inputs(schedule.allocations, inputs)
         outputs = {
@@ -97,10 +102,10 @@ class HipExecutable:
         library = program.library
         return MemoryReport(library.weight_bytes, library.arena_bytes + buffers, program.code_bytes)
 
-    def executor(self, *, mode: str | None = None, **others: Any) -> HipExecutor:
-        """A further executor, in mode graph, subgraphs or streams."""
-        check_options(others, ("mode",), "an executor on an AMD GPU")
-        return HipExecutor(self._program, mode)
+    def executor(self, **options: Any) -> HipExecutor:
+        """A further executor, in `mode` graph, subgraphs or streams."""
+        check_options(options, EXECUTOR_OPTIONS, "an executor on an AMD GPU")
+        return HipExecutor(self._program, options.get("mode"))
 
     @property
     def _default(self) -> HipExecutor:

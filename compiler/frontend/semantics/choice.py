@@ -3,15 +3,14 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from inspect import currentframe
 
+from compiler.arguments import WAYS, nearest
 from compiler.errors import ArgumentError, SemanticsWarning
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
 from compiler.ir.operators import ShapeMismatch
 
-WAYS = ("onnx", "onnxruntime")
 OTHER_RULES = "*"
 """The key of the choice for all rules that are not listed."""
 
@@ -25,9 +24,7 @@ _BY_OPERATOR = {
 def _checked(rule: str, way: object) -> tuple[str, str]:
     """A rule's name, or OTHER_RULES, and its way; raises ArgumentError for an unknown one."""
     if rule != OTHER_RULES and rule not in _NAMES:
-        near = get_close_matches(rule, _NAMES, 1)
-        advice = f"did you mean {near[0]!r}?" if near else f"the rules are {', '.join(_NAMES)}"
-        raise ArgumentError(f"semantics names the unknown rule {rule!r}: {advice}")
+        raise ArgumentError(f"semantics names the unknown rule {rule!r}: {nearest(rule, _NAMES)}")
     if way not in WAYS:
         raise ArgumentError(
             f"semantics of {'all rules' if rule == OTHER_RULES else rule} is {way!r}: it is"

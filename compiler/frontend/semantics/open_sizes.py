@@ -31,15 +31,23 @@ def warn_of_open_sizes(
     """
     if not any(_candidates(node) for node, _ in _nodes(model.graph, {})):
         return
-    try:
-        typed = onnx.shape_inference.infer_shapes(_without_weights(model))
-    except Exception:  # onnx's inference has no class of errors, and its checks have been done
-        return
-    for node, infos in _nodes(typed.graph, {}):
+    for node, infos in typed_nodes(model):
         name = node.name or f"{node.op_type}_{node.output[0]}"
         for rule in _candidates(node):
             if semantics.way(rule) is None and _meets(node, rule, infos, constants):
                 semantics.warn(name, node.op_type, rule)
+
+
+def typed_nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, Infos]]:
+    """The nodes of a model and of its bodies with the types, by name, that onnx infers.
+
+    Nothing where the inference fails, which has no class of errors.
+    """
+    try:
+        typed = onnx.shape_inference.infer_shapes(_without_weights(model))
+    except Exception:
+        return
+    yield from _nodes(typed.graph, {})
 
 
 def _candidates(node: onnx.NodeProto) -> list[SemanticsRule]:
@@ -52,12 +60,17 @@ def _candidates(node: onnx.NodeProto) -> list[SemanticsRule]:
 def _nodes(graph: onnx.GraphProto, outer: Infos) -> Iterator[tuple[onnx.NodeProto, Infos]]:
     """The nodes of a graph and of the bodies in it, with the types that they see."""
     infos = {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
-    infos = {**outer, **infos}
+    constants = {t.name: _tensor_type(t) for t in graph.initializer if t.name not in infos}
+    infos = {**outer, **constants, **infos}
     for node in graph.node:
         yield node, infos
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
                 yield from _nodes(body, infos)
+
+
+def _tensor_type(tensor: onnx.TensorProto) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:

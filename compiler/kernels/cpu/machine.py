@@ -27,7 +27,7 @@ def host_target() -> CpuTarget:
 
 @cache
 def named_target(target: CpuTarget) -> CpuTarget:
-    """The target by its CPU's name, also for the host; KernelError for an unknown name."""
+    """The target by its CPU's name, also for the host; KernelError for what LLVM does not know."""
     if not target.mcpu:
         return host_target()
     if target.mcpu != llvm.get_host_cpu_name() and not _is_cpu(target):
@@ -36,7 +36,29 @@ def named_target(target: CpuTarget) -> CpuTarget:
             " use a name such as 'x86-64-v3', 'neoverse-n1' or 'aarch64' or, for this host,"
             f" '{llvm.get_host_cpu_name()}'"
         )
+    for feature in filter(None, target.features.split(",")):
+        name = feature[1:]
+        if feature[0] not in "+-" or not (name in _host_features() or _enables(target, name)):
+            raise KernelError(
+                f"LLVM knows no feature '{feature}' of {target.instruction_set}: write its name"
+                " after + or -, such as +avx512f or -sse4a"
+            )
     return _with_known_vectors(target)
+
+
+@cache
+def _host_features() -> frozenset[str]:
+    return frozenset(llvm.get_host_cpu_features())
+
+
+def _enables(target: CpuTarget, feature: str) -> bool:
+    """Whether LLVM has a feature for a CPU: it passes over unknown ones."""
+    import tvm
+    from tvm.target import codegen
+
+    options = {"kind": "llvm", "mtriple": triple_of(target), "mcpu": _llvm_name(target)}
+    with tvm.target.Target({**options, "mattr": [f"+{feature}"]}):
+        return feature in codegen.llvm_get_cpu_features()
 
 
 def _with_known_vectors(target: CpuTarget) -> CpuTarget:

@@ -127,8 +127,17 @@ def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
 
 @lowering("HardSwish")
 def lower_hard_swish(context: Context) -> te.Tensor:
-    """x times its hard sigmoid."""
-    return elementwise(context, lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5))
+    """x times its hard sigmoid, max(0, min(1, x / 6 + 0.5)).
+
+    Near -3 that is a difference of almost equal numbers: x + 3 has no error there, x / 6 has.
+    """
+
+    def hard_swish(x: Scalar) -> Scalar:
+        zero, six = constant_like(x, 0), constant_like(x, 6)
+        clipped = minimum(maximum(x + constant_like(x, 3), zero), six)
+        return x * multiply(constant_like(x, 1 / 6), clipped)
+
+    return elementwise(context, hard_swish)
 
 
 @lowering("Gelu")

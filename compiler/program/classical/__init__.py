@@ -17,7 +17,12 @@ from compiler.program.classical.attributes import (
     check_required,
     only,
 )
-from compiler.program.classical.labels import category_mapper, label_encoder, one_hot_encoder
+from compiler.program.classical.labels import (
+    category_mapper,
+    label_encoder,
+    one_hot_encoder,
+    taken_dtypes,
+)
 from compiler.program.classical.linear import linear_classifier, linear_regressor
 from compiler.program.classical.maps import cast_map, dictionary_vectorizer, zip_map
 from compiler.program.classical.scaling import (
@@ -34,6 +39,8 @@ from compiler.program.classical.support_vectors import (
     SupportVectorRegressor,
 )
 from compiler.program.classical.trees import TreeClassifier, TreeEnsemble, TreeRegressor
+
+__all__ = ["CLASSICAL_FACTORIES", "CLASSICAL_FUNCTIONS", "classical", "taken_dtypes"]
 
 ClassicalFunction = Callable[..., Sequence[Any]]
 

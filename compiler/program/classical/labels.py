@@ -63,6 +63,25 @@ def _side(attributes: Attributes, side: str) -> Array:
     return np.asarray(attributes[name], types[name.removeprefix(f"{side}_")])
 
 
+def taken_dtypes(op_type: str, attributes: Attributes) -> tuple[Any, ...]:
+    """The dtypes of the input that the attributes of an operator decide; empty for others.
+
+    Raises ValueError if the attributes are invalid.
+    """
+    if op_type == "LabelEncoder":
+        both_ways = "classes_strings" in attributes
+        return (_TEXT, np.int64) if both_ways else (_side(attributes, "keys").dtype,)
+    if op_type == "OneHotEncoder":
+        name = only(attributes, "cats_int64s", "cats_strings")
+        texts = name == "cats_strings"
+        return (_TEXT,) if texts else (np.float32, np.float64, np.int32, np.int64)
+    if op_type == "Imputer":
+        name = only(attributes, "imputed_value_floats", "imputed_value_int64s")
+        floats = name == "imputed_value_floats"
+        return (np.float32, np.float64) if floats else (np.int32, np.int64)
+    return ()
+
+
 def _default(attributes: Attributes, dtype: np.dtype[Any]) -> Any:
     """The value for elements that are not among the keys."""
     if "default_tensor" in attributes:

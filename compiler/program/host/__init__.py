@@ -1,9 +1,11 @@
 """Nodes that run on the host: registered functions by operator, and the interpreter's."""
 
 from compiler.program.host.node import (
+    ONLY_HOST,
     HostNode,
     constant_of,
     host_obstacle,
+    obstacle_of_types,
     obstacle_on_host,
     only_on_host,
     runs_on_host,
@@ -11,11 +13,13 @@ from compiler.program.host.node import (
 from compiler.program.host.registry import HostMap, HostValue
 
 __all__ = [
+    "ONLY_HOST",
     "HostMap",
     "HostNode",
     "HostValue",
     "constant_of",
     "host_obstacle",
+    "obstacle_of_types",
     "obstacle_on_host",
     "only_on_host",
     "runs_on_host",

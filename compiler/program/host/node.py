@@ -1,6 +1,7 @@
 """A node that runs on the host: by its registered function, or as the interpreter computes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -14,16 +15,22 @@ from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.load import domain_of
 from compiler.frontend.part import ModelContext
-from compiler.frontend.rules.classical import CLASSICAL
+from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
 from compiler.program.host import images, learned, operators, random, text, training
+from compiler.program.host.admission import type_obstacle
 from compiler.program.host.node_results import node_results
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 from compiler.program.host.types import FormalTypes, standard_results
 
 HOST_FAMILIES = (images, learned, operators, random, text, training)
 """The modules whose import registers every host operator."""
+
+ONLY_HOST = frozenset(
+    (onnx.TensorProto.STRING, onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128)
+)
+"""The element types that no kernel has in any operator."""
 
 
 def _attribute(attribute: onnx.AttributeProto, folder: ModelFolder | None) -> Any:
@@ -56,11 +63,8 @@ def _own_function(node: onnx.NodeProto, context: ModelContext) -> HostFunction |
         wanted=[bool(name) for name in node.output],
         proto=node,
     )
-    try:
+    with invalid_attributes(node):
         return operator.factory(call)
-    except ValueError as error:
-        label = f"{node.op_type} {node.name or node.output[0]!r}"
-        raise ModelError(f"{label}: {error}; export the model again") from error
 
 
 def host_obstacle(
@@ -107,6 +111,33 @@ def obstacle_on_host(node: onnx.NodeProto, context: ModelContext) -> Unsupported
     except Unsupported as error:
         return error
     return None
+
+
+def obstacle_of_types(
+    node: onnx.NodeProto, elements: Sequence[int], context: ModelContext
+) -> Unsupported | None:
+    """Why the host, where it alone computes a node, does not for the element types of its inputs.
+
+    A type is 0 where it is not known. Nodes of texts and of complex numbers are the host's, too.
+    Raises ModelError for attributes that are invalid.
+    """
+    domain = domain_of(node)
+    if not (domain == ML_DOMAIN or only_on_host(node, context) or ONLY_HOST & {*elements}):
+        return None
+    attributes = {a.name: _attribute(a, context.folder) for a in node.attribute}
+    opset = context.opsets.get(domain, 0)
+    with invalid_attributes(node):
+        return type_obstacle(node.op_type, domain, opset, elements, attributes)
+
+
+@contextmanager
+def invalid_attributes(node: onnx.NodeProto) -> Generator[None]:
+    """Turn a ValueError about attributes into a ModelError that names the node."""
+    try:
+        yield
+    except ValueError as error:
+        label = f"{node.op_type} {node.name or node.output[0]!r}"
+        raise ModelError(f"{label}: {error}; export the model again") from error
 
 
 class HostNode:

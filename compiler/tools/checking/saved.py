@@ -8,7 +8,7 @@ from compiler.display.words import counted, in_bytes
 from compiler.errors import ArgumentError
 from compiler.export.checking import CheckedArtifact, checked_artifacts
 from compiler.export.manifest import PROGRAM_MANIFEST, format_in
-from compiler.export.signing import is_signed, trusting, write_signature
+from compiler.export.signing import check_unlisted, is_signed, trusting, unlisted, write_signature
 from compiler.schedule import Schedule
 from compiler.verify.footprints import containment_lines
 
@@ -37,6 +37,10 @@ def _check_saved(path: Path, trusted: Sequence[Path], key: Path | None) -> None:
         print(f"{checked.directory}: {_as_built(checked)}")
         for line in containment_lines(checked.artifact.kernels.values()):
             print(f"{checked.directory}: {line}")
+    if is_signed(path) or key is not None:
+        check_unlisted(path)
+    for name in unlisted(path):
+        print(f"{path / name}: not of what was saved, and nothing reads it")
     if format_in(path) is PROGRAM_MANIFEST:
         print(f"{path}: the model and the list of segments as they were saved")
     if trusted:

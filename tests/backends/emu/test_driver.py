@@ -15,7 +15,7 @@ import pytest
 from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels
-from compiler.errors import DeviceError, ScheduleError
+from compiler.errors import ArgumentError, DeviceError, ScheduleError
 from compiler.schedule import Schedule
 from compiler.scheduling.subflows import predecessors
 from compiler.verify.happens_before import check_schedule
@@ -183,17 +183,17 @@ def differs(executable: Any, inputs: Any, expected: Any, seed: int) -> bool:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": -1}, "threads is -1: it must be a whole number, at least 0"),
-        ({"threads": "2"}, "threads is '2': it must be a whole number"),
-        ({"seed": "zz"}, "seed is 'zz': it must be a whole number"),
-        ({"seed": 2**64}, f"seed is {2**64}: it must be a whole number"),
-        ({"warp": 32.0}, "warp is 32.0: it must be a whole number"),
-        ({"warp": 48}, "warp is 48: it must be 32 or 64"),
-        ({"warp": "64"}, "warp is '64': it must be 32 or 64"),
+        ({"threads": -1}, "threads is int -1: it must be a whole number, at least 0"),
+        ({"threads": "2"}, "threads is str '2': it must be a whole number"),
+        ({"seed": "zz"}, "seed is str 'zz': it must be a whole number"),
+        ({"seed": 2**64}, f"seed is int {2**64}: it must be a whole number"),
+        ({"warp": 32.0}, "warp is float 32.0: it must be 32 or 64"),
+        ({"warp": 48}, "warp is int 48: it must be 32 or 64"),
+        ({"warp": "64"}, "warp is str '64': it must be 32 or 64"),
     ],
 )
 def test_wrong_options_of_the_device_are_refused(options: dict[str, Any], message: str):
-    with pytest.raises(DeviceError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         device().configure(**options)
 
 

@@ -13,7 +13,7 @@ from compiler.backends.gpu.binding import STAYING
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.graph import SETTLED
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import ArgumentError, DeviceError, ShapeError
 from compiler.schedule import Allocation
 from compiler.scheduling import graph_plan
 from tests.backends.gpu.cases import Case, case
@@ -369,7 +369,7 @@ def test_read_only_outputs_and_unknown_options_are_refused():
         executor.run(FOUND.inputs(0), outputs={"y0": array})
     with pytest.raises(DeviceError, match="stream= takes"):
         executor.run(FOUND.inputs(0), stream="main")
-    with pytest.raises(DeviceError, match="unknown mode 'warp'"):
+    with pytest.raises(ArgumentError, match="mode is str 'warp': it must be 'graph' or 'sub"):
         start(mode="warp")
     with pytest.raises(DeviceError, match="unknown options"):
         start(speed=9)

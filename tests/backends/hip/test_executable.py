@@ -12,7 +12,7 @@ from onnx import ModelProto
 from compiler.backends.hip.build import load_library
 from compiler.backends.hip.executable import HipExecutable
 from compiler.build import Build
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import ArgumentError, DeviceError, ShapeError
 from compiler.module import Module
 from compiler.tools.inputs import random_inputs
 from compiler.tools.measured import measured_times
@@ -98,7 +98,7 @@ def check_executable(module: Module) -> None:
         module.run({})
     with pytest.raises(ShapeError, match="'x' is float64"):
         module.run({"x": inputs["x"].astype(np.float64)})
-    with pytest.raises(DeviceError, match="unknown mode 'fast'"):
+    with pytest.raises(ArgumentError, match="mode is str 'fast': it must be 'graph' or"):
         executable.executor(mode="fast")
     times = measured_times(module, inputs)
     assert times is not None

@@ -1,0 +1,71 @@
+"""Element types that a node of the host does not take, known before it runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from compiler.frontend.evaluate import input_types, schema_of
+from compiler.frontend.graph import Unsupported
+from compiler.frontend.rules.classical import ML_DOMAIN
+from compiler.program.classical import taken_dtypes
+
+DataType = onnx.TensorProto.DataType
+
+POOLS = {"pool_strings": ("string",), "pool_int64s": ("int32", "int64")}
+"""The elements of TfIdfVectorizer's input, by the attribute that has its n-grams."""
+
+
+def type_obstacle(
+    op_type: str, domain: str, opset: int, elements: Sequence[int], attributes: Mapping[str, Any]
+) -> Unsupported | None:
+    """Why nothing computes a node for the element types of its inputs, 0 where one is not known.
+
+    An operator takes the types of its schema, in its opset or a later one, one type for each
+    variable, and what its attributes have. Raises ValueError for attributes that are invalid.
+    """
+    schema = schema_of(op_type, opset, domain)
+    if schema is None or not schema.inputs:
+        return None
+    variables: dict[str, str] = {}
+    for index, element in enumerate(elements):
+        if not element:
+            continue
+        own, allowed = formal_name(element), input_types(op_type, opset, index, domain)
+        if own not in allowed:
+            return _refused(index, own, "its schema", sorted(allowed))
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        other = variables.setdefault(formal.type_str, own)
+        if other != own and formal.is_homogeneous:
+            return Unsupported(
+                f"its inputs are {other} and {own}, where ONNX asks for one type",
+                "cast one to the type of the other",
+            )
+    taken = _taken(op_type, domain, attributes)
+    if elements and elements[0] and taken and (own := formal_name(elements[0])) not in taken:
+        return _refused(0, own, "its attributes", taken)
+    return None
+
+
+def formal_name(element: int) -> str:
+    """A tensor's type as schemas write it: tensor(float)."""
+    return f"tensor({DataType.Name(element).lower()})"
+
+
+def _refused(index: int, own: str, by: str, allowed: Sequence[str]) -> Unsupported:
+    return Unsupported(
+        f"its input {index} is {own}, which is not a type that it has by {by}",
+        f"give it {' or '.join(allowed)}, such as by a Cast",
+    )
+
+
+def _taken(op_type: str, domain: str, attributes: Mapping[str, Any]) -> list[str]:
+    """The types of the first input that the attributes decide; empty where they do not."""
+    if domain == ML_DOMAIN:
+        dtypes = taken_dtypes(op_type, attributes)
+        return [formal_name(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(d))) for d in dtypes]
+    if op_type != "TfIdfVectorizer":
+        return []
+    pool = next((POOLS[name] for name in POOLS if attributes.get(name)), ())
+    return [f"tensor({name})" for name in pool]
