@@ -95,7 +95,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     best = min(times, key=times.__getitem__)
     row = {
         "model": name,
-        "choice": choice_to_json(module.choice),
+        "choice": choice_to_json(module.choice.schedule),
         "compile seconds": seconds,
         "times": times,
     }

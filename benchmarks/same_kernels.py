@@ -120,7 +120,7 @@ def schedule_lines(module: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
         "streams": schedule.streams,
         "schedule": mark(tasks),
         "allocations": mark([asdict(allocation) for allocation in schedule.allocations]),
-        "mode": str(module.choice.mode) if module.choice else None,
+        "mode": str(module.choice.schedule.mode) if module.choice else None,
     }
 
 

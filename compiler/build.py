@@ -4,6 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.comparison import ORIGINAL, SUBSTITUTED, compared, with_way
+from compiler.autotune.bindings import running
+from compiler.autotune.lock import measuring
 from compiler.autotune.schedule import (
     annotate,
     scheduled,
@@ -25,6 +27,9 @@ from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
 from compiler.backends.memory import Array
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge, PredictedJudge, Sampler
 from compiler.decide import decide_schedule, present_driver, substitution_context
 from compiler.errors import DeviceError, KernelError
 from compiler.export.artifact import Artifact
@@ -57,7 +62,14 @@ from compiler.pipeline import (
 )
 from compiler.progress import StepClock, StepEnded, notify
 from compiler.requirements import cpu_requirements
-from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
+from compiler.schedule import (
+    CONTRACTIONS,
+    SUBSTITUTION,
+    Choice,
+    KernelSpec,
+    Schedule,
+    TuningRecord,
+)
 from compiler.settings import SUBSTITUTE, Settings
 from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES
 from compiler.target.target import complete, parse_cpu, parse_target
@@ -69,7 +81,10 @@ if TYPE_CHECKING:
 
 
 COMPARISON_SHARE = 0.1
-"""Further seconds for the last comparison of modules with them and without."""
+"""Further seconds for running whole modules in turns, as a part of the budget."""
+
+ORIGINAL, SUBSTITUTED = "original", "substituted"
+"""The graph as it was, and with operators substituted."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,7 +106,7 @@ class Build:
     weights: dict[str, Array]
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     passes: tuple[PassTiming, ...] = ()
-    choice: ScheduleChoice | None = None
+    choice: Choice | None = None
     """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
     tuning: TuningRecord | None = None
     """The kernels that were measured before they were built, if any were."""
@@ -135,27 +150,28 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
     start = perf_counter()
     way, *others = settings.byte_contractions
     imported = import_as(way)
-    found = _contracted(imported, way)
-    if found == "floats" and "unrounded" in others:
+    actual = _contracted(imported, way)
+    if actual == "floats" and "unrounded" in others:
         way, others = "unrounded", []
         imported = import_as(way)
-        found = _contracted(imported, way)
+        actual = _contracted(imported, way)
     notify(StepEnded("import", perf_counter() - start))
-    if not others or found != way:
+    if not others or actual != way:
         alone = replace(settings, contractions=(way,))
         built = build_module(imported.module, imported.weights, alone)
-        built = replace(built, choice=with_way(built.choice, found))
+        built = replace(built, choice=_only_contraction(actual, built.choice))
     else:
         settings = replace(settings, contractions=(way, *others))
         tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
-        half = replace(settings, budget=settings.budget / (1 + len(others)), tuner=tuner)
-        builds = {way: build_module(imported.module, imported.weights, half)}
+        budget = Budget(settings.budget).among(1 + len(others))
+        inner = replace(settings, budget=budget.seconds, tuner=tuner)
+        builds = {way: build_module(imported.module, imported.weights, inner)}
         for other in others:
             imported = import_as(other)
             other = "floats" if other == "unrounded" and not imported.unrounded else other
-            dumped = replace(half, dump_ir=_other_dump(settings.dump_ir, other))
+            dumped = replace(inner, dump_ir=_other_dump(settings.dump_ir, other))
             builds[other] = build_module(imported.module, imported.weights, dumped)
-        built = _fastest(builds, settings)
+        built = _best_contraction(builds, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})
 
@@ -168,25 +184,58 @@ def _contracted(imported: Imported, way: str) -> str:
     return "unrounded" if imported.unrounded else "floats" if imported.widened else ""
 
 
-def _fastest(builds: Mapping[str, Build], settings: Settings) -> Build:
-    """The fastest of builds that contract bytes in several ways, with the record of that.
+def _only_contraction(way: str, choice: Choice | None) -> Choice | None:
+    """The choice of a module whose quantised operators were compiled in one way alone.
 
-    On a device the last one is kept unless another is surely faster, else that of faster kernels.
+    The way is empty for a module without such operators.
+    """
+    if choice is None or not way:
+        return choice
+    schedule = choice.schedule
+    timing = schedule.timings.get(schedule.chosen)
+    return Choice(
+        question=CONTRACTIONS,
+        chosen=way,
+        baseline=way,
+        source=schedule.source,
+        reason="the only way that was compiled",
+        estimates={way: min(schedule.estimates.values())} if timing is None else {},
+        timings={} if timing is None else {way: timing},
+        within=(choice,),
+    )
+
+
+def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
+    """The build kept of those that contract bytes in several ways, with the record of that.
+
+    On a device the last way, the least of bytes, is the baseline. Without one the first is: there
+    the estimates of the kernels alone decide, and no interval says how wrong they may be.
     """
     driver = present_driver(settings)
     if driver is None or any(built.executable is None for built in builds.values()):
-        times = {way: built.kernels_ns for way, built in builds.items()}
-        kept = min(times, key=times.__getitem__)
+        judge = PredictedJudge[Build](lambda built: built.kernels_ns, uncertainty=0.0)
+        choice = choose(Alternatives(CONTRACTIONS, builds), judge)
     else:
-        modules = {way: built.executable for way, built in builds.items()}
-        found = compared(driver, modules, [*builds][-1], COMPARISON_SHARE * settings.budget)
-        kept, times = found.name, {way: t.median for way, t in found.timings.items()}
-    figures = ", ".join(f"{way} {time / 1e3:.1f} us" for way, time in times.items())
-    _LOG.info("quantised operators contract %s: %s", kept, figures)
-    found, others = builds[kept], {way: b for way, b in builds.items() if way != kept}
+        floats_first = dict(reversed([*builds.items()]))
+        choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
+    kept = builds[choice.chosen]
+    nested = kept.choice and replace(choice, within=(kept.choice,))
+    _LOG.info("%s", nested or choice)
+    others = {way: built for way, built in builds.items() if built is not kept}
     spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
-    choice = found.choice and replace(found.choice, contractions={kept: times[kept], **times})
-    return replace(found, choice=choice, seconds=found.seconds | spent)
+    return replace(kept, choice=nested, seconds=kept.seconds | spent)
+
+
+def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) -> Choice:
+    """The choice among modules that were measured, by running them in turns."""
+
+    def opened(built: Build) -> AbstractContextManager[Sampler]:
+        assert built.executable is not None, "a module was not measured"
+        return running(built.executable.executor())
+
+    with measuring(driver.device):
+        budget = Budget(settings.budget).share(COMPARISON_SHARE)
+        return choose(modules, MeasuredJudge(opened, budget))
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
@@ -203,7 +252,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     budget = prepared.budget
     if driver is None or original is None or settings.packed or not prepared.substituted:
         return _finished(prepared, packer, budget)
-    found = _finished(prepared, packer, budget / 2)
+    substituted = _finished(prepared, packer, budget.among(2))
     without = replace(
         settings,
         substitution=False,
@@ -211,14 +260,31 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         tuner=settings.tuner and settings.tuner.after(prepared.tuning.seconds),
     )
     try:
-        plain = _finished(_prepared(original, packer, without), packer, budget / 2)
-        if found.executable is None or plain.executable is None:
+        plain = _finished(_prepared(original, packer, without), packer, budget.among(2))
+        if substituted.executable is None or plain.executable is None:
             _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
-            return found
-        return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
+            return substituted
+        return _better_graph(driver, {ORIGINAL: plain, SUBSTITUTED: substituted}, settings)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
-        return found
+        return substituted
+
+
+def _better_graph(driver: Driver, builds: Mapping[str, Build], settings: Settings) -> Build:
+    """The build kept of the graph as it was and the substituted one, with the record of that."""
+    start = perf_counter()
+    choice = _compared(driver, Alternatives(SUBSTITUTION, builds), settings)
+    kept = builds[choice.chosen]
+    schedules = {name: built.choice.schedule for name, built in builds.items() if built.choice}
+    # kernels were measured for both graphs, whichever is kept
+    tuning = sum((s.tuning for s in schedules.values() if s.tuning), TuningRecord())
+    schedule = replace(schedules[choice.chosen], tuning=tuning if tuning.kernels else None)
+    spent = {f"{n} graph": sum(b.seconds.values()) for n, b in builds.items() if b is not kept}
+    return replace(
+        kept,
+        choice=replace(choice, within=(schedule,)),
+        seconds=kept.seconds | spent | {"comparison": perf_counter() - start},
+    )
 
 
 @dataclass(frozen=True)
@@ -235,10 +301,10 @@ class _Prepared:
     """The limits of the inputs that are indices."""
 
     @property
-    def budget(self) -> float:
+    def budget(self) -> Budget:
         """The seconds for measuring schedules."""
         tuner, budget = self.settings.tuner, self.settings.budget
-        return budget if tuner is None else tuner.left(budget, self.tuning)
+        return Budget(budget if tuner is None else tuner.left(budget, self.tuning))
 
     @property
     def decided(self) -> Mapping[str, str | None]:
@@ -305,10 +371,10 @@ def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
         return TuningRecord()
 
 
-def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build:
+def _finished(prepared: _Prepared, packer: WeightPacker, budget: Budget) -> Build:
     """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
     module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
-    settings, runner = replace(prepared.settings, budget=budget), prepared.runner
+    settings, runner = replace(prepared.settings, budget=budget.seconds), prepared.runner
     kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
     decision = decide_schedule(module, kernels, packer, settings, prepared.limits)
     clock.lap("choice")
@@ -352,23 +418,6 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: float) -> Build
 def _other_dump(dump: str | os.PathLike[str] | None, name: str) -> Path | None:
     """The folder for the IR of another module than the one that is asked for."""
     return None if dump is None else Path(dump) / name
-
-
-def _faster(driver: Driver, substituted: Build, original: Build, seconds: float) -> Build:
-    """The faster of two measured modules, with the record of the comparison."""
-    start = perf_counter()
-    modules = {SUBSTITUTED: substituted.executable, ORIGINAL: original.executable}
-    found = compared(driver, modules, ORIGINAL, seconds)
-    kept, other = (original, substituted) if found.name == ORIGINAL else (substituted, original)
-    assert kept.choice is not None
-    spent = {
-        f"{SUBSTITUTED if other is substituted else ORIGINAL} graph": sum(other.seconds.values()),
-        "comparison": perf_counter() - start,
-    }
-    tunings = [b.choice.tuning for b in (substituted, original) if b.choice and b.choice.tuning]
-    tuning = sum(tunings[1:], tunings[0]) if tunings else None
-    choice = replace(kept.choice, graphs=found.timings, tuning=tuning)
-    return replace(kept, choice=choice, seconds={**kept.seconds, **spent})
 
 
 def with_library(built: Build, cache: KernelCache | None) -> Build:

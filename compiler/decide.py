@@ -88,7 +88,7 @@ def _runnable(
     unmeasured = replace(settings, budget=0.0, pipeline=None)
     decision = decide_schedule(module, kernels, packer, unmeasured, limits)
     graph = scheduled(module, decision.pipeline)
-    pdl = decision.choice is not None and decision.choice.pdl
+    pdl = decision.choice is not None and decision.choice.schedule.pdl
     return Runnable(schedule_of(graph), kernels, packer.pack(graph), pdl, limits)
 
 

@@ -26,9 +26,9 @@ from compiler.schedule import (
     IN_RANGE,
     Allocation,
     AllocationKind,
+    Choice,
     KernelSpec,
     Schedule,
-    ScheduleChoice,
     TuningRecord,
 )
 from compiler.verify.certificate import Certificate, certified
@@ -74,7 +74,7 @@ class Module:
         *,
         requirements: Mapping[str, Any] | None = None,
         build_seconds: Mapping[str, float] | None = None,
-        choice: ScheduleChoice | None = None,
+        choice: Choice | None = None,
         tuning: TuningRecord | None = None,
         loaded: Executable | None = None,
         library: bytes = b"",
@@ -116,7 +116,7 @@ class Module:
         self.choice = choice
         self.tuning = tuning
         self.semantics = None if semantics is None else dict(semantics)
-        costs = {} if choice is None else {"costs": choice.costs}
+        costs = {} if choice is None else {"costs": choice.schedule.costs}
         self._library = library
         code = {"library": library} if library else {}
         self._options = {**costs, **chosen_options(choice), **code, **options}
@@ -158,7 +158,7 @@ class Module:
 
         None for targets whose schedule is not chosen.
         """
-        return None if self.choice is None else self.choice.pipeline
+        return None if self.choice is None else self.choice.schedule.pipeline
 
     @property
     def executable(self) -> Executable:
@@ -286,7 +286,8 @@ class Module:
     def summary(self) -> str:
         """One line: target, tasks, kernels, streams and memory."""
         code = sum(len(kernel.code) for kernel in self.kernels.values())
-        mode = f" as {self.choice.chosen} ({self.choice.source})" if self.choice else ""
+        chosen = None if self.choice is None else self.choice.schedule
+        mode = f" as {chosen.chosen} ({chosen.source})" if chosen else ""
         tasks, kernels = counted(len(self.schedule.tasks), "task"), len(self.kernels)
         return (
             f"{self.target}, {tasks} of {counted(kernels, 'kernel')} on"

@@ -36,7 +36,7 @@ class Prediction:
 
 def gap(module: "Module", found: Prediction) -> str:
     """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
-    choice = module.choice
+    choice = None if module.choice is None else module.choice.schedule
     timing = None if choice is None else choice.timings.get(choice.chosen)
     time = found.timeline.makespan if timing is None else timing.median
     how = "predicted" if timing is None else "measured"
@@ -55,7 +55,8 @@ def _estimated(task: Task, counted: Mapping[str, Counted]) -> float:
 
 def prediction(module: "Module") -> Prediction:
     """Predict a run in the module's mode; kernels without a recorded time are estimated."""
-    choice, schedule = module.choice, module.schedule
+    schedule = module.schedule
+    choice = None if module.choice is None else module.choice.schedule
     target = parse_target(module.target)
     if not target.is_gpu:
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}

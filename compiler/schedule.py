@@ -198,14 +198,6 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class BindingChoice:
-    """How a buffer that moves between runs is bound, and how long a run took bound in each way."""
-
-    chosen: str
-    timings: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
-
-
-@dataclass(frozen=True, slots=True)
 class SearchRecord:
     """A schedule search: simulated ns by policy, of the best policy and after the moves.
 
@@ -272,53 +264,98 @@ CONTRACTED_AS = {
 """The ways to contract bytes, see `import_model`, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleChoice:
-    """The schedule and mode that a module has, and why; times in ns.
+CONTRACTIONS, SUBSTITUTION, SCHEDULE = "contractions", "substitution", "schedule"
+"""The questions of a compilation, the outer ones first."""
 
-    `source` is `measured` or `model`. `estimates`, `timings` and `skipped` are by candidate,
-    `costs` by kernel (`measured_kernels` of all `kernels`), `bindings` by input or output.
-    `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
-    `graphs` are the times with substitutions and without, where both were compiled and compared,
-    and `contractions` those with contractions of bytes and of floats, the one taken first, or that
-    of the only way that was compiled. Its text is a summary in one or two lines.
-    `tuning` says what was measured of kernels before.
+BINDING = "binding of "
+"""The beginning of the question how a buffer that moves between runs is bound; its name follows."""
+
+ChoiceSource = Literal["measured", "model"]
+"""Whether candidates ran on a device, or a model estimated their times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The answer to one question of a compilation, with the choices made within it; times in ns.
+
+    `estimates`, `timings` and `skipped` are by candidate: a model's time, the measured one, and why
+    a candidate was not timed. The `baseline` is kept unless another candidate is surely faster.
+    `within` holds the choices that were made for the chosen candidate alone.
     """
 
-    mode: Mode
-    costs: Mapping[str, float]
-    source: str
+    question: str
     chosen: str
-    pdl: bool = False
-    reason: str = ""
     baseline: str = ""
-    streams: int = 1
-    pipeline: str = ""
-    budget_seconds: float = 0.0
-    measured_kernels: int = 0
-    kernels: int = 0
+    source: ChoiceSource = "model"
+    reason: str = ""
     estimates: Mapping[str, float] = field(default_factory=dict[str, float])
     timings: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
     skipped: Mapping[str, str] = field(default_factory=dict[str, str])
-    bindings: Mapping[str, BindingChoice] = field(default_factory=dict[str, BindingChoice])
-    device: Mapping[str, Any] | None = None
-    search: SearchRecord | None = None
-    graphs: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
-    contractions: Mapping[str, float] = field(default_factory=dict[str, float])
-    tuning: TuningRecord | None = None
+    within: tuple["Choice", ...] = ()
 
     @property
-    def contracted(self) -> str:
-        """The way in which quantised operators are contracted, and the time of each way."""
-        if not self.contractions:
-            return ""
-        ways = [(CONTRACTED_AS.get(way, way), time) for way, time in self.contractions.items()]
+    def times(self) -> dict[str, float]:
+        """The measured median of each candidate, or else its estimate; the chosen one first."""
+        medians = {name: timing.median for name, timing in self.timings.items()}
+        times = {**self.estimates, **medians}
+        return {name: times[name] for name in sorted(times, key=lambda name: name != self.chosen)}
+
+    def nested(self) -> "Iterator[Choice]":
+        """This choice and all within it, the outer ones first."""
+        yield self
+        for choice in self.within:
+            yield from choice.nested()
+
+    def of(self, question: str) -> "Choice | None":
+        """The choice of a question, this one or one within it; None if it was not asked."""
+        return next((choice for choice in self.nested() if choice.question == question), None)
+
+    @property
+    def schedule(self) -> "ScheduleChoice":
+        """The choice of the schedule and mode, this one or one within it."""
+        return next(choice for choice in self.nested() if isinstance(choice, ScheduleChoice))
+
+    @property
+    def sentence(self) -> str:
+        """The candidate that was chosen and the reason, in one line."""
+        if self.question != CONTRACTIONS:
+            return f"{self.chosen}: {self.source}; {self.reason}"
+        ways = [(CONTRACTED_AS.get(way, way), time) for way, time in self.times.items()]
         figures = ", ".join(f"{words} {time / 1e3:.1f} us" for words, time in ways)
         return f"quantised operators contract {ways[0][0]}: {figures}"
 
     def __str__(self) -> str:
-        lines = (f"{self.chosen}: {self.source}; {self.reason}", self.contracted)
-        return "\n".join(filter(None, lines))
+        """The sentences of the choices but for bindings, one a line, the innermost first."""
+        outer = [c for c in self.nested() if not c.question.startswith(BINDING)]
+        return "\n".join(choice.sentence for choice in reversed(outer))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleChoice(Choice):
+    """The choice of a module's schedule and mode, and what else was measured for it.
+
+    `costs` are the measured times of kernels, `device` describes where they and the candidates ran.
+    `pipeline` gives the schedule without a search; `tuning` says what was measured of kernels
+    before they were built.
+    """
+
+    mode: Mode
+    pdl: bool = False
+    pipeline: str = ""
+    budget_seconds: float = 0.0
+    costs: Mapping[str, float] = field(default_factory=dict[str, float])
+    device: Mapping[str, Any] | None = None
+    search: SearchRecord | None = None
+    tuning: TuningRecord | None = None
+
+    @property
+    def bindings(self) -> dict[str, str]:
+        """How buffers that move between runs are bound, by input or output."""
+        return {
+            choice.question.removeprefix(BINDING): choice.chosen
+            for choice in self.within
+            if choice.question.startswith(BINDING)
+        }
 
 
 @dataclass(frozen=True, slots=True)

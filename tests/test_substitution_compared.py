@@ -1,15 +1,17 @@
 """With a device, modules are compiled with substitutions and without, and the faster is kept."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from compiler.autotune.bindings import MeasuredChoice
 from compiler.autotune.schedule import Decision, Request, decide
 from compiler.autotune.substitution import SimulatedTimes
 from compiler.build import Build, build_module
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache
@@ -27,11 +29,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> KernelCache:
     return KernelCache(tmp_path_factory.mktemp("kernels"))
 
 
-TIMINGS = {name: Timing(median=9.0, low=8.0, high=9.5, count=5) for name in ("a", "b")}
+TIMINGS = (Timing(9.0, 8.0, 9.5, 5), Timing(7.0, 6.5, 8.0, 5))
+"""Of a module that loses, and of one that wins."""
 
 
 class Loaded(SimpleNamespace):
-    """A module on a device that nobody runs."""
+    """A device, and a module on it that nobody runs."""
+
+    device = SimpleNamespace(ordinal=0)
 
     def alternative(self, *_: Any, **__: Any) -> "Loaded":
         """The module itself."""
@@ -78,32 +83,35 @@ def tasks(cache: KernelCache) -> int:
 def test_the_module_that_is_faster_on_the_device_is_kept(
     winner: str, cache: KernelCache, budgets: list[float], monkeypatch: pytest.MonkeyPatch
 ):
-    asked: list[float] = []
+    asked: list[Budget] = []
 
-    def compared(_: object, __: object, ___: object, seconds: float) -> MeasuredChoice:
-        asked.append(seconds)
-        return MeasuredChoice(winner, "original", TIMINGS, {})
+    def times(judge: MeasuredJudge[Build], ways: Mapping[str, Build]) -> Mapping[str, Timing]:
+        asked.append(judge.budget)
+        assert [*ways] == ["original", "substituted"]
+        return {name: TIMINGS[name == winner] for name in ways}
 
-    monkeypatch.setattr("compiler.build.compared", compared)
+    monkeypatch.setattr(MeasuredJudge, "times", times)
     built = compiled(cache)
     fewer = len(built.schedule.tasks) == tasks(cache)
     assert fewer == (winner == "substituted")
     assert built.choice is not None
-    assert built.choice.graphs == TIMINGS
-    assert (budgets, asked) == ([1.0, 1.0], [pytest.approx(0.2)])
-    assert ("take=" in built.choice.pipeline) == (winner == "substituted")
-    assert ("substitute" in built.choice.pipeline) == (winner == "substituted")
-    again = compiled(cache, budget=0.0, pipeline=built.choice.pipeline)
+    choice, pipeline = built.choice, built.choice.schedule.pipeline
+    assert (choice.question, choice.chosen, choice.source) == ("substitution", winner, "measured")
+    assert choice.timings[winner] == TIMINGS[True]
+    assert (budgets, asked) == ([1.0, 1.0], [Budget(0.1 * 2.0)])
+    assert ("take=" in pipeline) == (winner == "substituted")
+    assert ("substitute" in pipeline) == (winner == "substituted")
+    again = compiled(cache, budget=0.0, pipeline=pipeline)
     assert again.schedule == built.schedule
 
 
 def test_what_cannot_be_compared_stays_substituted(
     cache: KernelCache, budgets: list[float], monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*_: object) -> MeasuredChoice:
+    def full(*_: object) -> Mapping[str, Timing]:
         raise DeviceError("out of memory")
 
-    monkeypatch.setattr("compiler.build.compared", full)
+    monkeypatch.setattr(MeasuredJudge, "times", full)
     assert len(compiled(cache).schedule.tasks) == tasks(cache)
     assert len(budgets) == 2
 

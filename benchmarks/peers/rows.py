@@ -178,7 +178,7 @@ def _by_default(row: Row, model: onnx.ModelProto, **options: Any) -> Contender:
     module = ours.compile_by_default(model, row.precision, **options)
     row.compiled.append(module)
     made = ours.contender(module, row.case.named_inputs, row.stream)
-    made.facts.update(tuning=str(module.choice.tuning) if module.choice else "")
+    made.facts.update(tuning=str(module.choice.schedule.tuning) if module.choice else "")
     return made
 
 

@@ -130,15 +130,16 @@ def compiled(case: Case, name: str) -> Variant:
     choice = found.choice
     seconds = {"compile": perf_counter() - start, "search": _search_seconds(found.passes)}
     assert choice is not None
-    mode = choice.mode if name in MEASURED else "graph"
+    schedule = choice.schedule
+    mode = schedule.mode if name in MEASURED else "graph"
     return Variant(
         name=name,
         schedule=found.schedule,
         kernels=found.kernels,
         mode=mode,
-        pdl=choice.pdl,
+        pdl=schedule.pdl,
         seconds=seconds,
-        substituted="take=" in choice.pipeline,
+        substituted="take=" in schedule.pipeline,
     )
 
 

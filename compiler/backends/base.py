@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from compiler.arguments import ArgumentKind, check_arguments, nearest
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
+from compiler.schedule import Choice, KernelSpec, Schedule
 from compiler.target.target import parse_target
 
 BACKEND_MODULES = {
@@ -130,12 +130,12 @@ def check_options(given: Mapping[str, Any], known: Mapping[str, ArgumentKind], t
     check_arguments(given, known)
 
 
-def chosen_options(choice: ScheduleChoice | None) -> dict[str, Any]:
+def chosen_options(choice: Choice | None) -> dict[str, Any]:
     """The options of executors that a recorded choice stands for: modes, and bindings by name."""
     if choice is None:
         return {}
-    bindings = {name: binding.chosen for name, binding in choice.bindings.items()}
-    return {"mode": choice.mode, "pdl": choice.pdl, "bindings": bindings}
+    schedule = choice.schedule
+    return {"mode": schedule.mode, "pdl": schedule.pdl, "bindings": schedule.bindings}
 
 
 def backend(target: str) -> Backend:

@@ -43,7 +43,7 @@ from compiler.export.manifest import (
 from compiler.export.replacing import contents, replacing
 from compiler.export.signing import SIGNATURE_SUFFIX
 from compiler.export.weights import Placing, in_one_block, read_weights, write_weights
-from compiler.schedule import KernelSpec, Schedule, ScheduleChoice, TuningRecord
+from compiler.schedule import Choice, KernelSpec, Schedule, TuningRecord
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
@@ -65,7 +65,7 @@ class Artifact:
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     weights: Mapping[str, Array]
-    choice: ScheduleChoice | None = None
+    choice: Choice | None = None
     """How the schedule and its execution mode were chosen, on targets where there is a choice."""
     tuning: TuningRecord | None = None
     """The kernels that were measured before they were built, if any were."""
@@ -222,7 +222,7 @@ def _check_host(
         ) from error
 
 
-def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
+def _choice(manifest: Mapping[str, Any], place: Path) -> Choice | None:
     found = manifest.get("choice")
     return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
 

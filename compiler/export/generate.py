@@ -125,14 +125,14 @@ def write_project(artifact: Artifact, place: Path, version: str, check: StoredCh
 
 def planned_for(artifact: Artifact) -> GraphPlan:
     """The edges, order and priorities of an artifact's graphs."""
-    costs: Mapping[str, float] = {} if artifact.choice is None else artifact.choice.costs
+    costs: Mapping[str, float] = {} if artifact.choice is None else artifact.choice.schedule.costs
     device = parse_gpu(artifact.target).device
     return plan_graph(artifact.schedule, artifact.kernels, costs, device, URGENCY)
 
 
 def plan_source(artifact: Artifact, planned: GraphPlan, label: str, tolerance: float) -> str:
     """The text of plan.cpp."""
-    choice = artifact.choice
+    choice = None if artifact.choice is None else artifact.choice.schedule
     return plan_text(
         planned,
         artifact.kernels,

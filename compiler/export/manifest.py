@@ -41,6 +41,8 @@ class ManifestFormat:
     names: re.Pattern[str]
     required: frozenset[str]
     remedy: str
+    oldest: int | None = None
+    """The oldest version that can be read, where that is not this version alone."""
 
     @property
     def article(self) -> str:
@@ -88,10 +90,11 @@ class ManifestFormat:
         """The manifest, if it is whole, by the digest that it should have, and of this version."""
         if manifest.get("format") != self.format:
             raise ArtifactError(f"{path} is not the manifest of a Flowloom {self.what}")
-        if manifest.get("version") != self.version:
+        readable = range(self.oldest or self.version, self.version + 1)
+        if manifest.get("version") not in readable:
             raise ArtifactError(
                 f"{path} has format version {manifest.get('version')}, this Flowloom reads"
-                f" {self.version}: {self.remedy}"
+                f" {' and '.join(map(str, readable))}: {self.remedy}"
             )
         if manifest.get(SELF_DIGEST) != digest:
             raise ArtifactError(f"{path} is damaged: {self.remedy}")
@@ -128,7 +131,8 @@ LIBRARY = "library.so"
 ARTIFACT_MANIFEST = ManifestFormat(
     file="manifest.json",
     format="flowloom-artifact",
-    version=4,
+    version=5,
+    oldest=4,  # its choice is a flat record, see `choice_from_json`
     what="artifact",
     names=re.compile(
         rf"{SCHEDULE}|{KERNELS_FILE}|{WEIGHTS}|{LIBRARY}"

@@ -9,7 +9,7 @@ from typing import cast
 from compiler.display.words import counted
 from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.module import Module
-from compiler.schedule import ScheduleChoice, SearchRecord, Timing
+from compiler.schedule import CONTRACTIONS, SUBSTITUTION, ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
@@ -111,15 +111,15 @@ def _memory(module: Module) -> list[str]:
 
 
 def _choice(module: Module) -> list[str]:
-    choice = module.choice
-    if choice is None:
+    if module.choice is None:
         tuned = [] if module.tuning is None else [f"tuning   {module.tuning}"]
         return ["choice   none: only CUDA schedules are chosen; the pipeline was as given", *tuned]
+    choice = module.choice.schedule
     mode = choice.mode + (" with early launches (PDL)" if choice.pdl else "")
     lines = [
         f"choice   {choice.chosen}: {choice.source}; {choice.reason}",
-        f"         mode {mode} on {counted(choice.streams, 'stream')}; times of "
-        f"{choice.measured_kernels} of {choice.kernels} kernels measured; budget "
+        f"         mode {mode} on {counted(module.schedule.streams, 'stream')}; times of "
+        f"{len(choice.costs)} of {len(module.kernels)} kernels measured; budget "
         f"{choice.budget_seconds} s",
     ]
     if (device := choice.device) is not None:
@@ -128,8 +128,11 @@ def _choice(module: Module) -> list[str]:
             f"{device['clock_khz'] / 1e3:.0f} MHz"
         )
     lines.append(f"         pipeline {choice.pipeline}")
-    lines += [f"         {_timing(timing)}  {name} graph" for name, timing in choice.graphs.items()]
-    lines += [f"         {choice.contracted}"] if choice.contracted else []
+    for outer in module.choice.nested():
+        if outer.question == SUBSTITUTION:
+            lines += [f"         {_timing(t)}  {name} graph" for name, t in outer.timings.items()]
+        elif outer.question == CONTRACTIONS:
+            lines.append(f"         {outer.sentence}")
     lines += [] if choice.tuning is None else [f"tuning   {choice.tuning}"]
     return [*lines, *_search(choice.search), *_figures(choice)]
 
@@ -177,8 +180,8 @@ def _figures(choice: ScheduleChoice) -> Iterator[str]:
         if name in choice.skipped:
             mark += f" skipped: {choice.skipped[name]}"
         yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
-    for name, binding in choice.bindings.items():
-        ways = ", ".join(f"{way} {t.median / 1e3:.1f}" for way, t in binding.timings.items())
+    for name, binding in zip(choice.bindings, choice.within, strict=True):
+        ways = ", ".join(f"{way} {time / 1e3:.1f}" for way, time in binding.times.items())
         yield f"         {name} in memory that moves: by {binding.chosen} (us: {ways})"
     errors = [abs(estimates[name] / found.median - 1) for name, found in timings.items()]
     if errors:

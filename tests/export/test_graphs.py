@@ -13,7 +13,7 @@ from compiler.backends.gpu.graph import SETTLED
 from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.export.plan_text import symbols
-from compiler.schedule import KernelSpec, ScheduleChoice
+from compiler.schedule import SCHEDULE, KernelSpec, ScheduleChoice
 from compiler.scheduling import graph_plan
 from tests.backends.gpu.recording import Node, RecordingDriver
 from tests.export.projects import export, read_artifact, run, vision_model
@@ -121,7 +121,7 @@ def test_settled_places_get_a_graph_of_their_own(
 
 def chosen(costs: dict[str, float], *, early: bool) -> ScheduleChoice:
     """A choice of one graph, with programmatic edges or without."""
-    return ScheduleChoice(mode="graph", costs=costs, source="model", chosen="graph", pdl=early)
+    return ScheduleChoice(question=SCHEDULE, mode="graph", costs=costs, chosen="graph", pdl=early)
 
 
 def said_by_project(found: Artifact, fixed: Path, folder: Path) -> list[str]:
@@ -145,7 +145,7 @@ def said_by_python(found: Artifact) -> Iterator[str]:
     """The same of Python: what it asks of kernels, and the graph of a run on buffers of its own."""
     driver = Driver({})
     assert found.choice is not None
-    costs = found.choice.costs
+    costs = found.choice.schedule.costs
     options: dict[str, Any] = {"mode": "graph", "pdl": True, "costs": costs}
     loaded = GpuExecutable.load(driver, found.schedule, found.kernels, found.weights, **options)
     asked = (line for line in driver.log if line.startswith(("allow_shared", "set_smem_carveout")))

@@ -7,13 +7,15 @@ with which the whole model is fastest, if that is beyond noise.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.autotune.timing import Timing
+from compiler.choice.alternatives import Alternatives, choose, surely_faster
+from compiler.choice.judges import RecordedJudge
 from compiler.kernels.database.fields import Config
+from compiler.schedule import Timing
 
-Choice = Mapping[str, Config]
+Configs = Mapping[str, Config]
 """The values of each kernel, by key."""
 
-Compare = Callable[[Sequence[Choice]], list[Timing]]
+Compare = Callable[[Sequence[Configs]], list[Timing]]
 """Times some choices in turns, so that drift hits all alike."""
 
 
@@ -48,7 +50,7 @@ class Descent:
     Without steps, or where the end is not surely faster than the start, the choice is the first.
     """
 
-    choice: Choice
+    choice: Configs
     steps: tuple[Improvement, ...]
     start: Timing
     end: Timing
@@ -93,22 +95,14 @@ def _improve(
     current = choice[subject.key]
     others = [values for values in subject.options if values != current]
     now, *timings = compare([choice, *({**choice, subject.key: values} for values in others)])
-    found = [
-        (timing.median, values)
-        for values, timing in zip(others, timings, strict=True)
-        if surely_faster(timing, now)
-    ]
-    if not found:
+    ways = {str(number): values for number, values in enumerate([current, *others])}
+    times = dict(zip(ways, [now, *timings], strict=True))
+    step = choose(Alternatives(f"config of {subject.key}", ways), RecordedJudge(times))
+    if step.chosen == step.baseline:
         return None
-    after, values = min(found)
-    return Improvement(subject.key, values, now.median, after)
+    return Improvement(subject.key, ways[step.chosen], now.median, times[step.chosen].median)
 
 
-def surely_faster(one: Timing, other: Timing) -> bool:
-    """Whether one's 95 % interval is wholly below the other's."""
-    return one.high < other.low
-
-
-def _kept(steps: Sequence[Improvement], choice: Choice) -> tuple[Improvement, ...]:
+def _kept(steps: Sequence[Improvement], choice: Configs) -> tuple[Improvement, ...]:
     """The steps whose values were not changed again."""
     return tuple(step for step in steps if choice[step.key] == step.values)

@@ -11,8 +11,8 @@ from typing import Any
 from compiler.autotune.bindings import timed_run
 from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.kernels.descent import (
-    Choice,
     Config,
+    Configs,
     Descent,
     Improvement,
     KernelOptions,
@@ -47,7 +47,7 @@ COMPARE_SECONDS, COMPARE_SAMPLES = 0.5, 100
 
 
 @dataclass(frozen=True)
-class Alternatives:
+class KernelAlternatives:
     """The options of one key that fit a built module: for each, the kernels by name."""
 
     entry: Entry
@@ -60,7 +60,7 @@ class Alternatives:
         return KernelOptions(self.entry.key, self.time, tuple(self.kernels))
 
 
-def choose_in_context(
+def descend_in_context(
     driver: Driver,
     built: Build,
     groups: Mapping[str, Group],
@@ -80,7 +80,7 @@ def choose_in_context(
     base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
     by_key = {options.entry.key: options.kernels for options in found}
 
-    def compare(choices: Sequence[Choice]) -> list[Timing]:
+    def compare(choices: Sequence[Configs]) -> list[Timing]:
         kernels = [dict(built.kernels) for _ in choices]
         for own, choice in zip(kernels, choices, strict=True):
             for key, values in choice.items():
@@ -108,7 +108,7 @@ def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
 
 def alternatives(
     built: Build, groups: Mapping[str, Group], target: GpuTarget, device: str
-) -> list[Alternatives]:
+) -> list[KernelAlternatives]:
     """The heaviest kernels of a module of which several options were measured on a device."""
     uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
     for name, group in groups.items():
@@ -170,7 +170,7 @@ def _kernel(user: _User, config: Any) -> CudaKernel | None:
 
 def _options(
     users: Sequence[_User], built: Build, specs: Mapping[Config, Mapping[str, _Spec]]
-) -> Alternatives:
+) -> KernelAlternatives:
     """The configs that fit all groups of a key; none if another template built these."""
     entry, found = users[0].entry, dict[Config, dict[str, KernelSpec]]()
     ready = {v: {n: future.result() for n, future in own.items()} for v, own in specs.items()}
@@ -180,7 +180,9 @@ def _options(
         usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
         if usable and len(usable) == len(ours):
             found[values] = usable
-    return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
+    return KernelAlternatives(
+        entry, sum(user.time for user in users if user.group.name in ours), found
+    )
 
 
 def _spec(group: Group, kernel: CudaKernel | None, target: GpuTarget) -> KernelSpec | None:
@@ -203,11 +205,11 @@ def record(
 ) -> None:
     """Put what a model was fastest with into the user's database."""
     by_key = {entry.key: entry for entry in entries}
-    chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
+    chosen = [_entry(by_key[step.key], step, model) for step in descent.steps]
     merge_into(user_file(target.architecture), chosen, device)
 
 
-def _chosen(entry: Entry, step: Improvement, model: str) -> Entry:
+def _entry(entry: Entry, step: Improvement, model: str) -> Entry:
     """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
     context, configs = InContext(step.values, model, round(step.gain, 4)), entry.configs
     if step.values not in [known.config for known in configs]:

@@ -15,7 +15,7 @@ from compiler.autotune.kernels.bundle import Bundle
 from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.duration import expected_duration
-from compiler.autotune.kernels.in_context import choose_in_context, record
+from compiler.autotune.kernels.in_context import descend_in_context, record
 from compiler.autotune.kernels.measure import TextCompiler, device_name, header_here, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.prepare import (
@@ -157,8 +157,8 @@ def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -
     built = build(path, options.input_shapes, settings)
     module = import_model(path, options.input_shapes, has_kernel=recurrence_kernels(machine)).module
     assert built.choice is not None
-    groups = built_groups(module, machine, built.choice.pipeline)
-    found = choose_in_context(driver, built, groups, machine, options.in_context)
+    groups = built_groups(module, machine, built.choice.schedule.pipeline)
+    found = descend_in_context(driver, built, groups, machine, options.in_context)
     if found is None:
         return "no kernel has several measured choices that fit its schedule"
     descent, entries = found

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from compiler.autotune.kernels.descent import surely_faster
 from compiler.autotune.kernels.plan import TuningSubject, improved, next_candidate
-from compiler.autotune.timing import Timing
+from compiler.choice.alternatives import surely_faster
 from compiler.kernels.database.fields import Config
+from compiler.schedule import Timing
 
 CONFIRMED_PART = 0.1
 """The part of the time that is left for comparing winners with what they replace."""

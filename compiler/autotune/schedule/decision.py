@@ -2,14 +2,15 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
+from compiler.autotune.bindings import measure_bindings, running
 from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.lock import measuring
 from compiler.autotune.schedule.candidates import (
@@ -39,12 +40,15 @@ from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.memory import Array
 from compiler.backends.policy import GraphPolicy
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge, PredictedJudge, Sampler
 from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
 from compiler.progress import Announcement, notify
-from compiler.schedule import BindingChoice, KernelSpec, ScheduleChoice, SearchRecord
+from compiler.schedule import SCHEDULE, Choice, KernelSpec, ScheduleChoice, SearchRecord
 from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
 
@@ -56,9 +60,6 @@ BINDINGS_SHARE = 0.1
 
 KERNELS_SHARE = 0.5
 """The part of the budget after which no further kernel is timed."""
-
-ESTIMATE_MARGIN = 0.95
-"""A candidate is chosen unmeasured if its estimate is at most this part of the baseline's."""
 
 
 @dataclass(frozen=True)
@@ -129,17 +130,16 @@ def _predicted(
     specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
     selective = request.graphs.selective
-    modes = [found for spec in specs for found in mode_candidates(spec, selective=selective)]
-    found = {
-        candidate.name: replace(candidate, pdl=pdl and candidate.mode != "streams")
-        for candidate in modes
-    }
-    estimates = _estimates(found, request, costs)
-    chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
-    record = _record(request, costs, chosen, estimates)
+    modes = [mode for spec in specs for mode in mode_candidates(spec, selective=selective)]
+    candidates = _baseline_first(
+        request, [replace(mode, pdl=pdl and mode.mode != "streams") for mode in modes]
+    )
+    judge = PredictedJudge(partial(_estimate, request, costs))
+    choice = choose(Alternatives(SCHEDULE, candidates), judge)
+    chosen = candidates[choice.chosen]
     reason = f"not measured: {why}"
-    choice = replace(record, source="model", reason=reason, search=searched)
-    return Decision(chosen.spec.pipeline, choice)
+    record = _record(request, costs, chosen, replace(choice, reason=reason), searched)
+    return Decision(chosen.spec.pipeline, record)
 
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
@@ -177,26 +177,20 @@ def _competing(
     return list(competing), found.record
 
 
-def baseline_of(pipeline: str | None) -> str:
-    """The candidate that the choice is never slower than: the first schedule as one graph."""
-    return "graph" + (ONE_STREAM if pipeline is None else "")
+def _baseline_first(
+    request: Request, candidates: Sequence[ScheduleCandidate]
+) -> dict[str, ScheduleCandidate]:
+    """The candidates by name; the first schedule as one graph is what the choice must beat."""
+    baseline = "graph" + (ONE_STREAM if request.pipeline is None else "")
+    ordered = sorted(candidates, key=lambda candidate: candidate.name != baseline)
+    return {candidate.name: candidate for candidate in ordered}
 
 
-def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
-    """The candidate of the least estimate if that is clearly below the baseline's."""
-    best = min(estimates, key=lambda name: (estimates[name], name != baseline))
-    return best if estimates[best] <= ESTIMATE_MARGIN * estimates[baseline] else baseline
-
-
-def _estimates(
-    found: Mapping[str, ScheduleCandidate], request: Request, costs: Costs
-) -> dict[str, float]:
-    def of(each: ScheduleCandidate) -> float:
-        schedule = each.spec.schedule
-        works = costs.works(schedule, request.kernels)
-        return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
-
-    return {name: of(candidate) for name, candidate in found.items()}
+def _estimate(request: Request, costs: Costs, candidate: ScheduleCandidate) -> float:
+    """The simulated nanoseconds of a candidate's run."""
+    schedule = candidate.spec.schedule
+    works = costs.works(schedule, request.kernels)
+    return predict(schedule, works, candidate.mode, costs.device, early=candidate.pdl).makespan
 
 
 def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) -> Decision:
@@ -208,11 +202,11 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
     pdl = starts_early(request.kernels)
     selective = request.graphs.selective
     every = (c for spec in specs for c in mode_candidates(spec, pdl=pdl, selective=selective))
-    found = {candidate.name: candidate for candidate in every}
-    estimates, baseline = _estimates(found, request, costs), baseline_of(request.pipeline)
-    if estimates[baseline] > 1e9 * request.budget:
-        expected = f"a run takes about {estimates[baseline] / 1e9:.1f} s"
-        return _predicted(request, database, f"{expected}, more than the budget", costs)
+    candidates = _baseline_first(request, [*every])
+    estimates = {name: _estimate(request, costs, c) for name, c in candidates.items()}
+    if (expected := next(iter(estimates.values()))) > 1e9 * request.budget:
+        reason = f"a run takes about {expected / 1e9:.1f} s, more than the budget"
+        return _predicted(request, database, reason, costs)
     base = GpuExecutable.load(
         driver,
         specs[0].schedule,
@@ -222,21 +216,25 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
         index_limits=request.limits,
         **request.graphs.executor_options,
     )
-    choice = _timed(found, base, baseline, (request.budget - spent) * (1 - BINDINGS_SHARE))
-    kept = found[choice.name]
-    bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
-    record = _record(request, costs, kept, estimates)
-    measured = replace(
-        record,
-        source="measured",
-        reason=_why(choice),
-        device=asdict(driver.device),
-        timings=choice.timings,
-        skipped=choice.skipped,
-        bindings=bindings,
-        search=searched,
-    )
-    return Decision(kept.spec.pipeline, measured, weights, base)
+    planned = {spec.name: base.alternative(spec.schedule) for spec in specs}
+
+    def opened(candidate: ScheduleCandidate) -> AbstractContextManager[Sampler]:
+        options = {"mode": candidate.mode, "pdl": candidate.pdl}
+        return running(planned[candidate.spec.name].executor(**options))
+
+    budget = Budget(request.budget)
+    judge = MeasuredJudge(opened, budget.after(spent).share(1 - BINDINGS_SHARE))
+    choice = choose(Alternatives(SCHEDULE, candidates), judge)
+    chosen = candidates[choice.chosen]
+    executor = base.alternative(chosen.spec.schedule, mode=chosen.mode, pdl=chosen.pdl).executor()
+    try:
+        bindings = tuple(measure_bindings(executor, budget.share(BINDINGS_SHARE)))
+    finally:
+        executor.close()
+    complete = replace(choice, estimates=estimates, within=bindings)
+    record = _record(request, costs, chosen, complete, searched)
+    device = asdict(driver.device)
+    return Decision(chosen.spec.pipeline, replace(record, device=device), weights, base)
 
 
 def _profile(
@@ -260,55 +258,28 @@ def _profile(
     return request.pack(graph), spent
 
 
-def _timed(
-    found: Mapping[str, ScheduleCandidate], base: GpuExecutable, baseline: str, seconds: float
-) -> MeasuredChoice:
-    alternatives = {
-        candidate.spec.name: base.alternative(candidate.spec.schedule)
-        for candidate in found.values()
-    }
-    openers = {
-        name: partial(
-            alternatives[candidate.spec.name].executor, mode=candidate.mode, pdl=candidate.pdl
-        )
-        for name, candidate in found.items()
-    }
-    return measured_choice(openers, baseline, seconds)
-
-
-def _bindings(
-    kept: ScheduleCandidate, base: GpuExecutable, seconds: float
-) -> dict[str, BindingChoice]:
-    """How buffers that move are best bound to the schedule that was chosen, by name."""
-    alternative = base.alternative(kept.spec.schedule, mode=kept.mode, pdl=kept.pdl)
-    executor = alternative.executor()
-    try:
-        return measure_bindings(executor, seconds)
-    finally:
-        executor.close()
-
-
-def _why(choice: MeasuredChoice) -> str:
-    if choice.name == choice.baseline:
-        return f"no candidate was surely faster than {choice.baseline}"
-    return f"the fastest of those that are surely no slower than {choice.baseline}"
-
-
 def _record(
-    request: Request, costs: Costs, chosen: ScheduleCandidate, estimates: Mapping[str, float]
+    request: Request,
+    costs: Costs,
+    chosen: ScheduleCandidate,
+    choice: Choice,
+    searched: SearchRecord | None,
 ) -> ScheduleChoice:
-    """The record of a choice, but its source and reason."""
+    """The record of a choice among schedules, with what it says of the module."""
     return ScheduleChoice(
+        question=choice.question,
+        chosen=choice.chosen,
+        baseline=choice.baseline,
+        source=choice.source,
+        reason=choice.reason,
+        estimates=choice.estimates,
+        timings=choice.timings,
+        skipped=choice.skipped,
+        within=choice.within,
         mode=chosen.mode,
-        costs=dict(sorted(costs.measured.items())),
-        source="",
-        chosen=chosen.name,
         pdl=chosen.pdl,
-        baseline=baseline_of(request.pipeline),
-        streams=chosen.spec.schedule.streams,
         pipeline=" ".join(chosen.spec.pipeline.split()),
         budget_seconds=request.budget,
-        measured_kernels=len(costs.measured),
-        kernels=len(request.kernels),
-        estimates=dict(estimates),
+        costs=dict(sorted(costs.measured.items())),
+        search=searched,
     )

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from compiler.module import Module
-from compiler.schedule import CONTRACTED_AS, ScheduleChoice, SearchRecord
+from compiler.schedule import (
+    CONTRACTED_AS,
+    CONTRACTIONS,
+    SCHEDULE,
+    SUBSTITUTION,
+    Choice,
+    ScheduleChoice,
+    SearchRecord,
+)
 from compiler.target.target import parse_target
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import CandidateFact, ChoiceFact
@@ -45,8 +53,7 @@ def tiles_sentence(configs: Mapping[str, KernelConfig], on_cpu: bool) -> str:
 def choice_fact(module: Module, configs: Mapping[str, KernelConfig]) -> ChoiceFact:
     """The candidates and the reasons, as a module records them, and the tiles of its kernels."""
     tiles = tiles_sentence(configs, not parse_target(module.target).is_gpu)
-    choice = module.choice
-    if choice is None:
+    if module.choice is None:
         return ChoiceFact(
             sentence=NOT_SEARCHED,
             candidates=[],
@@ -56,6 +63,7 @@ def choice_fact(module: Module, configs: Mapping[str, KernelConfig]) -> ChoiceFa
             tiles=tiles,
             facts=[],
         )
+    choice = module.choice.schedule
     search = choice.search
     return ChoiceFact(
         sentence=f"{choice.chosen} was chosen: {choice.reason}.",
@@ -64,7 +72,7 @@ def choice_fact(module: Module, configs: Mapping[str, KernelConfig]) -> ChoiceFa
         search="" if search is None else _search_sentence(search),
         bound={} if search is None else dict(search.bound),
         tiles=tiles,
-        facts=_facts(choice),
+        facts=_facts(module),
     )
 
 
@@ -104,38 +112,47 @@ def _search_sentence(found: SearchRecord) -> str:
     )
 
 
-def _facts(choice: ScheduleChoice) -> list[tuple[str, str]]:
+def _facts(module: Module) -> list[tuple[str, str]]:
+    assert module.choice is not None
+    choice = module.choice.schedule
     facts = [
         ("source", choice.source),
         ("mode", choice.mode + (" with early launches (PDL)" if choice.pdl else "")),
-        ("kernels measured", f"{choice.measured_kernels} of {choice.kernels}"),
+        ("kernels measured", f"{len(choice.costs)} of {len(module.kernels)}"),
         ("budget", f"{choice.budget_seconds:g} s"),
     ]
     if choice.tuning is not None:
         facts.append(("kernels tuned", str(choice.tuning)))
     if choice.device is not None:
         facts.append(("device", str(choice.device.get("name", ""))))
-    for name, timing in choice.graphs.items():
-        facts.append((f"{name} graph", f"{timing.median / 1e3:.1f} µs"))
-    kept = next(iter(choice.contractions), "")
-    facts += [
-        (
-            f"contractions of {CONTRACTED_AS.get(way, way)}",
-            f"{time / 1e3:.1f} µs{', taken' if way == kept else ''}",
-        )
-        for way, time in choice.contractions.items()
-    ]
-    for name, binding in choice.bindings.items():
-        ways = ", ".join(f"{way} {t.median / 1e3:.1f} µs" for way, t in binding.timings.items())
-        facts.append((f"{name} in memory that moves", f"by {binding.chosen} ({ways})"))
-    return facts
+    return facts + [fact for question in module.choice.nested() for fact in _times(question)]
+
+
+def _times(choice: Choice) -> list[tuple[str, str]]:
+    """The times of the ways of one question, but for schedules, which are candidates."""
+    times = {way: f"{time / 1e3:.1f} µs" for way, time in choice.times.items()}
+    if choice.question == SUBSTITUTION:
+        return [(f"{graph} graph", time) for graph, time in times.items()]
+    if choice.question == CONTRACTIONS:
+        return [
+            (
+                f"contractions of {CONTRACTED_AS.get(way, way)}",
+                f"{time}{', taken' if way == choice.chosen else ''}",
+            )
+            for way, time in times.items()
+        ]
+    if choice.question == SCHEDULE:
+        return []
+    ways = ", ".join(f"{way} {time}" for way, time in times.items())
+    return [(f"{choice.question} in memory that moves", f"by {choice.chosen} ({ways})")]
 
 
 def option_facts(module: Module) -> list[tuple[str, str]]:
     """The options of the compilation that the module records, each as a label and a text."""
     facts = [("target", module.target), ("pipeline", module.pipeline or "as given")]
     facts += [(f"needs {name}", _text(value)) for name, value in module.requirements.items()]
-    if (choice := module.choice) is not None:
+    if module.choice is not None:
+        choice = module.choice.schedule
         facts += [("mode", choice.mode), ("schedule", choice.chosen), ("PDL", _text(choice.pdl))]
     return facts
 

@@ -51,7 +51,7 @@ def module_fact(
     run = measured_run(module, random_inputs(module, 0))
     on_cpu = is_cpu(module)
     schedule, edges = module.schedule, needs(module.schedule)
-    early = module.choice is not None and module.choice.pdl
+    early = module.choice is not None and module.choice.schedule.pdl
     return ModuleFact(
         name=schedule.name,
         target=module.target,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.autotune.kernels.descent import Choice, KernelOptions, descend, surely_faster
-from compiler.autotune.timing import Timing
+from compiler.autotune.kernels.descent import Configs, KernelOptions, descend
+from compiler.choice.alternatives import surely_faster
+from compiler.schedule import Timing
 from tests.autotune.kernels.make import config
 
 NOISE = 0.01
@@ -16,10 +17,10 @@ NOISE = 0.01
 class Fake:
     """Times choices by a function, within some noise; counts what it is asked."""
 
-    def __init__(self, time: Callable[[Choice], float], noise: float = NOISE) -> None:
-        self.time, self.noise, self.asked = time, noise, list[Sequence[Choice]]()
+    def __init__(self, time: Callable[[Configs], float], noise: float = NOISE) -> None:
+        self.time, self.noise, self.asked = time, noise, list[Sequence[Configs]]()
 
-    def __call__(self, choices: Sequence[Choice]) -> list[Timing]:
+    def __call__(self, choices: Sequence[Configs]) -> list[Timing]:
         self.asked.append([dict(choice) for choice in choices])
         found = [self.time(choice) for choice in choices]
         return [Timing(t, t * (1 - self.noise), t * (1 + self.noise), 50) for t in found]
@@ -36,7 +37,7 @@ def never() -> bool:
     return False
 
 
-def additive(gains: Mapping[str, Mapping[int, float]]) -> Callable[[Choice], float]:
+def additive(gains: Mapping[str, Mapping[int, float]]) -> Callable[[Configs], float]:
     """A time of 1000 less what each kernel's option gains."""
     by_config = {k: {config(n): gain for n, gain in own.items()} for k, own in gains.items()}
     return lambda choice: 1000.0 - sum(by_config.get(k, {}).get(v, 0.0) for k, v in choice.items())
@@ -53,7 +54,7 @@ def test_an_alternative_that_is_surely_faster_is_taken():
 
 
 def test_a_gain_within_noise_is_not_taken():
-    fake = Fake(additive({"a": {1: 15.0, 2: 19.0}}))
+    fake = Fake(additive({"a": {1: 5.0, 2: 9.0}}))
     found = descend(subjects(a=1.0), fake, never)
     assert found.choice == {"a": config(0)}
     assert not found.steps
@@ -80,7 +81,7 @@ def test_time_that_is_over_ends_it_with_what_was_found():
 def test_neighbours_may_change_what_is_best():
     """A kernel's option pays only once another has made room: a second round finds it."""
 
-    def time(choice: Choice) -> float:
+    def time(choice: Configs) -> float:
         room = choice["b"] == config(1)
         return 1000.0 - 100.0 * room - 100.0 * (room and choice["a"] == config(2))
 
@@ -94,7 +95,7 @@ def test_an_end_that_is_not_faster_than_the_start_is_given_up():
     fake = Fake(lambda choice: 1000.0)
     drifting = iter(range(100))
 
-    def drift(choices: Sequence[Choice]) -> list[Timing]:
+    def drift(choices: Sequence[Configs]) -> list[Timing]:
         timings = fake(choices)
         if len(choices) == 2:
             return timings

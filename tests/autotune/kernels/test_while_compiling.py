@@ -26,7 +26,7 @@ from compiler.kernels.gpu.compilers import nvrtc
 from compiler.kernels.gpu.select import Provenance, Selection, best
 from compiler.kernels.group import Group
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
-from compiler.schedule import ScheduleChoice, TuningRecord
+from compiler.schedule import SCHEDULE, ScheduleChoice, TuningRecord
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu
 from compiler.tools.report import report
 from tests.autotune.kernels.test_tune import network, nothing
@@ -326,7 +326,7 @@ def test_compile_says_what_it_did_and_the_second_time_measures_nothing(
 
     module = compiled(budget=4, progress=heard.append)
     assert module.choice is not None
-    tuning = module.choice.tuning
+    tuning = module.choice.schedule.tuning
     assert tuning is not None
     assert tuning.improved == 1
     assert any(isinstance(event, TuningBegan) and event.kernels == 2 for event in heard)
@@ -339,7 +339,7 @@ def test_compile_says_what_it_did_and_the_second_time_measures_nothing(
     again = compiled(budget=0.5, progress=heard.append)
     assert not any(isinstance(event, TuningBegan) for event in heard)
     assert again.choice is not None
-    assert again.choice.tuning is None
+    assert again.choice.schedule.tuning is None
 
 
 def test_a_budget_of_nothing_measures_nothing(
@@ -348,14 +348,14 @@ def test_a_budget_of_nothing_measures_nothing(
     monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
     module = compiler.compile(network().SerializeToString(), target="cuda", arch="sm_90", budget=0)
     assert module.choice is not None
-    assert module.choice.tuning is None
+    assert module.choice.schedule.tuning is None
     assert present.log == []
     assert not database.user_file("sm_90").exists()
 
 
 def test_the_record_is_kept_in_a_manifest():
     record = TuningRecord(kernels=3, tried=12, improved=1, before=5000.0, after=1000.0, seconds=2.5)
-    choice = ScheduleChoice(mode="graph", costs={}, source="model", chosen="graph", tuning=record)
+    choice = ScheduleChoice(question=SCHEDULE, mode="graph", chosen="graph", tuning=record)
     text = json.loads(json.dumps(choice_to_json(choice)))
     assert choice_from_json(text, "choice") == choice
     assert str(record).startswith("12 candidates of 3 kernels that no database had, in 2.5 s: 1")
@@ -376,5 +376,5 @@ def test_a_device_on_which_nothing_can_be_measured_leaves_the_estimates(
     module = compiler.compile(model, target="cuda", arch="sm_90", cache=False, budget=0.5)
     assert module.kernels
     assert module.choice is not None
-    assert module.choice.tuning is None
+    assert module.choice.schedule.tuning is None
     assert "kernels stay as estimated, as measuring them failed: the device is lost" in caplog.text

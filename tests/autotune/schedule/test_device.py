@@ -61,8 +61,8 @@ def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_pa
     module = Module.of(build(fakes.model(), None, settings), {})
     assert module.choice is not None
     assert module.choice.source == "measured"
-    assert module.choice.streams > 1
-    assert all(1000 < cost < 30000 for cost in module.choice.costs.values())
+    assert module.schedule.streams > 1
+    assert all(1000 < cost < 30000 for cost in module.choice.schedule.costs.values())
     one = without_pass(compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=1"), "substitute")
     baseline = compiler.compile(fakes.model(), target="cuda", budget=0, pipeline=one)
     assert run_time(module) < 0.7 * run_time(baseline)

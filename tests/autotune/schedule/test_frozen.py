@@ -137,13 +137,12 @@ def test_times_of_kernels_that_changed_are_not_taken_in_silence(
     with pytest.warns(UserWarning, match="times of 0 of this model's"):
         specs = compiled(profile, monkeypatch)["specs"]
     times_of(specs, profile)
-    assert compiled(profile, monkeypatch)["kernels"]["measured"] == len(specs)
+    assert compiled(profile, monkeypatch)["costs"].keys() == specs.keys()
     with pytest.warns(
         UserWarning, match=rf"times.json has times of 0 of this model's {len(specs)}"
     ):
         found = compiled(profile, monkeypatch, b"another text")
-    assert found["kernels"] == {"measured": 0, "of": len(specs)}
-    assert found["costs"] == {}
+    assert "costs" not in found
 
 
 def test_what_another_process_measured_meanwhile_is_kept(tmp_path: Path):

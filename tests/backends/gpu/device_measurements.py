@@ -9,9 +9,13 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-from compiler.autotune.bindings import measure_bindings, measured_choice
+from compiler.autotune.bindings import measure_bindings, running
 from compiler.autotune.profile import measure_kernels
-from compiler.schedule import MODES, Allocation, Schedule, Task, View
+from compiler.backends.gpu.executor import GpuExecutor
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge
+from compiler.schedule import BINDING, MODES, Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
 from tests.backends.gpu.cases import Case, Mix, case
 
@@ -58,7 +62,8 @@ def check_bindings() -> str:
     """Both ways to bind a moving buffer are timed, the faster is kept, and bits stay the same."""
     found = case(15, tasks=30, streams=4, words=300)
     executor = on.load(found).executor()
-    figures = measure_bindings(executor, 20.0)
+    choices = measure_bindings(executor, Budget(20.0))
+    figures = {choice.question.removeprefix(BINDING): choice for choice in choices}
     names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
     assert sorted(figures) == sorted(names), figures
     assert executor.bindings == {name: figures[name].chosen for name in executor.bindings}
@@ -81,11 +86,12 @@ def check_choice() -> str:
         for streams, executable in executables.items()
         for mode in MODES
     }
-    choice = measured_choice(candidates, "graph/1", 5.0)
-    timings = choice.timings
-    assert timings[choice.name].median <= timings["graph/1"].median
-    times = ", ".join(f"{n} {t.median / 1e3:.0f}" for n, t in timings.items())
-    return f"chosen {choice.name} of {times} us"
+    judge = MeasuredJudge[Callable[[], GpuExecutor]](lambda made: running(made()), Budget(5.0))
+    choice = choose(Alternatives("mode", candidates), judge)
+    assert choice.baseline == "graph/1"
+    assert choice.timings[choice.chosen].median <= choice.timings["graph/1"].median
+    times = ", ".join(f"{name} {time / 1e3:.0f}" for name, time in choice.times.items())
+    return f"chosen {choice.chosen} of {times} us"
 
 
 def check_profile() -> str:

@@ -24,10 +24,11 @@ def test_cuda_compiles_one_graph_and_repeats_it(text: str):
     model = model_of(text)
     module = static(model, target="cuda:sm_90", budget=0)
     assert module.choice is not None
-    assert module.choice.mode == "graph"
-    assert {name.partition("/")[0] for name in module.choice.estimates} <= {"graph", "graph+pdl"}
+    choice = module.choice.schedule
+    assert choice.mode == "graph"
+    assert {name.partition("/")[0] for name in choice.estimates} <= {"graph", "graph+pdl"}
     assert set(kinds(module)) == module.kernels.keys() & {"if", "loop"}
-    again = static(model, target="cuda:sm_90", budget=0, pipeline=module.choice.pipeline)
+    again = static(model, target="cuda:sm_90", budget=0, pipeline=choice.pipeline)
     assert again.schedule == module.schedule
 
 
