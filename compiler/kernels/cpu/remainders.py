@@ -44,8 +44,7 @@ def _guarded(text: str, marks: dict[str, str]) -> str:
     counters = {counter for value in code.divided for counter in _counters(code, value)}
     if not counters <= code.backs.keys():
         counters = set(code.backs)
-    for back in {code.backs[counter] for counter in counters}:
-        at = code.ends[back]
+    for at in sorted({code.ends[code.backs[counter]] for counter in counters}):
         found = _LOOP.match(lines[at])
         assert found, "TVM ends a loop's last block with a jump"
         mark = found[2] or str(_FIRST + len(marks))
