@@ -28,7 +28,10 @@ def with_way(choice: ScheduleChoice | None, way: str) -> ScheduleChoice | None:
 def compared(
     driver: Driver, modules: Mapping[str, GpuExecutable | None], baseline: str, seconds: float
 ) -> MeasuredChoice:
-    """Run measured modules in turns; the baseline is kept unless another is surely no slower."""
+    """Run measured modules in turns; the baseline is kept unless another is surely no slower.
+
+    What they consist of had its trials when they were measured.
+    """
     openers = {name: module.executor for name, module in modules.items() if module is not None}
     assert len(openers) == len(modules), "a module was not measured"
     with measuring(driver.device):
