@@ -134,7 +134,8 @@ class Trials:
     def start(self) -> None:
         """Let a process begin to open the device; returns at once."""
         with self._lock:
-            self._started()
+            if self._opener is not None:
+                self._started(self._opener)
 
     def kernel(self, kernel: KernelSpec, task: Task, seconds: float) -> float:
         """Run a kernel once, unless it ran before; its nanoseconds, 0 where nothing can hang.
@@ -179,45 +180,42 @@ class Trials:
 
     def _run(self, subject: Subject, name: str, seconds: float) -> float:
         with self._lock:
-            child = self._started()
-            if child is None:
+            if self._opener is None:
                 return 0.0
             try:
                 try:
-                    return child.run(subject, max(seconds, LEAST_SECONDS))
+                    return self._started(self._opener).run(subject, max(seconds, LEAST_SECONDS))
                 except _IdleError:
-                    self._child = child = _Child(child.opener)
-                    return child.run(subject, max(seconds, LEAST_SECONDS))
-            except TrialUnavailableError:
-                self._child = None
-                child.stop()
-                raise
-            except FlowloomError as error:
-                # Most errors make a context unusable; a new one is opened while others compile.
-                self._child = None
-                child.stop()
-                self._started()
+                    return self._started(self._opener).run(subject, max(seconds, LEAST_SECONDS))
+            except BaseException as error:
+                # most errors make a context unusable, and an interrupt leaves an answer behind
+                self._stop()
+                if not isinstance(error, FlowloomError) or isinstance(error, TrialUnavailableError):
+                    raise
+                self._started(self._opener)  # which opens the device while others compile
                 raise TrialError(f"{name!r} failed in a trial: {error}") from error
 
-    def _started(self) -> "_Child | None":
-        if self._opener is not None and (self._child is None or self._child.ended):
-            self._child = _Child(self._opener)
+    def _started(self, opener: Callable[[], Driver]) -> "_Child":
+        if self._child is None or self._child.ended:
+            self._child = _Child(opener)
         return self._child
+
+    def _stop(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.stop()
 
     def close(self) -> None:
         """End the process."""
-        with self._lock:
-            child, self._child = self._child, None
-            if child is not None:
-                with suppress(DeviceError):
-                    child.stop()
+        with self._lock, suppress(DeviceError):
+            self._stop()
 
 
 class _Child:
     """A process that has the device open and runs one subject at a time."""
 
     def __init__(self, opener: Callable[[], Driver]) -> None:
-        self.opener, self._open = opener, False
+        self._open = False
         try:
             self._process = start_child("compiler.autotune.trial_process")
         except OSError as error:
@@ -256,9 +254,11 @@ class _Child:
         answer = receive(self._process.stdout)
         if isinstance(answer, FlowloomError):
             raise answer
-        if answer is None and self._process.wait(KILL_SECONDS) == IDLE:
-            raise _IdleError
         if answer is None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILL_SECONDS)
+            if self._process.returncode == IDLE:
+                raise _IdleError
             raise KernelError(f"the process died ({self._process.returncode})")
         return answer
 
