@@ -144,7 +144,9 @@ class Trials:
         """
         key = kernel_hash(kernel)
         if key not in self._ended:
-            self._ended[key] = self._run(KernelTrial(kernel, task), kernel.name, seconds)
+            self._ended[key] = self._run(
+                KernelTrial(kernel, task), f"the kernel {kernel.name!r}", seconds
+            )
         return self._ended[key]
 
     def kernels(
@@ -171,7 +173,7 @@ class Trials:
         """
         if all(task.control is None for task in subject.schedule.tasks):
             return 0.0
-        return self._run(subject, subject.schedule.name, seconds)
+        return self._run(subject, f"the whole graph {subject.schedule.name!r}", seconds)
 
     def schedule(self, subject: ScheduleTrial, seconds: float) -> None:
         """Run all that a schedule needs to end: its kernels, and the whole where that decides."""
@@ -193,7 +195,7 @@ class Trials:
                 if not isinstance(error, FlowloomError) or isinstance(error, TrialUnavailableError):
                     raise
                 self._started(self._opener)  # which opens the device while others compile
-                raise TrialError(f"{name!r} failed in a trial: {error}") from error
+                raise TrialError(f"{name} failed in a trial: {error}") from error
 
     def _started(self, opener: Callable[[], Driver]) -> "_Child":
         if self._child is None or self._child.ended:
