@@ -18,8 +18,8 @@ import sys
 sys.path[:] = sys.argv[1:]
 import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-from {module} import serve
-serve()
+from {module} import {function}
+{function}()
 """
 """A child: Ctrl-C is for the process that started it, which ends it.
 
@@ -28,15 +28,16 @@ It gets the path to import from as this process has it by arguments: by PYTHONPA
 """
 
 
-def start_child(module: str) -> subprocess.Popen[bytes]:
-    """Start a process that calls the function `serve` of a module; its output goes to a pipe.
+def start_child(module: str, function: str) -> subprocess.Popen[bytes]:
+    """Start a process that calls a function of a module; its output goes to a pipe.
 
     It imports what this process can, and gets requests by its standard input.
     """
     path = [os.getcwd() if folder == "" else folder for folder in sys.path]
+    program = PROGRAM.format(module=module, function=function)
     with _interrupts_held():
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", PROGRAM.format(module=module), *path],
+            [sys.executable, "-P", "-c", program, *path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

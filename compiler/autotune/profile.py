@@ -37,7 +37,8 @@ def measure_kernels(
     """Time each distinct kernel on separate buffers, in a chain of launches with warm caches.
 
     With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
-    costly kernels first, until `expired` says that time is over.
+    costly kernels first, until `expired` says that time is over. What may not end needs a trial
+    before (see `trials`).
     """
     driver.make_current()
     found, tasks = KernelTimeDatabase(), {task.kernel: task for task in schedule.tasks}
@@ -80,7 +81,7 @@ def record_of_one(nanoseconds: float) -> KernelTimeRecord:
 def on_device(
     driver: Driver, kernel: KernelSpec, task: Task
 ) -> Generator[tuple[list[PreparedLaunch], list[PreparedLaunch]]]:
-    """The launches of a kernel on buffers of its own, with random operands, while it is loaded.
+    """The launches of a kernel on separate buffers, with random operands, while it is loaded.
 
     Second are those of the entry points that take pointers to buffers, for launches that have one.
     """

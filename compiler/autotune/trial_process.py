@@ -14,7 +14,7 @@ IDLE_SECONDS = 10.0
 """How long the process waits for the next subject: meanwhile it holds a context's memory."""
 
 
-def serve() -> None:
+def run_trials() -> None:
     """Open the device and run subjects until one fails, or none has come for some time.
 
     Requests come by standard input: what opens the device, then each subject and, once that is

@@ -1,12 +1,12 @@
 """Trials: what is to be measured on a GPU runs once in a process that can be killed.
 
 A kernel that does not end cannot be interrupted in the process that launched it: destroying its
-context waits for it (11.6 s for a kernel of 12 s). So a child process with a context of its own
-runs each kernel first, on the operands that it is measured with. Only what ended there within its
-time is launched here. A schedule without If and Loop needs no trial of its own once its kernels had
+context waits for it (11.6 s for a kernel of 12 s). So a child process with a separate context runs
+each kernel first, on the operands that it is measured with. Only kernels that ended there within
+their time are launched here. A schedule without If and Loop needs no trial once its kernels had
 theirs: each task runs its kernel once, and no kernel waits for another one's blocks, so that a run
-takes at most about the sum. One with them decides by data how often its bodies run, so the whole
-runs in the child, on its own weights.
+takes at most about the sum. A schedule with them decides by data how often its bodies run, so the
+whole runs in the child, with its weights.
 """
 
 import atexit
@@ -40,7 +40,7 @@ START_SECONDS, PREPARE_SECONDS, KILL_SECONDS = 60.0, 60.0, 30.0
 """The longest that the child may take to open the device, to load what it is to run with its
 operands, and to end when it is killed."""
 
-LEAST_SECONDS = 0.2
+SHORTEST_DEADLINE = 0.2
 """The least time of a run: a busy host may need that much to notice the end of a short one."""
 
 READY, RUN = "ready", "run"
@@ -55,7 +55,7 @@ class TrialError(KernelError):
 
 
 class TrialUnavailableError(DeviceError):
-    """There is no process for trials, so nothing is measured."""
+    """Trials cannot run in a second process, so nothing is measured."""
 
 
 class _IdleError(Exception):
@@ -63,7 +63,7 @@ class _IdleError(Exception):
 
 
 class Subject(Protocol):
-    """What runs in a trial; it travels to the child as a pickle."""
+    """A kernel or a schedule on trial; it travels to the child as a pickle."""
 
     def loaded(self, driver: Driver) -> AbstractContextManager[Callable[[], float]]:
         """A function that runs it once and returns nanoseconds, while it is on the device."""
@@ -186,11 +186,11 @@ class Trials:
                 return 0.0
             try:
                 try:
-                    return self._started(self._opener).run(subject, max(seconds, LEAST_SECONDS))
+                    return self._started(self._opener).run(subject, max(seconds, SHORTEST_DEADLINE))
                 except _IdleError:
-                    return self._started(self._opener).run(subject, max(seconds, LEAST_SECONDS))
+                    return self._started(self._opener).run(subject, max(seconds, SHORTEST_DEADLINE))
             except BaseException as error:
-                # most errors make a context unusable, and an interrupt leaves an answer behind
+                # most errors make a context unusable; after an interrupt an answer is still to come
                 self._stop()
                 if not isinstance(error, FlowloomError) or isinstance(error, TrialUnavailableError):
                     raise
@@ -219,7 +219,7 @@ class _Child:
     def __init__(self, opener: Callable[[], Driver]) -> None:
         self._open = False
         try:
-            self._process = start_child("compiler.autotune.trial_process")
+            self._process = start_child("compiler.autotune.trial_process", "run_trials")
         except OSError as error:
             raise _unavailable(f"it cannot be started: {error}") from error
         self._send(opener)  # which it gets as soon as it has imported what it needs

@@ -22,7 +22,7 @@ class Worker:
     """One process that builds kernels on request."""
 
     def __init__(self) -> None:
-        self.process = start_child("compiler.kernels.workers")
+        self.process = start_child("compiler.kernels.workers", "serve")
         self._ready = False
 
     def wait_until_ready(self) -> None:

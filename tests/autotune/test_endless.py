@@ -95,7 +95,7 @@ class Candidates:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Few launches of each candidate, and a database of its own."""
+    """Few launches of each candidate, and a separate database."""
     monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "tuning"))
     monkeypatch.setattr(measure, "LINKS", (1, 1))
     monkeypatch.setattr(measure, "COLD_WITHIN", 0.0)

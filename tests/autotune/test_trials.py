@@ -1,4 +1,4 @@
-"""What does not end on a GPU ends with the process in which it is tried, and work goes on."""
+"""A kernel that does not end is killed with the process that tries it, and work goes on."""
 
 import os
 import signal
@@ -164,7 +164,7 @@ if len(sys.argv) > 1:
 
 
 def script(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """A user's script without a guard of its main part, beside a file named as one of Python's."""
+    """A user's script without a guard of its main part, next to a file named as one of Python's."""
     path = folder / "script.py"
     path.write_text(SCRIPT)
     (folder / "types.py").write_text("raise ImportError('not the types that Python means')")

@@ -45,7 +45,7 @@ def impatient() -> EmulatedDriver:
 
 
 def missing() -> EmulatedDriver:
-    """What opens a device that only one process may use."""
+    """Opens a device that only one process may use."""
     raise DeviceError("the device is in exclusive mode")
 
 

@@ -79,7 +79,8 @@ def choose_in_context(
     """
     every = alternatives(built, groups, target, device_name(driver))
     tasks = {task.kernel: task for task in built.schedule.all_tasks}
-    found = [options for each in every if len((options := ending(each, tasks, driver)).kernels) > 1]
+    ended = [ending(options, tasks, driver) for options in every]
+    found = [options for options in ended if len(options.kernels) > 1]
     if not found:
         return None
     options = chosen_options(built.choice)

@@ -407,8 +407,14 @@ def _subject(
     reads = [View(0, 0, b.dtype, shape) for b, shape in zip(kernel.reads, packed, strict=True)]
     writes = [View(0, 0, buffer.dtype, buffer.shape) for buffer in kernel.writes]
     scratch = [View(0, 0, "uint8", (nbytes,)) for nbytes in candidate.scratch]
-    packings, sizes = ("",) * len(reads), candidate.scratch
-    spec = KernelSpec(kernel.name, driver.language, code, candidate.launches, packings, sizes)
+    spec = KernelSpec(
+        name=kernel.name,
+        language=driver.language,
+        code=code,
+        launches=candidate.launches,
+        packings=("",) * len(reads),
+        workspaces=candidate.scratch,
+    )
     return spec, Task(kernel.name, 0, (), tuple(reads), (*writes, *scratch))
 
 
