@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "compiler"
 LEAVES = {
     *("schedule", "control", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"),
-    *("collector", "display", "native_code", "progress"),
+    *("child_process", "collector", "display", "native_code", "progress"),
 }
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set[str]() for leaf in LEAVES},
@@ -131,6 +131,7 @@ WITHOUT_XDSL = (
     "nvrtc",
     "caches",
     "arguments",
+    "child_process",
     "dag",
     "progress",
     "target",

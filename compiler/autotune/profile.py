@@ -1,6 +1,6 @@
 """Times every distinct kernel of a schedule on its device (PPD, section 4.3: mini-benchmarks)."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,6 +10,7 @@ from compiler.autotune.timing import WARM_UP, Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
+from compiler.backends.gpu.pointers import Pointers
 from compiler.backends.gpu.random_inputs import random_numbers
 from compiler.schedule import KernelSpec, Schedule, Task
 
@@ -36,42 +37,74 @@ def measure_kernels(
     """Time each distinct kernel on separate buffers, in a chain of launches with warm caches.
 
     With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
-    costly kernels first, until `expired` says that time is over.
+    costly kernels first, until `expired` says that time is over. What may not end needs a trial
+    before (see `trials`).
     """
     driver.make_current()
-    functions, found = Functions(driver, schedule, kernels), KernelTimeDatabase()
-    tasks = {task.kernel: task for task in schedule.tasks}
+    found, tasks = KernelTimeDatabase(), {task.kernel: task for task in schedule.tasks}
     flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
     stream = driver.create_stream()
     chain = (flush, stream, samples, COLD_LENGTHS)
     flushed = chain_time(driver, (), *chain).median if flush else 0.0
-    for name in sorted(tasks, key=lambda name: -kernels[name].flops):
+    for name in costly_first(tasks, kernels):
         if expired():
             break
-        task = tasks[name]
-        block, addresses = _buffers(driver, task)
-        calls = [
-            driver.call(f, x.grid, x.block, x.shared_bytes, [addresses[i] for i in x.args])
-            for f, x in functions.of[name]
-        ]
-        once = run_once(driver, calls, stream)
-        if once >= ENOUGH_NS:
-            found.add(key_of(kernels[name], driver.device), _record(summarize([once]), once))
-        else:
-            warm = chain_time(driver, calls, 0, stream, samples)
-            cold_ns = chain_time(driver, calls, *chain).median - flushed if flush else None
-            found.add(key_of(kernels[name], driver.device), _record(warm, cold_ns))
-        driver.free(block)
+        key = key_of(kernels[name], driver.device)
+        with on_device(driver, kernels[name], tasks[name]) as (calls, _):
+            once = run_once(driver, calls, stream)
+            if once >= ENOUGH_NS:
+                found.add(key, record_of_one(once))
+            else:
+                warm = chain_time(driver, calls, 0, stream, samples)
+                cold_ns = chain_time(driver, calls, *chain).median - flushed if flush else None
+                least = None if cold_ns is None else max(warm.median, cold_ns)
+                found.add(
+                    key, KernelTimeRecord(warm.median, least, warm.low, warm.high, warm.count)
+                )
     driver.destroy_stream(stream)
     if flush:
         driver.free(flush)
-    functions.close()
     return found
 
 
-def _record(warm: Timing, cold: float | None) -> KernelTimeRecord:
-    least = None if cold is None else max(warm.median, cold)
-    return KernelTimeRecord(warm.median, least, warm.low, warm.high, warm.count)
+def costly_first(names: Iterable[str], kernels: Mapping[str, KernelSpec]) -> list[str]:
+    """The names of kernels, those that compute most first."""
+    return sorted(names, key=lambda name: -kernels[name].flops)
+
+
+def record_of_one(nanoseconds: float) -> KernelTimeRecord:
+    """The record of a kernel that takes so long that one run says enough."""
+    return KernelTimeRecord(nanoseconds, nanoseconds, nanoseconds, nanoseconds, 1)
+
+
+@contextmanager
+def on_device(
+    driver: Driver, kernel: KernelSpec, task: Task
+) -> Generator[tuple[list[PreparedLaunch], list[PreparedLaunch]]]:
+    """The launches of a kernel on separate buffers, with random operands, while it is loaded.
+
+    Second are those of the entry points that take pointers to buffers, for launches that have one.
+    """
+    functions = Functions(driver, Schedule(kernel.name, (), (task,)), {kernel.name: kernel})
+    seconds = functions.indirect[kernel.name]
+    try:
+        block, addresses = _buffers(driver, task)
+        places = [(number, 0) for number in range(len(addresses))] if any(seconds) else []
+        pointers = Pointers(driver, addresses, places)
+        try:
+            direct, indirect = list[PreparedLaunch](), list[PreparedLaunch]()
+            for (function, x), second in zip(functions.of[kernel.name], seconds, strict=True):
+                shape = x.grid, x.block, x.shared_bytes
+                direct.append(driver.call(function, *shape, [addresses[i] for i in x.args]))
+                if second is not None:
+                    at = [pointers.of[i, 0] for i in x.args]
+                    indirect.append(driver.call(second, *shape, at, indirect=True))
+            yield direct, indirect
+        finally:
+            pointers.close()
+            driver.free(block)
+    finally:
+        functions.close()
 
 
 def run_once(driver: Driver, calls: Sequence[PreparedLaunch], stream: Handle) -> float:

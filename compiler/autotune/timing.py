@@ -6,6 +6,9 @@ from statistics import median
 
 from compiler.schedule import Timing
 
+MOST_SECONDS = 1.0
+"""The longest run of a candidate; it is interrupted, and the candidate left out."""
+
 WARM_UP = 3
 """Runs of each candidate that are not counted."""
 

@@ -1,21 +1,12 @@
-"""Building kernels in separate processes: TVM holds the interpreter's lock.
+"""Building kernels in separate processes: TVM holds the interpreter's lock."""
 
-Workers are started as commands, not by `multiprocessing`, which would run the user's script
-again. Requests and answers are pickles, each after its length.
-"""
-
-import os
-import pickle
-import signal
-import subprocess
-import sys
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
-from typing import IO, Any
 
+from compiler.child_process import receive, send, start_child, stdin_and_stdout
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
@@ -23,54 +14,15 @@ from compiler.progress import kernel_progress
 from compiler.schedule import KernelSpec
 from compiler.target.target import Target
 
-PROGRAM = """
-import signal
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-from compiler.kernels.workers import serve
-serve()
-"""
-"""A worker: Ctrl-C is for the process that started it, which ends it."""
-
-
 READY = "ready"
 """The first message of a worker."""
-
-
-def send(stream: IO[bytes], message: object) -> None:
-    """Write one message."""
-    content = pickle.dumps(message)
-    stream.write(len(content).to_bytes(8, "little") + content)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> Any:
-    """Read one message; None at the end of the stream."""
-    size = stream.read(8)
-    return pickle.loads(stream.read(int.from_bytes(size, "little"))) if len(size) == 8 else None
-
-
-@contextmanager
-def _interrupts_held() -> Generator[None]:
-    """Hold Ctrl-C back: a process that starts now ignores it before it can print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Worker:
     """One process that builds kernels on request."""
 
     def __init__(self) -> None:
-        path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
-        with _interrupts_held():
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
-            )
+        self.process = start_child("compiler.kernels.workers", "serve")
         self._ready = False
 
     def wait_until_ready(self) -> None:
@@ -157,8 +109,7 @@ def serve() -> None:
     """Answer build requests from standard input until it ends."""
     from compiler.kernels.kernel import build_candidate, build_kernel
 
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    requests, answers = stdin_and_stdout()
     send(answers, READY)
     while (request := receive(requests)) is not None:
         try:

@@ -18,7 +18,7 @@ from compiler.autotune.kernels.bundle import OperandBuffer
 from compiler.autotune.kernels.measure import agree, random_operand, unpacked_bytes
 from compiler.autotune.kernels.prepare import operand_buffer
 from compiler.autotune.kernels.results import Result
-from compiler.autotune.timing import Timing, time_all
+from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
 from compiler.errors import FlowloomError, KernelError
@@ -42,9 +42,6 @@ SAMPLES, SAMPLE_SECONDS = 12, 0.03
 
 GIVEN_UP = 1.5
 """A candidate that takes this many times the best is run only twice."""
-
-MOST_SECONDS = 1.0
-"""The longest run of a candidate; it is interrupted, and the candidate left out."""
 
 COMPARED_SECONDS, COMPARED_SAMPLES = 0.2, 40
 """How long, and how often at most, candidates that are compared run in turns."""

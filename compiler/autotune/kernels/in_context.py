@@ -1,5 +1,6 @@
 """Chooses among the best few of a model's heavy kernels by measuring the whole model."""
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,8 @@ from compiler.autotune.kernels.descent import (
 )
 from compiler.autotune.kernels.measure import device_name
 from compiler.autotune.kernels.merge import merge_into
-from compiler.autotune.timing import Timing, time_all
+from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
+from compiler.autotune.trials import ScheduleTrial, TrialError, trials_on
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
@@ -33,8 +35,10 @@ from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule import KernelSpec, Task
 from compiler.target.target import GpuTarget
+
+_LOG = logging.getLogger(__name__)
 
 BEST, HEAVIEST = 3, 24
 """Options of a kernel, and kernels of a model, that are tried in it."""
@@ -73,10 +77,15 @@ def descend_in_context(
     The module keeps its schedule and its mode. Only options with the workspaces and packings of
     the kernels that it was built with take part.
     """
-    found = alternatives(built, groups, target, device_name(driver))
+    every = alternatives(built, groups, target, device_name(driver))
+    tasks = {task.kernel: task for task in built.schedule.all_tasks}
+    ended = [ending(options, tasks, driver) for options in every]
+    found = [options for options in ended if len(options.kernels) > 1]
     if not found:
         return None
     options = chosen_options(built.choice)
+    subject = ScheduleTrial(built.schedule, built.kernels, built.weights, {})
+    trials_on(driver).schedule(subject, seconds)
     base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
     by_key = {options.entry.key: options.kernels for options in found}
 
@@ -122,6 +131,21 @@ def alternatives(
         running = [(own, _started(own, target, pool)) for own in heavy[:HEAVIEST]]
     found = [_options(own, built, specs) for own, specs in running]
     return [options for options in found if len(options.kernels) > 1]
+
+
+def ending(
+    options: KernelAlternatives, tasks: Mapping[str, Task], driver: Driver
+) -> KernelAlternatives:
+    """The options all kernels of which end in a trial."""
+    kept = dict[Config, Mapping[str, KernelSpec]]()
+    for config, own in options.kernels.items():
+        try:
+            for name, spec in own.items():
+                trials_on(driver).kernel(spec, tasks[name], MOST_SECONDS)
+            kept[config] = own
+        except TrialError as error:
+            _LOG.warning("an option of %s is left out: %s", options.entry.key, error)
+    return replace(options, kernels=kept)
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,17 @@ from compiler.autotune.profile import (
     chain_time,
     run_once,
 )
-from compiler.autotune.timing import Timing, time_all
+from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
+from compiler.autotune.trials import TrialError, TrialUnavailableError, trials_on
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.gpu.random_inputs import random_numbers
 from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.errors import DeviceError
-from compiler.graph.packing import apply_packing
+from compiler.graph.packing import apply_packing, packed_shape
 from compiler.nvrtc import nvrtc_version
 from compiler.progress import PartEnded, PartsBegan, notify
-from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.schedule import ELEMENT_BYTES, KernelSpec, Launch, Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 
 SAMPLES, COLD_SAMPLES = 7, 5
@@ -141,7 +142,9 @@ def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, Kernel
 class CandidateBench:
     """The buffers of a device on which candidates run, and the outputs to compare with.
 
-    Results go to `results`, but for those of candidates that are `known`, by identity.
+    Each runs in a trial first: one that does not end there is left out, and so is one whose error
+    would make this process's context unusable. Results go to `results`, but for those of
+    candidates that are `known`, by identity.
     """
 
     def __init__(self, driver: Driver, results: ResultSink, known: set[Any]) -> None:
@@ -160,6 +163,8 @@ class CandidateBench:
         self.best: dict[str, float] = {}
         self.events = [driver.create_event(timing=True) for _ in range(2)]
         self.pinned: Pinned | None = None
+        self.trials = trials_on(driver)
+        self.trials.start()
 
     def take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         """Measure a candidate, once the one that it is compared with has run."""
@@ -178,6 +183,10 @@ class CandidateBench:
             return
         try:
             self._add(self._run(kernel, candidate, code, blank))
+        except TrialError as error:
+            self._fail(kernel, candidate, replace(blank, problem=f"{error}"[:300]))
+        except TrialUnavailableError:
+            raise
         except DeviceError as error:
             self._fail(kernel, candidate, replace(blank, problem=f"{error}"[:300]))
             self.driver.synchronize_stream(self.stream)  # raises if the device is lost
@@ -196,6 +205,11 @@ class CandidateBench:
     def _run(
         self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, blank: Result
     ) -> Result:
+        spec, task = _subject(self.driver, kernel, candidate, code)
+        needed = sum(view.nbytes for view in (*task.reads, *task.writes))
+        while self.placed and self.driver.free_memory() < needed:
+            self._free_oldest()
+        self.trials.kernel(spec, task, MOST_SECONDS)
         addresses = self._place(kernel)
         with self._loaded(kernel, candidate, code, addresses) as calls:
             problem = self._differs(kernel, self._outputs(kernel, calls, addresses))
@@ -246,12 +260,16 @@ class CandidateBench:
         if kernel.key not in self.placed:
             needed = sum(unpacked_bytes(buffer) for buffer in (*kernel.reads, *kernel.writes))
             while self.placed and sum(self.taken.values()) + needed > self.room:
-                oldest = next(iter(self.placed))
-                self.driver.free(self.placed.pop(oldest)[0])
-                del self.taken[oldest]
+                self._free_oldest()
             self.placed[kernel.key] = _place(self.driver, kernel)
             self.taken[kernel.key] = needed
         return self.placed[kernel.key][1]
+
+    def _free_oldest(self) -> None:
+        """Free the operands that were placed first."""
+        oldest = next(iter(self.placed))
+        self.driver.free(self.placed.pop(oldest)[0])
+        del self.taken[oldest]
 
     def _outputs(
         self, kernel: TunableKernel, calls: Sequence[PreparedLaunch], addresses: list[int]
@@ -379,6 +397,25 @@ def _call(
         driver.allow_shared(function, launch.shared_bytes)
     arguments = [addresses[i] for i in launch.args]
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
+
+
+def _subject(
+    driver: Driver, kernel: TunableKernel, candidate: KernelCandidate, code: bytes
+) -> tuple[KernelSpec, Task]:
+    """A candidate as a kernel with a task, for its trial."""
+    packed = [packed_shape(buffer.shape, buffer.packing) for buffer in kernel.reads]
+    reads = [View(0, 0, b.dtype, shape) for b, shape in zip(kernel.reads, packed, strict=True)]
+    writes = [View(0, 0, buffer.dtype, buffer.shape) for buffer in kernel.writes]
+    scratch = [View(0, 0, "uint8", (nbytes,)) for nbytes in candidate.scratch]
+    spec = KernelSpec(
+        name=kernel.name,
+        language=driver.language,
+        code=code,
+        launches=candidate.launches,
+        packings=("",) * len(reads),
+        workspaces=candidate.scratch,
+    )
+    return spec, Task(kernel.name, 0, (), tuple(reads), (*writes, *scratch))
 
 
 def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:

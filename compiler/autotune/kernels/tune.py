@@ -28,6 +28,7 @@ from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.autotune.substitution.model import simulator_version
+from compiler.autotune.trials import TrialError, TrialUnavailableError
 from compiler.backends.gpu.driver import Driver
 from compiler.build import build
 from compiler.errors import ArtifactError
@@ -158,7 +159,10 @@ def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -
     module = import_model(path, options.input_shapes, has_kernel=recurrence_kernels(machine)).module
     assert built.choice is not None
     groups = built_groups(module, machine, built.choice.schedule.pipeline)
-    found = descend_in_context(driver, built, groups, machine, options.in_context)
+    try:
+        found = descend_in_context(driver, built, groups, machine, options.in_context)
+    except (TrialError, TrialUnavailableError) as error:
+        return f"not measured as a whole: {error}"
     if found is None:
         return "no kernel has several measured choices that fit its schedule"
     descent, entries = found

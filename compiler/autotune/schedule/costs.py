@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compiler.autotune.kernel_times import KernelTimeDatabase
-from compiler.autotune.profile import measure_kernels
+from compiler.autotune.kernel_times import KernelTimeDatabase, key_of
+from compiler.autotune.profile import ENOUGH_NS, measure_kernels, record_of_one
+from compiler.autotune.trials import trials_on
 from compiler.backends.gpu.driver import DeviceInfo, Driver
 from compiler.errors import ArtifactError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule, Task
 from compiler.scheduling.kernel_time import estimated_time, task_demand, task_time
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import DeviceModel, typical_device
@@ -64,6 +65,26 @@ def save_database(database: KernelTimeDatabase, path: str | os.PathLike[str]) ->
         raise ArtifactError(f"cannot write {os.fspath(path)}: {error.strerror}") from error
 
 
+def try_missing(
+    driver: Driver,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    database: KernelTimeDatabase,
+    seconds: float,
+) -> float:
+    """Run each kernel in a trial that the database has not for this device; the runs' seconds.
+
+    What is in the database has ended before. A run that says enough goes there. Raises TrialError
+    for a kernel that fails, or if the runs take longer than some seconds.
+    """
+    tasks = _missing(driver, schedule, kernels, database)
+    took = trials_on(driver).kernels(tasks.values(), kernels, seconds)
+    for name, nanoseconds in took.items():
+        if nanoseconds >= ENOUGH_NS:
+            database.add(key_of(kernels[name], driver.device), record_of_one(nanoseconds))
+    return sum(took.values()) / 1e9
+
+
 def measure_missing(
     driver: Driver,
     schedule: Schedule,
@@ -72,12 +93,21 @@ def measure_missing(
     expired: Callable[[], bool],
 ) -> None:
     """Time the kernels that the database has not for this device until time is over."""
-    known = database.costs(kernels.values(), driver.device)
-    launching = (task for task in schedule.all_tasks if task.control is None)
-    tasks = {task.kernel: task for task in launching if task.kernel not in known}
-    if tasks:
+    if tasks := _missing(driver, schedule, kernels, database):
         wanted = replace(schedule, tasks=tuple(tasks.values()))
         database.merge(measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, expired=expired))
+
+
+def _missing(
+    driver: Driver,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    database: KernelTimeDatabase,
+) -> dict[str, Task]:
+    """A task of each kernel that the database has not for this device."""
+    known = database.costs(kernels.values(), driver.device)
+    launching = (task for task in schedule.all_tasks if task.control is None)
+    return {task.kernel: task for task in launching if task.kernel not in known}
 
 
 def recorded_costs(

@@ -1,5 +1,6 @@
 """Decides which schedule a GPU module has and in which mode it runs, and records why."""
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +33,10 @@ from compiler.autotune.schedule.costs import (
     open_database,
     recorded_costs,
     save_database,
+    try_missing,
 )
 from compiler.autotune.schedule.search import SearchOptions, search_module
+from compiler.autotune.trials import ScheduleTrial, TrialError, TrialUnavailableError, trials_on
 from compiler.backends.base import backend
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
@@ -51,6 +54,8 @@ from compiler.progress import Announcement, notify
 from compiler.schedule import SCHEDULE, Choice, KernelSpec, ScheduleChoice, SearchRecord
 from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
+
+_LOG = logging.getLogger(__name__)
 
 DEFAULT_BUDGET = 5.0
 """Seconds of measuring on the device while a model is compiled."""
@@ -109,7 +114,11 @@ def decide(request: Request) -> Decision:
     except DeviceError as error:
         return _predicted(request, database, str(error))
     with measuring(driver.device):
-        return _measured(request, database, driver)
+        try:
+            return _measured(request, database, driver)
+        except (TrialError, TrialUnavailableError) as error:
+            _LOG.warning("schedules are not measured: %s", error)
+            return _predicted(request, database, str(error))
 
 
 def present_device(target: str) -> Driver:
@@ -240,13 +249,19 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
 def _profile(
     request: Request, database: KernelTimeDatabase, driver: Driver
 ) -> tuple[dict[str, Array], float]:
-    """Time kernels that are not in the database; the weights of every schedule, seconds taken."""
+    """Try and time kernels that are not in the database; the weights of every schedule, and the
+    seconds taken of the budget.
+
+    That the kernels end, each in its trial, bounds the runs of every schedule: see `trials`.
+    """
     recorded = recorded_costs(database, request.kernels, driver.device)
     first = request.pipeline or default_pipeline(streams=1)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     set_costs(request.module, costs.of)
     graph = scheduled(request.module.clone(), first)
-    schedule, start = schedule_of(graph), perf_counter()
+    schedule = schedule_of(graph)
+    tried = try_missing(driver, schedule, request.kernels, database, request.budget)
+    start = perf_counter() - tried
 
     def expired() -> bool:
         return perf_counter() - start >= KERNELS_SHARE * request.budget
@@ -255,7 +270,10 @@ def _profile(
     spent = perf_counter() - start
     if request.profile is not None:
         save_database(database, request.profile)
-    return request.pack(graph), spent
+    weights = request.pack(graph)
+    subject = ScheduleTrial(schedule, request.kernels, weights, request.limits)
+    spent += trials_on(driver).whole(subject, request.budget - spent) / 1e9
+    return weights, spent
 
 
 def _record(

@@ -13,6 +13,7 @@ from compiler.autotune.bindings import timed_run
 from compiler.autotune.lock import measuring
 from compiler.autotune.substitution.model import SimulatedTimes, simulator_version
 from compiler.autotune.timing import Timing, time_all
+from compiler.autotune.trials import ScheduleTrial, TrialError, TrialUnavailableError, trials_on
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
@@ -69,7 +70,11 @@ class MeasuredTimes(SimulatedTimes):
         chosen = [*contenders(simulated), last]
         if len(chosen) == 1:
             return [max(time, simulated[last]) for time in simulated]
-        timings = self._timed({number: modules[number] for number in chosen})
+        try:
+            timings = self._timed({number: modules[number] for number in chosen})
+        except (TrialError, TrialUnavailableError) as error:
+            _LOG.warning("the graph stays as it was, as it cannot be measured: %s", error)
+            return [max(time, simulated[last]) for time in simulated]
         before = timings[last].median
         found = [before * max(1.0, time / simulated[last]) for time in simulated]
         for number in chosen[:-1]:
@@ -84,6 +89,8 @@ class MeasuredTimes(SimulatedTimes):
         with measuring(self.driver.device), ExitStack() as stack:
             for number, made in compiled.items():
                 with _left_out(number != last):
+                    parts = (made.schedule, made.kernels, made.weights, made.limits)
+                    trials_on(self.driver).schedule(ScheduleTrial(*parts), self.seconds)
                     executor = self._opened(made)
                     stack.callback(executor.close)
                     runs[str(number)] = timed_run(executor)
@@ -112,6 +119,8 @@ def _left_out(optional: bool) -> Generator[None, None, None]:
     """Warn of an error of a candidate instead of raising it, if there are others."""
     try:
         yield
+    except TrialUnavailableError:
+        raise
     except (DeviceError, KernelError) as error:
         if not optional:
             raise

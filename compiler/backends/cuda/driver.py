@@ -1,36 +1,17 @@
 """The CUDA driver API, through `cuda-bindings`, as a `compiler.backends.gpu.driver.Driver`."""
 
 import ctypes
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, partial
 from importlib import import_module
 from typing import Any, Literal, NoReturn, cast
 
 from compiler.backends.cuda.clusters import allow_cluster
+from compiler.backends.cuda.spin import SPIN
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
 from compiler.schedule import ControlKind
-
-SPIN = b"""
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry flowloom_spin(.param .u64 nanoseconds)
-{
-  .reg .u64 %r<4>;
-  .reg .pred %p;
-  ld.param.u64 %r0, [nanoseconds];
-  mov.u64 %r1, %globaltimer;
-again:
-  mov.u64 %r2, %globaltimer;
-  sub.u64 %r3, %r2, %r1;
-  setp.lt.u64 %p, %r3, %r0;
-  @%p bra again;
-  ret;
-}
-\0"""
-"""A kernel in PTX, which the driver compiles for any device."""
 
 OLDEST_DRIVER = 13000
 """The oldest driver that the bindings and the compiler's cubins work with: CUDA 13.0."""
@@ -160,6 +141,11 @@ class CudaDriver:
         self._device = check_status(cu.cuDeviceGet(ordinal))
         self._context = check_status(cu.cuDevicePrimaryCtxRetain(self._device))
         self.make_current()
+
+    @property
+    def opener(self) -> "Callable[[], CudaDriver]":
+        """A function that opens this device in another process."""
+        return partial(CudaDriver, self.ordinal)
 
     @property
     def device(self) -> DeviceInfo:

@@ -3,13 +3,15 @@
 import ctypes
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from compiler.arguments import ArgumentKind, check_arguments, whole
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.emulator import engine
+from compiler.emulator.compile import engine as engine_content
 from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
 from compiler.errors import DeviceError
@@ -89,6 +91,11 @@ class EmulatedDriver:
     def warp(self) -> int:
         """Lanes of a warp."""
         return self._engine.made("lanes")
+
+    @property
+    def opener(self) -> "Callable[[], EmulatedDriver]":
+        """A function that makes an emulated device like this one in another process."""
+        return partial(open_with_warps, self.warp)
 
     @property
     def device(self) -> DeviceInfo:
@@ -336,3 +343,10 @@ class EmulatedDriver:
     def launch_graph(self, executable: Handle, stream: Handle) -> None:
         """Queue one run of an executable graph."""
         self._engine("exec_launch", executable, stream)
+
+
+def open_with_warps(lanes: int) -> EmulatedDriver:
+    """The emulated device of a process that has none, with so many lanes a warp."""
+    driver = EmulatedDriver(engine.open_engine(engine_content()))
+    driver.configure(warp=lanes)
+    return driver

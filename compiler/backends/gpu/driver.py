@@ -5,7 +5,7 @@ captured from a stream. Handles are opaque values of the library; device address
 integers. Every method raises DeviceError when the library reports an error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -68,6 +68,14 @@ class Driver(Protocol):
     language: Literal["cuda", "hip", "emu"]
     ordinal: int
     dlpack_device: tuple[int, int]
+
+    @property
+    def opener(self) -> "Callable[[], Driver] | None":
+        """A function, which can be pickled, that opens this device in another process.
+
+        None for a device that runs nothing, such as one that only records.
+        """
+        ...
 
     @property
     def device(self) -> DeviceInfo:

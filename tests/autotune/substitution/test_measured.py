@@ -1,6 +1,6 @@
 """Which candidates are measured, what times they get, and that the decision names the device."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +12,7 @@ import compiler
 from compiler.autotune.substitution import MeasuredTimes, measured
 from compiler.autotune.substitution.measured import MOST_MEASURED, contenders
 from compiler.autotune.substitution.model import SimulatedTimes
+from compiler.autotune.trials import ScheduleTrial, TrialError
 from compiler.backends.cuda.device import device
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache
@@ -48,11 +49,22 @@ class Module(str):
         return Module(f"copy of {self}")
 
 
+def trials_without(endless: str) -> Callable[[Any], Any]:
+    """In place of `trials_on`: all schedules end but one."""
+
+    def schedule(subject: ScheduleTrial, seconds: float) -> None:
+        if str(subject.schedule) == endless:
+            raise TrialError(f"'kernel of {endless}' failed in a trial: a run takes too long")
+
+    return lambda _: SimpleNamespace(schedule=schedule)
+
+
 def judged(
     monkeypatch: pytest.MonkeyPatch,
     simulated: Sequence[float],
     timed: Mapping[str, Any],
     broken: str = "",
+    endless: str = "",
 ) -> tuple[Sequence[float], list[str]]:
     """The times by a device of these timings, and the modules that were built for it."""
     built: list[str] = []
@@ -81,6 +93,7 @@ def judged(
         assert all(str(module).startswith("copy of") for module in modules)
         return simulated
 
+    monkeypatch.setattr(measured, "trials_on", trials_without(endless))
     monkeypatch.setattr(measured, "GpuExecutable", SimpleNamespace(load=load))
     monkeypatch.setattr(measured, "timed_run", named)
     monkeypatch.setattr(measured, "time_all", time_all)
@@ -101,6 +114,24 @@ def test_candidates_get_the_upper_end_and_the_graph_its_median(monkeypatch: pyte
     found, built = judged(monkeypatch, [150.0, 90.0, 100.0], timed)
     assert found == [150, 90, 100]
     assert built == ["b", "c"]
+
+
+def test_a_candidate_that_does_not_end_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    timed = {"c": timing(95, 100, 105)}
+    found, _ = judged(monkeypatch, [150.0, 90.0, 100.0], timed, endless="b")
+    assert found == [150, inf, 100]
+    assert "'kernel of b'" in caplog.text
+
+
+def test_without_a_graph_that_ends_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    timed = {"b": timing(88, 89, 90)}
+    found, _ = judged(monkeypatch, [150.0, 90.0, 100.0], timed, endless="c")
+    assert found == [150, 100, 100], "an unmeasured candidate replaces the graph"
+    assert "'kernel of c'" in caplog.text
 
 
 def test_nothing_is_built_where_no_candidate_is_promising(monkeypatch: pytest.MonkeyPatch):

@@ -108,6 +108,7 @@ class RecordingDriver:
     ordinal = 0
     dlpack_device: tuple[int, int] = (2, 0)
     priorities = (0, -5)
+    opener = None
 
     def __init__(
         self, kernels: Mapping[str, Callable[..., None]], seed: int = 0, memory: int = 1 << 30
