@@ -97,7 +97,7 @@ def whole(least: int = 0, most: int = _MOST) -> ArgumentKind:
     return ArgumentKind(f"a whole number, at least {least} and at most {most}", accepts)
 
 
-def one_of(words: Sequence[str]) -> ArgumentKind:
+def choice_of(words: Sequence[str]) -> ArgumentKind:
     """Some words."""
 
     def accepts(value: object) -> bool:
@@ -154,11 +154,11 @@ def _is_file(value: object) -> bool:
 
 
 TEXT = ArgumentKind("a str of whole characters", _is_text)
-NAME = ArgumentKind("a str of whole characters, not an empty one", _is_name)
+NONEMPTY_TEXT = ArgumentKind("a str of whole characters, not an empty one", _is_name)
 PATH = ArgumentKind("a path without NUL (a str or os.PathLike), not an empty one", _is_file)
 SIZE = whole()
-THREADS = whole(1)
-SIZES = ArgumentKind("a mapping from names to sizes", _are_sizes)
+THREAD_COUNT = whole(1)
+SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = ArgumentKind("a mapping", _is_mapping)
 BOOLEAN = ArgumentKind("True or False", _is_boolean)
 
@@ -172,9 +172,9 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "input_shapes": optional(
         ArgumentKind("a mapping from input names to lists of sizes", _are_shapes)
     ),
-    "arch": optional(NAME),
-    "precision": optional(NAME),
-    "threads": optional(THREADS),
+    "arch": optional(NONEMPTY_TEXT),
+    "precision": optional(NONEMPTY_TEXT),
+    "threads": optional(THREAD_COUNT),
     "dump_ir": optional(PATH),
     "budget": optional(ArgumentKind("a number of seconds, at least 0", _is_time)),
     "profile": optional(PATH),
@@ -199,7 +199,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
 
 LOAD: Mapping[str, ArgumentKind] = {
     "directory": PATH,
-    "threads": optional(THREADS),
+    "threads": optional(THREAD_COUNT),
     "trusted": optional(ArgumentKind("the path of a public key, or a list of such", _are_paths)),
     "key": PATH,
 }
@@ -214,7 +214,7 @@ MODULE: Mapping[str, ArgumentKind] = {
 }
 """The arguments of `Module(...)`."""
 
-PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES)}
+PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES_BY_NAME)}
 """The arguments of `DynamicModule.prepare`."""
 
 RUN: Mapping[str, ArgumentKind] = {
@@ -232,7 +232,7 @@ def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKin
             )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def closest_name(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: the one that looks like it, or all there are."""
     names = [*known]
     near = get_close_matches(name, names, 1)

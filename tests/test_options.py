@@ -1,7 +1,7 @@
 """Every option is checked where it is given: at `compile`, `load` and `with_options`, by its value.
 
 A model of open sizes is compiled at its first run, so that an option that only a compilation reads
-would be told then.
+would be refused then.
 """
 
 import inspect
@@ -111,7 +111,7 @@ def test_an_architecture_that_the_compiler_does_not_know_is_refused():
 
 
 def test_a_pipeline_of_another_model_is_not_tried():
-    """What was decided about a model holds for it alone: the smallest one has no candidate 1."""
+    """A recorded decision holds for one model: the smallest one has no candidate 1."""
     recorded = compiler.DEFAULT_PIPELINE.replace(
         "substitute", "substitute{policy=autograph take=1}"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from compiler.arguments import ArgumentKind, check_arguments, nearest
+from compiler.arguments import ArgumentKind, check_arguments, closest_name
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import Choice, KernelSpec, Schedule
@@ -125,7 +125,7 @@ class Backend(Protocol):
 def check_options(given: Mapping[str, Any], known: Mapping[str, ArgumentKind], taker: str) -> None:
     """Raise DeviceError for an unknown option, and ArgumentError for one of a wrong value."""
     if unknown := [name for name in given if name not in known]:
-        advice = nearest(unknown[0], known)
+        advice = closest_name(unknown[0], known)
         raise DeviceError(f"unknown options {unknown}; {taker} takes {[*known]}: {advice}")
     check_arguments(given, known)
 

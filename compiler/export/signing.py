@@ -62,7 +62,7 @@ def _listed(directory: Path) -> set[str]:
 
 
 def _manifest_in(directory: Path) -> dict[str, Any]:
-    """The manifest; of one that cannot be read, which its own checks tell, no file is listed."""
+    """The manifest; one that cannot be read, which its own checks refuse, lists no file."""
     try:
         found: Any = json.loads((directory / format_in(directory).file).read_bytes())
         return {FILES: dict(found[FILES])}

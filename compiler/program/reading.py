@@ -79,7 +79,7 @@ def read_program(
     context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
-    check_types(proto, context)
+    check_host_types(proto, context)
     constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
@@ -182,7 +182,7 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
             raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
 
 
-def check_types(model: onnx.ModelProto, context: ModelContext) -> None:
+def check_host_types(model: onnx.ModelProto, context: ModelContext) -> None:
     """Raise UnsupportedOperatorError for nodes of the host that do not take their inputs' types.
 
     Types are those that the model declares and that onnx infers from them.

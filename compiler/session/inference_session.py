@@ -12,7 +12,7 @@ from typing import Any, cast
 import onnx
 
 import compiler
-from compiler.arguments import inputs_by_name, nearest, own_errors
+from compiler.arguments import closest_name, inputs_by_name, own_errors
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
 from compiler.frontend.load import overridable, read_model
 from compiler.frontend.tensors import initializers_of
@@ -75,7 +75,7 @@ class InferenceSession:
         with `flowloom_` are arguments of `compiler.compile`.
         """
         if unknown := sorted(others.keys() - IGNORED):
-            advice = nearest(unknown[0], ARGUMENTS)
+            advice = closest_name(unknown[0], ARGUMENTS)
             raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}: {advice}")
         if not isinstance(given := cast(object, sess_options), SessionOptions | None):
             raise ArgumentError(

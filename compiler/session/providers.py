@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from warnings import warn
 
-from compiler.arguments import nearest
+from compiler.arguments import closest_name
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip.driver import HipRuntime
 from compiler.errors import ArgumentError, DeviceError, ProviderError
@@ -114,7 +114,7 @@ def providers_of(
 
 
 def _check_list(name: str, value: object, of: str) -> None:
-    """Raise ProviderError unless an argument is a list, or None; a text is no list of names."""
+    """Raise ProviderError unless an argument is a list, or None; a text is not a list of names."""
     if value is None:
         return
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
@@ -140,7 +140,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Provider:
     known = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
     if unknown := sorted(texts.keys() - known):
         raise ArgumentError(
-            f"{name} has no option {unknown[0]!r} ({nearest(unknown[0], known)}); it takes"
+            f"{name} has no option {unknown[0]!r} ({closest_name(unknown[0], known)}); it takes"
             f" device_id, use_tf32, {', '.join(PROVIDER_OPTIONS)}, and those of onnxruntime without"
             " effect on results"
         )

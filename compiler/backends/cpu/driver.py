@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from compiler.arguments import BOOLEAN, THREADS, ArgumentKind, instance, optional
+from compiler.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu import features
 from compiler.backends.cpu.arenas import ArenaPool
@@ -40,11 +40,14 @@ from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
 from compiler.verify.structure import check_structure
 
-EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"threads": optional(THREADS), "timed": BOOLEAN}
+CPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
+    "threads": optional(THREAD_COUNT),
+    "timed": BOOLEAN,
+}
 """The options of a further executor."""
 
-LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
-    "threads": optional(THREADS),
+CPU_LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
+    "threads": optional(THREAD_COUNT),
     "poison": BOOLEAN,
     "arenas": optional(instance(ArenaPool, "the arenas of other executables")),
 }
@@ -73,7 +76,7 @@ class CpuBackend:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise DeviceError or ArgumentError for options that `load` does not take."""
-        check_options(options, LOAD_OPTIONS, "the CPU")
+        check_options(options, CPU_LOAD_OPTIONS, "the CPU")
 
     def load(
         self,
@@ -148,7 +151,7 @@ class CpuExecutable:
 
         One that is `timed` can say when its last run executed which task.
         """
-        check_options(options, EXECUTOR_OPTIONS, "a CPU executor")
+        check_options(options, CPU_EXECUTOR_OPTIONS, "a CPU executor")
         require(self._arena, "an executor's arena")
         return CpuExecutor(
             program=self._program,

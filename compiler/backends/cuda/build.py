@@ -7,7 +7,7 @@ from typing import Any
 from compiler.arguments import whole
 from compiler.backends.base import Backend, check_options
 from compiler.backends.cuda.device import device
-from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
+from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
@@ -35,7 +35,7 @@ class CudaBackend:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise DeviceError or ArgumentError for options that `load` does not take."""
-        check_options(options, {**LOAD_OPTIONS, "ordinal": whole()}, "the target cuda")
+        check_options(options, {**GPU_LOAD_OPTIONS, "ordinal": whole()}, "the target cuda")
 
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""

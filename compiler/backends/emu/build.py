@@ -8,7 +8,7 @@ from typing import Any
 from compiler.backends.base import Backend, check_options
 from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import DEVICE_OPTIONS
-from compiler.backends.gpu.executable import LOAD_OPTIONS, GpuExecutable
+from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
@@ -31,7 +31,7 @@ class EmulatorBackend:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise DeviceError or ArgumentError for options that `load` does not take."""
-        check_options(options, {**LOAD_OPTIONS, **DEVICE_OPTIONS}, "the target emu")
+        check_options(options, {**GPU_LOAD_OPTIONS, **DEVICE_OPTIONS}, "the target emu")
 
     def sharing(self) -> dict[str, Any]:
         """The option by which modules share weights and an arena."""

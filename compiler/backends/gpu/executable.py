@@ -9,7 +9,7 @@ from compiler.arguments import MAPPING, ArgumentKind, instance, optional
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import (
-    EXECUTOR_OPTIONS,
+    GPU_EXECUTOR_OPTIONS,
     ExecutorSettings,
     GpuExecutor,
     Programs,
@@ -24,8 +24,8 @@ from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.target.devices import typical_device
 from compiler.verify.structure import check_structure
 
-LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
-    **EXECUTOR_OPTIONS,
+GPU_LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
+    **GPU_EXECUTOR_OPTIONS,
     "costs": optional(MAPPING),
     "share": optional(instance(DeviceShare, "the memory that other executables share")),
 }
@@ -152,5 +152,5 @@ class GpuExecutable:
 
 def settings_from(base: ExecutorSettings, options: Mapping[str, Any]) -> ExecutorSettings:
     """Settings with some fields replaced; an error of `check_options` for a wrong option."""
-    check_options(options, EXECUTOR_OPTIONS, "a GPU executor")
+    check_options(options, GPU_EXECUTOR_OPTIONS, "a GPU executor")
     return replace(base, **options)

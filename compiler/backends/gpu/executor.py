@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol, cast, get_args
 
 from compiler.arguments import (
     BOOLEAN,
-    SIZES,
+    SIZES_BY_NAME,
     ArgumentKind,
-    one_of,
+    choice_of,
     optional,
     taking,
     whole,
@@ -87,8 +87,8 @@ def _are_bindings(value: object) -> bool:
     return all(way in get_args(Binding) for way in ways)
 
 
-EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
-    "mode": one_of(MODES),
+GPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
+    "mode": choice_of(MODES),
     "children": BOOLEAN,
     "bindings": ArgumentKind("a mapping from names to copy, update or indirection", _are_bindings),
     "updates": whole(),
@@ -96,7 +96,7 @@ EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {
     "poison": BOOLEAN,
     "pdl": BOOLEAN,
     "delays": optional(whole()),
-    "index_limits": SIZES,
+    "index_limits": SIZES_BY_NAME,
 }
 """The fields of `ExecutorSettings` as options, with what they may be."""
 

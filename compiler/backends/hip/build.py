@@ -11,7 +11,7 @@ from typing import Any
 from compiler.arguments import ArgumentKind, whole
 from compiler.backends.base import Array, Backend, check_options
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.executable import EXECUTOR_OPTIONS, HipExecutable, HipProgram
+from compiler.backends.hip.executable import HIP_EXECUTOR_OPTIONS, HipExecutable, HipProgram
 from compiler.backends.hip.interface import Library
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
@@ -25,7 +25,7 @@ RUNTIME = re.compile(rb"libamdhip64\.so(?:\.\d+)?")
 """The name of the runtime that a library needs."""
 
 
-LOAD_OPTIONS: Mapping[str, ArgumentKind] = {**EXECUTOR_OPTIONS, "ordinal": whole()}
+HIP_LOAD_OPTIONS: Mapping[str, ArgumentKind] = {**HIP_EXECUTOR_OPTIONS, "ordinal": whole()}
 """The options of `HipBackend.load`."""
 
 
@@ -50,7 +50,7 @@ class HipBackend:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise DeviceError or ArgumentError for options that `load` does not take."""
-        check_options(options, LOAD_OPTIONS, "an AMD GPU")
+        check_options(options, HIP_LOAD_OPTIONS, "an AMD GPU")
 
     def sharing(self) -> dict[str, Any]:
         """Nothing: each executable has a separate arena."""

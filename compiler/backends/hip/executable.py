@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from compiler.arguments import ArgumentKind, one_of
+from compiler.arguments import ArgumentKind, choice_of
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.gpu.image import write_weights_image
@@ -21,7 +21,7 @@ PROFILE_RUNS = 15
 """Runs of a timeline, of which the one of median length is taken."""
 
 
-EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"mode": one_of(MODES)}
+HIP_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {"mode": choice_of(MODES)}
 """The options of an executor."""
 
 
@@ -104,7 +104,7 @@ class HipExecutable:
 
     def executor(self, **options: Any) -> HipExecutor:
         """A further executor, in `mode` graph, subgraphs or streams."""
-        check_options(options, EXECUTOR_OPTIONS, "an executor on an AMD GPU")
+        check_options(options, HIP_EXECUTOR_OPTIONS, "an executor on an AMD GPU")
         return HipExecutor(self._program, options.get("mode"))
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import currentframe
 
-from compiler.arguments import WAYS, nearest
+from compiler.arguments import WAYS, closest_name
 from compiler.errors import ArgumentError, SemanticsWarning
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
@@ -24,7 +24,9 @@ _BY_OPERATOR = {
 def _checked(rule: str, way: object) -> tuple[str, str]:
     """A rule's name, or OTHER_RULES, and its way; raises ArgumentError for an unknown one."""
     if rule != OTHER_RULES and rule not in _NAMES:
-        raise ArgumentError(f"semantics names the unknown rule {rule!r}: {nearest(rule, _NAMES)}")
+        raise ArgumentError(
+            f"semantics names the unknown rule {rule!r}: {closest_name(rule, _NAMES)}"
+        )
     if way not in WAYS:
         raise ArgumentError(
             f"semantics of {'all rules' if rule == OTHER_RULES else rule} is {way!r}: it is"

@@ -67,5 +67,5 @@ def _taken(op_type: str, domain: str, attributes: Mapping[str, Any]) -> list[str
         return [formal_name(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(d))) for d in dtypes]
     if op_type != "TfIdfVectorizer":
         return []
-    pool = next((POOLS[name] for name in POOLS if attributes.get(name)), ())
-    return [f"tensor({name})" for name in pool]
+    pools = [POOLS[name] for name in POOLS if attributes.get(name)]
+    return [f"tensor({name})" for name in pools[0]] if len(pools) == 1 else []
