@@ -16,7 +16,7 @@ from compiler.backends.cpu.tables import (
     make_plan,
 )
 from compiler.export.artifact import Artifact
-from compiler.export.plan_text import record, table
+from compiler.export.plan_text import cpp_record, cpp_table
 from compiler.target.cpus import AARCH64
 from compiler.target.target import parse_cpu
 
@@ -50,7 +50,7 @@ CONDITIONS: Mapping[str, str] = {
 
 
 class CpuPart:
-    """See `project_parts.Part`."""
+    """See `project_parts.DevicePart`."""
 
     name = "cpu"
     header = "cpu/tables.h"
@@ -76,10 +76,10 @@ class CpuPart:
             + "}\n\nnamespace flowloom {\nnamespace {\n\nconst char* missing() {\n"
             + "".join(checks)
             + "  return nullptr;\n}\n\n"
-            + table("Kernel* const", "kernels", functions)
-            + "".join(table("int64_t", f"{name}_rows", map(_row, rows[name])) for name in rows)
+            + cpp_table("Kernel* const", "kernels", functions)
+            + "".join(cpp_table("int64_t", f"{name}_rows", map(_row, rows[name])) for name in rows)
             + "}  // namespace\n\n"
-            + record("CpuPlan", "cpu_plan", "missing", "kernels", *words)
+            + cpp_record("CpuPlan", "cpu_plan", "missing", "kernels", *words)
             + "}  // namespace flowloom\n"
         )
 
@@ -90,7 +90,7 @@ class CpuPart:
         return {"src/cpu/executor.c": executor.read_bytes(), **objects}
 
     def cmake(self) -> Mapping[str, str]:
-        """The instruction set, which the processor of a build must have."""
+        """The instruction set that a build must be for."""
         return {"INSTRUCTION_SET": self._instruction_set}
 
     def sources(self) -> Sequence[str]:

@@ -23,7 +23,7 @@ from compiler.export.cpu_part import CpuPart
 from compiler.export.gpu_part import GpuPart
 from compiler.export.ownership import keep, own_files, write_list
 from compiler.export.plan_text import plan_text
-from compiler.export.project_parts import Part
+from compiler.export.project_parts import DevicePart
 from compiler.export.replacing import contents, replacing
 from compiler.schedule import Schedule
 from compiler.target.target import parse_target
@@ -70,8 +70,8 @@ def export_project(
         keep(own, place, new)
 
 
-def part_of(artifact: Artifact) -> Part:
-    """What is in the project for the artifact's device; ArtifactError if it cannot be exported."""
+def part_of(artifact: Artifact) -> DevicePart:
+    """The part for the artifact's device; ArtifactError if the artifact cannot be exported."""
     return (
         CpuPart(artifact) if parse_target(artifact.target).backend == "cpu" else GpuPart(artifact)
     )
@@ -92,7 +92,7 @@ def _own_files(place: Path) -> list[str]:
 
 
 def _write_project(
-    artifact: Artifact, part: Part, place: Path, version: str, check: StoredCheck | None
+    artifact: Artifact, part: DevicePart, place: Path, version: str, check: StoredCheck | None
 ) -> None:
     """Write all files of a project into a new directory."""
     schedule, label = artifact.schedule, f"{artifact.schedule.name} {version} {artifact.target}"
@@ -112,14 +112,14 @@ def _write_project(
         _write_check(place / "check", schedule, check)
 
 
-def plan_source(artifact: Artifact, part: Part, label: str, tolerance: float) -> str:
+def plan_source(artifact: Artifact, part: DevicePart, label: str, tolerance: float) -> str:
     """The text of plan.cpp; `label` is the library's version."""
     mode = "graph" if artifact.choice is None else artifact.choice.mode
     head = plan_text(artifact.schedule, part.header, label=label, mode=mode, tolerance=tolerance)
     return head + part.plan()
 
 
-def _model_cmake(part: Part) -> str:
+def _model_cmake(part: DevicePart) -> str:
     """The model's part of CMakeLists.txt."""
     values = {"PART": part.name, **part.cmake()}
     lines = "".join(f'set(FLOWLOOM_{name} "{value}")\n' for name, value in values.items())
@@ -127,7 +127,7 @@ def _model_cmake(part: Part) -> str:
     return f"{CMAKE_HEAD}{lines}set(FLOWLOOM_KERNELS\n{kernels})\n"
 
 
-def _readme(artifact: Artifact, part: Part, label: str) -> str:
+def _readme(artifact: Artifact, part: DevicePart, label: str) -> str:
     schedule = artifact.schedule
     signature = (a for a in schedule.allocations if a.kind in ("input", "output"))
     return Template((PROJECT / "README.md").read_text()).substitute(

@@ -9,7 +9,7 @@ from pathlib import Path
 from compiler.backends.gpu.functions import SMEM_CARVEOUT
 from compiler.errors import ArtifactError
 from compiler.export.artifact import Artifact
-from compiler.export.plan_text import braced, record, table
+from compiler.export.plan_text import braced, cpp_record, cpp_table
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.scheduling.subflows import subflows
@@ -29,17 +29,16 @@ PLATFORM_HEADERS = (
 )
 """Headers of kernels that each platform has; on AMD there are half and instructions alone."""
 
-
 CONFIGURATIONS = """\
     cmake -B build -DFLOWLOOM_GPU=CUDA [-DFLOWLOOM_ARCHITECTURES="{cuda}"]
-    cmake -B build -DFLOWLOOM_GPU=HIP -DCMAKE_CXX_COMPILER=hipcc [-DFLOWLOOM_ARCHITECTURES="gfx90a;gfx1030"]
+    cmake -B build -DFLOWLOOM_GPU=HIP -DCMAKE_CXX_COMPILER=hipcc [-DFLOWLOOM_ARCHITECTURES="{hip}"]
     cmake -B build -DFLOWLOOM_GPU=EMU
 """
 """How a project is configured for each platform."""
 
 
 class GpuPart:
-    """See `project_parts.Part`."""
+    """See `project_parts.DevicePart`."""
 
     name = "gpu"
     header = "gpu/tasks.h"
@@ -100,7 +99,7 @@ class GpuPart:
         return {
             "files": "a file for each kernel",
             "needs": "The CUDA or HIP runtime is the only dependency.",
-            "configure": CONFIGURATIONS.format(cuda=cuda),
+            "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES),
             "ways": "all modes",
             "runs_on": "On NVIDIA its kernels run on "
             + (f"sm_{alone} alone." if alone else f"sm_{oldest} and newer."),
@@ -124,14 +123,14 @@ def gpu_plan_text(artifact: Artifact) -> str:
     return (
         "".join(f"void* flowloom_{symbol}();\n" for symbol in symbols(schedule, kernels))
         + "\nnamespace flowloom {\nnamespace {\n\n"
-        + table("Work", "work", works,
+        + cpp_table("Work", "work", works,
                 columns="urgency, after, launches: {function, grid, block, shared, waits itself, "
                 "arguments: {allocation, offset}}")
-        + table("Partition", "partitions", partitions, columns="stream, tasks, after")
-        + table("size_t", "insertion", map(str, planned.order),
+        + cpp_table("Partition", "partitions", partitions, columns="stream, tasks, after")
+        + cpp_table("size_t", "insertion", map(str, planned.order),
                 columns="tasks in the order in which a graph gets them")
         + "}  // namespace\n\n"
-        + record("GpuPlan", "gpu_plan", str(early).lower(),
+        + cpp_record("GpuPlan", "gpu_plan", str(early).lower(),
                  str(SMEM_CARVEOUT if planned.crowded else -1), str(schedule.streams),
                  f"{{work, {len(schedule.tasks)}}}", f"{{partitions, {len(partitions)}}}",
                  f"{{insertion, {len(planned.order)}}}")

@@ -1,10 +1,10 @@
-"""What the two kinds of device bring to an exported project: see `gpu_part` and `cpu_part`."""
+"""The parts of an exported project that depend on the device: see `gpu_part` and `cpu_part`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
-class Part(Protocol):
+class DevicePart(Protocol):
     """The part of one artifact's project that is for its device."""
 
     @property

@@ -15,7 +15,7 @@ INTERFACE = 2
 """FLOWLOOM_INTERFACE, the version of the declarations below."""
 
 OLDER_INTERFACES = (1,)
-"""Versions whose libraries are used in the same way: they do not read the options' end, `threads`."""
+"""Earlier versions whose declarations differ in that the options have no `threads`, unused here."""
 
 PROFILE_BYTES = 1 << 20
 """Room for a profile, of which most need less."""
