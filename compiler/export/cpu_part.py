@@ -17,6 +17,7 @@ from compiler.backends.cpu.tables import (
 )
 from compiler.export.artifact import Artifact
 from compiler.export.plan_text import cpp_record, cpp_table
+from compiler.export.project_parts import ProjectPart
 from compiler.target.cpus import AARCH64
 from compiler.target.target import parse_cpu
 
@@ -49,70 +50,54 @@ CONDITIONS: Mapping[str, str] = {
 """The C++ text of whether the CPU has a feature; x86's others come with one of these."""
 
 
-class CpuPart:
-    """See `project_parts.DevicePart`."""
-
-    name = "cpu"
-    header = "cpu/tables.h"
-    foreign = ("gpu*", "kernel*")
-
-    def __init__(self, artifact: Artifact) -> None:
-        """An artifact whose kernels are a CPU's."""
-        self._artifact = artifact
-        self._instruction_set = parse_cpu(artifact.target).instruction_set
-
-    def plan(self) -> str:
-        """The kernels, the words of executor.c, and the check of the CPU's features."""
-        kernels = self._artifact.kernels.values()
-        functions = [launch.symbol for kernel in kernels for launch in kernel.launches]
-        numbers = {name: number for number, name in enumerate(functions, 1)}
-        tables = make_plan(self._artifact.schedule, self._artifact.kernels, numbers)
-        rows = {name: _rows(tables, name) for name in TABLE_WORDS}
-        words = (f"{{{n}_rows, {len(rows[n])}U, {width}U}}" for n, width in TABLE_WORDS.items())
-        checks = (f'  if (!{CONDITIONS[n]}) return "{n}";\n' for n in self._features())
-        return (
-            '#include "cpu/features.h"\n\nextern "C" {\n'
-            + "".join(f"void {name}(void**, int64_t, int64_t);\n" for name in functions)
-            + "}\n\nnamespace flowloom {\nnamespace {\n\nconst char* missing() {\n"
-            + "".join(checks)
-            + "  return nullptr;\n}\n\n"
-            + cpp_table("Kernel* const", "kernels", functions)
-            + "".join(cpp_table("int64_t", f"{name}_rows", map(_row, rows[name])) for name in rows)
-            + "}  // namespace\n\n"
-            + cpp_record("CpuPlan", "cpu_plan", "missing", "kernels", *words)
-            + "}  // namespace flowloom\n"
-        )
-
-    def files(self) -> Mapping[str, bytes]:
-        """An object of each kernel, and the executor of the CPU backend."""
-        executor = Path(str(resources.files("compiler.backends"))) / "cpu" / "executor.c"
-        objects = {f"kernels/{n}.o": kernel.code for n, kernel in self._artifact.kernels.items()}
-        return {"src/cpu/executor.c": executor.read_bytes(), **objects}
-
-    def cmake(self) -> Mapping[str, str]:
-        """The instruction set that a build must be for."""
-        return {"INSTRUCTION_SET": self._instruction_set}
-
-    def sources(self) -> Sequence[str]:
-        """The objects by their absolute paths, as CMake takes them."""
-        return [f"${{CMAKE_CURRENT_LIST_DIR}}/kernels/{name}.o" for name in self._artifact.kernels]
-
-    def readme(self) -> Mapping[str, str]:
-        """How to build it, and the features that it needs."""
-        own = self._instruction_set
-        foreign = " [-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake]" if own == AARCH64 else ""
-        features = ", ".join(self._features()) or f"no more than every {own} CPU has"
-        return {
+def cpu_part(artifact: Artifact) -> ProjectPart:
+    """The part of a project for one instruction set, which the build must be for."""
+    own, names = parse_cpu(artifact.target).instruction_set, list(artifact.kernels)
+    features = [name for name in artifact.requirements["features"] if name in CONDITIONS]
+    executor = Path(str(resources.files("compiler.backends"))) / "cpu" / "executor.c"
+    foreign = " [-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake]" if own == AARCH64 else ""
+    needed = ", ".join(features) or f"no more than every {own} CPU has"
+    return ProjectPart(
+        name="cpu",
+        foreign=("gpu*", "kernel*"),
+        header="cpu/tables.h",
+        plan=_plan(artifact, features),
+        files={
+            "src/cpu/executor.c": executor.read_bytes(),
+            **{f"kernels/{name}.o": kernel.code for name, kernel in artifact.kernels.items()},
+        },
+        sources=[f"${{CMAKE_CURRENT_LIST_DIR}}/kernels/{name}.o" for name in names],
+        variables={"INSTRUCTION_SET": own},
+        readme={
             "files": f"an object of {own} code for each kernel",
             "needs": "A C++17 compiler is all it needs.",
             "configure": f"    cmake -B build{foreign}\n",
             "ways": "one thread and several",
-            "runs_on": f"Its kernels need {features}.",
-        }
+            "runs_on": f"Its kernels need {needed}.",
+        },
+    )
 
-    def _features(self) -> list[str]:
-        """The features that the project asks the CPU for."""
-        return [name for name in self._artifact.requirements["features"] if name in CONDITIONS]
+
+def _plan(artifact: Artifact, features: Sequence[str]) -> str:
+    """The kernels, the words of executor.c, and the check of the CPU's features."""
+    kernels = artifact.kernels.values()
+    functions = [launch.symbol for kernel in kernels for launch in kernel.launches]
+    numbers = {name: number for number, name in enumerate(functions, 1)}
+    tables = make_plan(artifact.schedule, artifact.kernels, numbers)
+    rows = {name: _rows(tables, name) for name in TABLE_WORDS}
+    words = [f"{{{n}_rows, {len(rows[n])}U, {width}U}}" for n, width in TABLE_WORDS.items()]
+    return (
+        '#include "cpu/features.h"\n\nextern "C" {\n'
+        + "".join(f"void {name}(void**, int64_t, int64_t);\n" for name in functions)
+        + "}\n\nnamespace flowloom {\nnamespace {\n\nconst char* missing() {\n"
+        + "".join(f'  if (!{CONDITIONS[name]}) return "{name}";\n' for name in features)
+        + "  return nullptr;\n}\n\n"
+        + cpp_table("Kernel* const", "kernels", functions)
+        + "".join(cpp_table("int64_t", f"{name}_rows", map(_row, rows[name])) for name in rows)
+        + "}  // namespace\n\n"
+        + cpp_record("CpuPlan", "cpu_plan", ["missing", "kernels", *words])
+        + "}  // namespace flowloom\n"
+    )
 
 
 def _rows(tables: ScheduleTables, name: str) -> Sequence[Sequence[int]]:

@@ -19,11 +19,11 @@ from compiler.backends.base import Array
 from compiler.backends.gpu.image import write_weights_image
 from compiler.errors import ArtifactError
 from compiler.export.artifact import Artifact
-from compiler.export.cpu_part import CpuPart
-from compiler.export.gpu_part import GpuPart
+from compiler.export.cpu_part import cpu_part
+from compiler.export.gpu_part import gpu_part
 from compiler.export.ownership import keep, own_files, write_list
 from compiler.export.plan_text import plan_text
-from compiler.export.project_parts import DevicePart
+from compiler.export.project_parts import ProjectPart
 from compiler.export.replacing import contents, replacing
 from compiler.schedule import Schedule
 from compiler.target.target import parse_target
@@ -62,19 +62,13 @@ def export_project(
     have no source, the place is taken, or a file of the older project was edited.
     """
     place = Path(os.path.abspath(directory))
-    part = part_of(artifact)
+    on_cpu = parse_target(artifact.target).backend == "cpu"
+    part = cpu_part(artifact) if on_cpu else gpu_part(artifact)
     with replacing(place) as new:
         own = _own_files(place)
         _write_project(artifact, part, new, version, check)
         write_list(new)
         keep(own, place, new)
-
-
-def part_of(artifact: Artifact) -> DevicePart:
-    """The part for the artifact's device; ArtifactError if the artifact cannot be exported."""
-    return (
-        CpuPart(artifact) if parse_target(artifact.target).backend == "cpu" else GpuPart(artifact)
-    )
 
 
 def _own_files(place: Path) -> list[str]:
@@ -92,19 +86,21 @@ def _own_files(place: Path) -> list[str]:
 
 
 def _write_project(
-    artifact: Artifact, part: DevicePart, place: Path, version: str, check: StoredCheck | None
+    artifact: Artifact, part: ProjectPart, place: Path, version: str, check: StoredCheck | None
 ) -> None:
     """Write all files of a project into a new directory."""
     schedule, label = artifact.schedule, f"{artifact.schedule.name} {version} {artifact.target}"
     tolerance = check.tolerance if check else 0.0
     shutil.copytree(PROJECT, place, ignore=shutil.ignore_patterns(*part.foreign))
     texts = {
-        "src/plan.cpp": plan_source(artifact, part, label, tolerance),
+        "src/plan.cpp": plan_text(
+            artifact, part.header, part.plan, label=label, tolerance=tolerance
+        ),
         MARK: _model_cmake(part),
         "README.md": _readme(artifact, part, label),
     }
     generated = {name: text.encode() for name, text in texts.items()}
-    for name, content in {**part.files(), **generated}.items():
+    for name, content in {**part.files, **generated}.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
     write_weights_image(place / "weights.bin", schedule, artifact.weights)
@@ -112,26 +108,19 @@ def _write_project(
         _write_check(place / "check", schedule, check)
 
 
-def plan_source(artifact: Artifact, part: DevicePart, label: str, tolerance: float) -> str:
-    """The text of plan.cpp; `label` is the library's version."""
-    mode = "graph" if artifact.choice is None else artifact.choice.mode
-    head = plan_text(artifact.schedule, part.header, label=label, mode=mode, tolerance=tolerance)
-    return head + part.plan()
-
-
-def _model_cmake(part: DevicePart) -> str:
+def _model_cmake(part: ProjectPart) -> str:
     """The model's part of CMakeLists.txt."""
-    values = {"PART": part.name, **part.cmake()}
+    values = {"PART": part.name, **part.variables}
     lines = "".join(f'set(FLOWLOOM_{name} "{value}")\n' for name, value in values.items())
-    kernels = "".join(f"  {path}\n" for path in part.sources())
+    kernels = "".join(f"  {path}\n" for path in part.sources)
     return f"{CMAKE_HEAD}{lines}set(FLOWLOOM_KERNELS\n{kernels})\n"
 
 
-def _readme(artifact: Artifact, part: DevicePart, label: str) -> str:
+def _readme(artifact: Artifact, part: ProjectPart, label: str) -> str:
     schedule = artifact.schedule
     signature = (a for a in schedule.allocations if a.kind in ("input", "output"))
     return Template((PROJECT / "README.md").read_text()).substitute(
-        part.readme(),
+        part.readme,
         label=label,
         tensors="".join(
             f"| {a.kind} | {a.name} | {a.dtype} | {list(a.shape)} |\n" for a in signature

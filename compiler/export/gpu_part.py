@@ -1,7 +1,7 @@
 """The part of an exported project that runs a model on GPUs: kernels as text, tasks as tables."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -10,12 +10,16 @@ from compiler.backends.gpu.functions import SMEM_CARVEOUT
 from compiler.errors import ArtifactError
 from compiler.export.artifact import Artifact
 from compiler.export.plan_text import braced, cpp_record, cpp_table
+from compiler.export.project_parts import ProjectPart
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.scheduling.subflows import subflows
 from compiler.target.devices import only_architecture
 from compiler.target.target import parse_gpu
 from compiler.verify.control import refuse_control
+
+GPU_HEADER = "gpu/tasks.h"
+"""The header of the project's `src` that declares the tables."""
 
 URGENCY = (0, 1000)
 """The least and the greatest priority in the tables, which the project scales to its device's."""
@@ -37,76 +41,65 @@ CONFIGURATIONS = """\
 """How a project is configured for each platform."""
 
 
-class GpuPart:
-    """See `project_parts.DevicePart`."""
+def gpu_part(artifact: Artifact) -> ProjectPart:
+    """The part of a project for CUDA, HIP and the emulator.
 
-    name = "gpu"
-    header = "gpu/tasks.h"
-    foreign = ("cpu*", "aarch64.cmake")
-
-    def __init__(self, artifact: Artifact) -> None:
-        """Raises ArtifactError if kernels have no source, or launches are decided by a run."""
-        refuse_control(
-            artifact.schedule,
-            "a C++ project",
-            "run the module instead, or compile the model for hip, which divides it there",
+    Raises ArtifactError if kernels have no source, or a run decides what is launched.
+    """
+    refuse_control(
+        artifact.schedule,
+        "a C++ project",
+        "run the module instead, or compile the model for hip, which divides it there",
+    )
+    lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
+    if lacking:
+        raise ArtifactError(
+            f"the kernels of target {artifact.target} have no C++ source (such as {lacking[0]}): "
+            "compile the model again"
         )
-        lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
-        if lacking:
-            raise ArtifactError(
-                f"the kernels of target {artifact.target} have no C++ source (such as"
-                f" {lacking[0]}): compile the model again"
-            )
-        self._artifact = artifact
-
-    def plan(self) -> str:
-        """The edges, launches, partitions and priorities of the tasks."""
-        return gpu_plan_text(self._artifact)
-
-    def files(self) -> Mapping[str, bytes]:
-        """A file of each kernel, the headers that kernels include, and the emulator's sources."""
-        nodes = nodes_of(self._artifact.schedule)
-        texts = {
-            f"kernels/{name}.cu": kernel_text(kernel, nodes.get(name, []))
-            for name, kernel in self._artifact.kernels.items()
-        }
-        for name, text in kernel_headers().items():
-            folder = "kernels/cuda" if name in PLATFORM_HEADERS else "kernels"
-            texts[f"{folder}/{name}"] = text
-        emulator = Path(str(resources.files("compiler.emulator")))
-        native = [*emulator.glob("*.cpp"), *emulator.glob("*.h")]
-        return {
-            **{name: text.encode() for name, text in texts.items()},
-            **{f"emulator/{path.name}": path.read_bytes() for path in native},
-            **{f"kernels/emu/{p.name}": p.read_bytes() for p in (emulator / "include").iterdir()},
-        }
-
-    def cmake(self) -> Mapping[str, str]:
-        """Architectures, and the most shared memory that a launch takes."""
-        kernels = self._artifact.kernels.values()
-        shared = [launch.shared_bytes for kernel in kernels for launch in kernel.launches]
-        return {**_architectures(self._artifact), "SHARED_BYTES": str(max(shared, default=0))}
-
-    def sources(self) -> Sequence[str]:
-        """The files of kernels."""
-        return [f"kernels/{name}.cu" for name in self._artifact.kernels]
-
-    def readme(self) -> Mapping[str, str]:
-        """How to build it for each platform, and the architectures that it runs on."""
-        values = _architectures(self._artifact)
-        alone, oldest = values["CUDA_ONLY"], values["CUDA_OLDEST"]
-        cuda = alone or (f"{oldest};90a" if int(oldest) < 90 else oldest)
-        return {
+    architectures = _architectures(artifact)
+    alone, oldest = architectures["CUDA_ONLY"], architectures["CUDA_OLDEST"]
+    cuda = alone or (f"{oldest};90a" if int(oldest) < 90 else oldest)
+    launches = [launch for kernel in artifact.kernels.values() for launch in kernel.launches]
+    shared = max((launch.shared_bytes for launch in launches), default=0)
+    return ProjectPart(
+        name="gpu",
+        foreign=("cpu*", "aarch64.cmake"),
+        header=GPU_HEADER,
+        plan=gpu_plan(artifact),
+        files=_files(artifact),
+        sources=[f"kernels/{name}.cu" for name in artifact.kernels],
+        variables={**architectures, "SHARED_BYTES": str(shared)},
+        readme={
             "files": "a file for each kernel",
             "needs": "The CUDA or HIP runtime is the only dependency.",
             "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES),
             "ways": "all modes",
             "runs_on": "On NVIDIA its kernels run on "
             + (f"sm_{alone} alone." if alone else f"sm_{oldest} and newer."),
-        }
+        },
+    )
 
 
-def gpu_plan_text(artifact: Artifact) -> str:
+def _files(artifact: Artifact) -> Mapping[str, bytes]:
+    """A file of each kernel, the headers that kernels include, and the emulator's sources."""
+    nodes = nodes_of(artifact.schedule)
+    texts = {
+        f"kernels/{name}.cu": kernel_text(kernel, nodes.get(name, []))
+        for name, kernel in artifact.kernels.items()
+    }
+    for name, text in kernel_headers().items():
+        texts[f"kernels/{'cuda/' if name in PLATFORM_HEADERS else ''}{name}"] = text
+    emulator = Path(str(resources.files("compiler.emulator")))
+    native = [*emulator.glob("*.cpp"), *emulator.glob("*.h")]
+    return {
+        **{name: text.encode() for name, text in texts.items()},
+        **{f"emulator/{path.name}": path.read_bytes() for path in native},
+        **{f"kernels/emu/{p.name}": p.read_bytes() for p in (emulator / "include").iterdir()},
+    }
+
+
+def gpu_plan(artifact: Artifact) -> str:
     """The tables of plan.cpp that `gpu/tasks.h` declares.
 
     With `early`, kernels in graphs that wait themselves start before their predecessors have ended.
@@ -130,10 +123,10 @@ def gpu_plan_text(artifact: Artifact) -> str:
         + cpp_table("size_t", "insertion", map(str, planned.order),
                 columns="tasks in the order in which a graph gets them")
         + "}  // namespace\n\n"
-        + cpp_record("GpuPlan", "gpu_plan", str(early).lower(),
+        + cpp_record("GpuPlan", "gpu_plan", [str(early).lower(),
                  str(SMEM_CARVEOUT if planned.crowded else -1), str(schedule.streams),
                  f"{{work, {len(schedule.tasks)}}}", f"{{partitions, {len(partitions)}}}",
-                 f"{{insertion, {len(planned.order)}}}")
+                 f"{{insertion, {len(planned.order)}}}"])
         + "}  // namespace flowloom\n"
     )  # fmt: skip
 

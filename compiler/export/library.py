@@ -15,8 +15,9 @@ from subprocess import CompletedProcess
 
 from compiler.errors import KernelError
 from compiler.export.artifact import Artifact
-from compiler.export.generate import PROJECT, plan_source
-from compiler.export.gpu_part import GpuPart
+from compiler.export.generate import PROJECT
+from compiler.export.gpu_part import GPU_HEADER, gpu_plan
+from compiler.export.plan_text import plan_text
 
 FLAGS = (
     *("-x", "c++", "-c", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
@@ -40,7 +41,9 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path 
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         place = Path(folder)
         plan = place / "plan.cpp"
-        plan.write_text(plan_source(artifact, GpuPart(artifact), label, 0.0), "utf-8")
+        tables = gpu_plan(artifact)
+        text = plan_text(artifact, GPU_HEADER, tables, label=label, tolerance=0.0)
+        plan.write_text(text, "utf-8")
         compiled = [_compiled(compiler, plan), *_host_objects(compiler, mark, kept)]
         compiled += [kernel.code for kernel in artifact.kernels.values()]
         objects = [place / f"{number}.o" for number in range(len(compiled))]

@@ -1,18 +1,21 @@
 """A schedule as C++ tables: the parts of an exported project's plan.cpp that all devices have."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler.backends.gpu.image import device_layout, weights_layout
-from compiler.schedule import Allocation, Mode, Schedule
+from compiler.export.artifact import Artifact
+from compiler.schedule import Allocation
 
 
-def plan_text(schedule: Schedule, header: str, *, label: str, mode: Mode, tolerance: float) -> str:
-    """The beginning of plan.cpp, up to the tables that `header` of the project's `src` declares.
+def plan_text(artifact: Artifact, header: str, tables: str, *, label: str, tolerance: float) -> str:
+    """The text of plan.cpp: the tables that all devices have, then those declared in `header`.
 
-    `label` names the library; `tolerance` bounds the relative error of outputs in the Euclidean
-    norm.
+    `label` is the library's version; `tolerance` bounds the relative error of outputs in the
+    Euclidean norm.
     """
+    schedule, choice = artifact.schedule, artifact.choice
+    mode = "graph" if choice is None else choice.mode
     offsets, sizes = device_layout(schedule)
     allocations = (_allocation(a, offsets.get(i, 0)) for i, a in enumerate(schedule.allocations))
     tasks = (
@@ -25,11 +28,12 @@ def plan_text(schedule: Schedule, header: str, *, label: str, mode: Mode, tolera
                 columns="kind, name, type, shape, bytes, offset in its block")
         + cpp_table("Task", "tasks", tasks, columns="kernel, ONNX nodes, stream")
         + "}  // namespace\n\n"
-        + cpp_record("Plan", "plan", quoted(label), f"FLOWLOOM_{mode.upper()}",
+        + cpp_record("Plan", "plan", [quoted(label), f"FLOWLOOM_{mode.upper()}",
                  f"0x{weights_layout(schedule):016x}U", f"{sizes['weight']}U", f"{sizes['arena']}U",
                  repr(float(tolerance)), f"{{allocations, {len(schedule.allocations)}}}",
-                 f"{{tasks, {len(schedule.tasks)}}}")
+                 f"{{tasks, {len(schedule.tasks)}}}"])
         + "}  // namespace flowloom\n\n"
+        + tables
     )  # fmt: skip
 
 
@@ -40,7 +44,7 @@ def cpp_table(kind: str, name: str, rows: Iterable[str], *, columns: str = "") -
     return f"// {columns or name}\nconst {kind} {name}[] = {{\n{body}}};\n\n"
 
 
-def cpp_record(kind: str, name: str, *fields: str) -> str:
+def cpp_record(kind: str, name: str, fields: Sequence[str]) -> str:
     """A constant structure, with a field a line."""
     indent = " " * len(f"const {kind} {name} = {{")
     return f"const {kind} {name} = {{" + f",\n{indent}".join(fields) + "};\n\n"

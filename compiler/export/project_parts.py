@@ -1,43 +1,25 @@
-"""The parts of an exported project that depend on the device: see `gpu_part` and `cpu_part`."""
+"""The part of an exported project that depends on the device: see `gpu_part` and `cpu_part`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 
-class DevicePart(Protocol):
-    """The part of one artifact's project that is for its device."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectPart:
+    """The content of one artifact's project that is for its device.
 
-    @property
-    def name(self) -> str:
-        """The name of the part's folder of `src`, and of its file of `cmake`."""
-        ...
+    `name` is that of a folder of the project's `src` and of a file of its `cmake`; names that match
+    one of the patterns `foreign` belong to the other part. `plan` is the end of plan.cpp, whose
+    tables are declared in `header`. `files` are by their paths in the project, `sources` the paths
+    of kernels for CMake, `variables` those of model.cmake without FLOWLOOM_, `readme` the words of
+    the README that differ.
+    """
 
-    @property
-    def header(self) -> str:
-        """The header of `src` that declares the tables of `plan`."""
-        ...
-
-    @property
-    def foreign(self) -> Sequence[str]:
-        """Patterns of the names of the project's files that belong to the other part."""
-        ...
-
-    def plan(self) -> str:
-        """The end of plan.cpp: the tables that are for this device."""
-        ...
-
-    def files(self) -> Mapping[str, bytes]:
-        """Kernels, and other files by their paths in the project."""
-        ...
-
-    def cmake(self) -> Mapping[str, str]:
-        """Variables of model.cmake without their prefix FLOWLOOM_."""
-        ...
-
-    def sources(self) -> Sequence[str]:
-        """The paths of kernels for CMake."""
-        ...
-
-    def readme(self) -> Mapping[str, str]:
-        """The words of the README that depend on the device."""
-        ...
+    name: str
+    foreign: Sequence[str]
+    header: str
+    plan: str
+    files: Mapping[str, bytes]
+    sources: Sequence[str]
+    variables: Mapping[str, str]
+    readme: Mapping[str, str]

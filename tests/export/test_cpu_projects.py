@@ -1,6 +1,7 @@
 """Projects of CPU targets: on this host, and for AArch64 by the cross compiler, under qemu."""
 
 import ctypes
+import json
 import re
 import shutil
 from pathlib import Path
@@ -19,6 +20,9 @@ pytestmark = needs_cmake
 needs_qemu = needs("aarch64-linux-gnu-g++", "qemu-aarch64")
 EXACT = 1e-6
 QUICKLY = ("-DCMAKE_BUILD_TYPE=Debug",)
+
+TASK = re.compile(r'^    /\* \d+ \*/ \{"\w*", "[^"]*", \d+\},$', re.MULTILINE)
+"""A task's row of plan.cpp: kernel, nodes and stream."""
 
 ARM = {
     "convolutions": "cpu:aarch64",
@@ -64,6 +68,15 @@ def test_a_project_of_this_host_checks_itself(native: Path, tmp_path: Path):
     failed = attempt(program, "--data", tmp_path, "--runs", "0")
     assert failed.returncode == 1
     assert "FAIL 1 thread y: relative error" in failed.stdout
+
+
+def test_its_latency_and_the_times_of_its_tasks_are_said(native: Path, tmp_path: Path):
+    program, profile = native / "build" / "flowloom_check", tmp_path / "profile.json"
+    options = ("--check", "no", "--threads", "3", "--runs", "1", "--profile", profile)
+    assert re.search(r" cpu 3 threads: latency [\d.]+ us \(medians of 1\)$", run(program, *options))
+    tasks = json.loads(profile.read_text())["tasks"]
+    assert len(tasks) == len(TASK.findall((native / "src" / "plan.cpp").read_text()))
+    assert all(0 <= task["start"] < task["end"] for task in tasks)
 
 
 def places(*arrays: NDArray[Any]) -> list[int]:
