@@ -46,7 +46,8 @@ from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import StoredCheck, export_project, kernel_headers
+from compiler.export.generate import StoredCheck, export_project
+from compiler.export.gpu_part import kernel_headers
 from compiler.schedule import MODES, KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
@@ -124,11 +125,11 @@ def _build_by_nvcc(project: Path, folder: Path, architecture: str) -> Path:
     virtual = architecture.replace("sm_", "compute_")  # -arch=sm_90a would stand for compute_90 too
     code = f"-gencode=arch={virtual},code=[{virtual},{architecture}]"
     common = ["nvcc", "-DFLOWLOOM_CUDA", "-O3", "-std=c++17", code]
-    includes = [f"-I{project / path}" for path in ("include", "kernels/cuda", "kernels")]
-    sources = [*(project / "kernels").glob("*.cu"), *(project / "src").glob("*.cpp")]
+    includes = [f"-I{project / path}" for path in ("include", "src", "kernels/cuda", "kernels")]
+    sources = [*project.glob("kernels/*.cu"), *project.glob("src/**/*.cpp")]
 
     def compiled(source: Path) -> Path:
-        result = folder / f"{source.name}.o"
+        result = folder / f"{source.parent.name}-{source.name}.o"
         data = f'-DFLOWLOOM_DATA="{project}"'
         command(*common, *includes, data, "-Xcompiler=-fPIC", "-c", source, "-o", result)
         return result
@@ -136,7 +137,7 @@ def _build_by_nvcc(project: Path, folder: Path, architecture: str) -> Path:
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(compiled, sources))
     command(*common, *objects, "-o", folder / "flowloom_check")
-    parts = [path for path in objects if path.name != "main.cpp.o"]
+    parts = [path for path in objects if path.name != "src-main.cpp.o"]
     command(*common, "-shared", *parts, "-o", folder / "libflowloom.so")
     return folder
 

@@ -24,8 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import compiler
 from benchmarks.quantised.models import quantised
 from compiler.errors import FlowloomError
-from compiler.export.generate import export_project
-from compiler.export.project_parts import StoredCheck
+from compiler.export.generate import StoredCheck, export_project
 from compiler.target.cpus import host_instruction_set
 from compiler.target.target import parse_cpu
 from compiler.tools.reference import run_onnxruntime

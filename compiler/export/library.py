@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from subprocess import CompletedProcess
 
 from compiler.errors import KernelError
 from compiler.export.artifact import Artifact
-from compiler.export.generate import plan_source, planned_for
+from compiler.export.generate import PROJECT
+from compiler.export.gpu_part import GPU_HEADER, gpu_plan
+from compiler.export.plan_text import plan_text
 
 FLAGS = (
     *("-x", "c++", "-c", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
@@ -26,10 +27,6 @@ LINK = ("--hip-link", "-shared", "-Wl,-Bsymbolic", "-Wno-unused-command-line-arg
 """A library uses its own kernels, also where a program has opened several models."""
 
 LINKED_LIBRARIES = ("-lamdhip64", "-lstdc++")
-PROJECT = Path(str(resources.files("compiler.export"))) / "project"
-MAIN_SOURCE = "main.cpp"
-"""The one source of a project that does not belong to its library."""
-
 Compiler = Callable[..., CompletedProcess[str]]
 """Runs a C++ compiler that knows the GPU's runtime, with these arguments."""
 
@@ -44,7 +41,9 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path 
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         place = Path(folder)
         plan = place / "plan.cpp"
-        plan.write_text(plan_source(artifact, planned_for(artifact), label, 0.0), "utf-8")
+        tables = gpu_plan(artifact)
+        text = plan_text(artifact, GPU_HEADER, tables, label=label, tolerance=0.0)
+        plan.write_text(text, "utf-8")
         compiled = [_compiled(compiler, plan), *_host_objects(compiler, mark, kept)]
         compiled += [kernel.code for kernel in artifact.kernels.values()]
         objects = [place / f"{number}.o" for number in range(len(compiled))]
@@ -58,18 +57,23 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path 
 def _host_objects(compiler: Compiler, mark: str, kept: Path | None) -> list[bytes]:
     """The objects of the host code that all models share, compiled once."""
     digest = hashlib.sha256(" ".join([mark, *FLAGS]).encode())
-    for path in sorted([*(PROJECT / "src").iterdir(), *PROJECT.glob("include/**/*.h")]):
+    for path in sorted([*PROJECT.glob("src/**/*.*"), *PROJECT.glob("include/**/*.h")]):
         digest.update(path.read_bytes())
     folder = None if kept is None else kept / digest.hexdigest()[:16]
-    sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != MAIN_SOURCE)
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(partial(_kept, compiler, folder), sources))
+        return list(pool.map(partial(_kept, compiler, folder), host_sources()))
+
+
+def host_sources() -> list[Path]:
+    """The C++ sources that the libraries of all models for GPUs share."""
+    common = [path for path in (PROJECT / "src").glob("*.cpp") if path.name != "main.cpp"]
+    return sorted([*common, *(PROJECT / "src" / "gpu").glob("*.cpp")])
 
 
 def _kept(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
     if folder is None:
         return _compiled(compiler, source)
-    path = folder / f"{source.stem}.o"
+    path = folder / f"{source.parent.name}-{source.stem}.o"
     try:
         return path.read_bytes()
     except OSError:

@@ -7,8 +7,7 @@ from typing import Any
 import compiler
 from compiler.display.words import counted, in_bytes
 from compiler.export import artifact
-from compiler.export.generate import export_project
-from compiler.export.project_parts import StoredCheck
+from compiler.export.generate import StoredCheck, export_project
 from compiler.progress import Announcement, notify, step_progress
 from compiler.target.target import parse_target
 from compiler.tools import reference

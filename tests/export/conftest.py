@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cpu_projects import built
 from tests.export.projects import build, export, run, small_model
 
 
@@ -22,8 +23,22 @@ def emulated(project: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def installed(emulated: Path) -> Path:
+def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build of the small model's project for this CPU."""
+    place = tmp_path_factory.mktemp("on-cpu") / "project"
+    export(small_model(), place, "cpu")
+    return built(place, "cpu", "-DCMAKE_BUILD_TYPE=Debug").parent
+
+
+@pytest.fixture(params=["emulated", "on_cpu"])
+def library(request: pytest.FixtureRequest) -> Path:
+    """A build of the small model's project, for each kind of device."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def installed(library: Path) -> Path:
     """Where that build is installed."""
-    prefix = emulated.parent / "installed"
-    run("cmake", "--install", emulated, "--prefix", prefix)
+    prefix = library.parent / "installed"
+    run("cmake", "--install", library, "--prefix", prefix)
     return prefix

@@ -12,8 +12,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import compiler
 from compiler.export import artifact
-from compiler.export.generate import export_project
-from compiler.export.project_parts import StoredCheck
+from compiler.export.generate import StoredCheck, export_project
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs
 from compiler.tools.reference import run_onnxruntime

@@ -14,7 +14,7 @@ import compiler
 from benchmarks.overlap import write_database
 from compiler.backends.cuda import build as cuda
 from compiler.errors import DeviceError
-from compiler.export.generate import kernel_headers
+from compiler.export.gpu_part import kernel_headers
 from compiler.target.devices import SPECIFIC_HEADERS
 from tests.export.projects import (
     attempt,

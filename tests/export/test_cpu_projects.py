@@ -1,22 +1,28 @@
 """Projects of CPU targets: on this host, and for AArch64 by the cross compiler, under qemu."""
 
 import ctypes
+import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.cpu_projects import built, execution, network, project_of
 from tests.export.projects import attempt, needs_cmake, run
+from tests.export.test_interface import Library
 from tests.tools import needs
 
 pytestmark = needs_cmake
 needs_qemu = needs("aarch64-linux-gnu-g++", "qemu-aarch64")
 EXACT = 1e-6
 QUICKLY = ("-DCMAKE_BUILD_TYPE=Debug",)
-HEADER = Path("include/flowloom/model.h")
+
+TASK = re.compile(r'^    /\* \d+ \*/ \{"\w*", "[^"]*", \d+\},$', re.MULTILINE)
+"""A task's row of plan.cpp: kernel, nodes and stream."""
 
 ARM = {
     "convolutions": "cpu:aarch64",
@@ -51,7 +57,9 @@ def said(program: Path, *words: str | Path, status: int = 0) -> str:
 
 def test_a_project_of_this_host_checks_itself(native: Path, tmp_path: Path):
     program = native / "build" / "flowloom_check"
-    assert said(program).startswith("ok   y: relative error")
+    text = said(program)
+    assert text.count("ok   1 thread y: relative error") >= 2
+    assert text.count("ok   ") == 4  # twice on one thread, and on several
     shutil.copytree(native / "check", tmp_path / "check")
     shutil.copy(native / "weights.bin", tmp_path)
     outputs = np.fromfile(tmp_path / "check" / "outputs.bin", np.float32)
@@ -59,75 +67,61 @@ def test_a_project_of_this_host_checks_itself(native: Path, tmp_path: Path):
     outputs.tofile(tmp_path / "check" / "outputs.bin")
     failed = attempt(program, "--data", tmp_path, "--runs", "0")
     assert failed.returncode == 1
-    assert "FAIL y: relative error" in failed.stdout
+    assert "FAIL 1 thread y: relative error" in failed.stdout
 
 
-class Options(ctypes.Structure):
-    """`flowloom_options`."""
-
-    _fields_ = (("weights", ctypes.c_char_p), ("threads", ctypes.c_int))
-
-
-class Library:
-    """The C interface of a built project."""
-
-    def __init__(self, project: Path):
-        self.calls = ctypes.CDLL(str(project / "build" / "libflowloom.so"))
-        self.calls.flowloom_error.restype = ctypes.c_char_p
-        self.calls.flowloom_version.restype = ctypes.c_char_p
-        self.calls.flowloom_destroy.argtypes = [ctypes.c_void_p]
-
-    def create(self, weights: Path, threads: int = 0) -> tuple[int, ctypes.c_void_p]:
-        """The status, and a model."""
-        model = ctypes.c_void_p()
-        options = Options(str(weights).encode(), threads)
-        return self.calls.flowloom_create(ctypes.byref(model), ctypes.byref(options)), model
-
-    def run(self, model: ctypes.c_void_p, inputs: list[int], outputs: list[int]) -> str:
-        """Run on arrays at addresses; the error, or nothing."""
-        arrays = ((ctypes.c_void_p * len(all))(*all) for all in (inputs, outputs))
-        return self.error() if self.calls.flowloom_run_host(model, *arrays) else ""
-
-    def error(self) -> str:
-        """The last error's text."""
-        return self.calls.flowloom_error().decode()
+def test_its_latency_and_the_times_of_its_tasks_are_said(native: Path, tmp_path: Path):
+    program, profile = native / "build" / "flowloom_check", tmp_path / "profile.json"
+    options = ("--check", "no", "--threads", "3", "--runs", "1", "--profile", profile)
+    assert re.search(r" cpu 3 threads: latency [\d.]+ us \(medians of 1\)$", run(program, *options))
+    tasks = json.loads(profile.read_text())["tasks"]
+    assert len(tasks) == len(TASK.findall((native / "src" / "plan.cpp").read_text()))
+    assert all(0 <= task["start"] < task["end"] for task in tasks)
 
 
-def test_the_library_exports_what_the_header_declares(native: Path):
-    declared = re.findall(r"FLOWLOOM_API [^;]*?(flowloom_\w+)\(", (native / HEADER).read_text())
-    table = run("nm", "-D", "--defined-only", native / "build" / "libflowloom.so")
-    assert sorted(line.split()[-1] for line in table.splitlines()) == sorted(declared)
+def places(*arrays: NDArray[Any]) -> list[int]:
+    """The addresses of arrays."""
+    return [array.ctypes.data for array in arrays]
+
+
+def error_of_run(library: Library, model: Any, inputs: list[int], outputs: list[int]) -> str:
+    """The error of a run on arrays at addresses, or nothing."""
+    arrays = ((ctypes.c_void_p * len(all))(*all) for all in (inputs, outputs))
+    return library.error if library.c.flowloom_run_host(model, *arrays) else ""
 
 
 def test_a_program_runs_the_library_and_is_told_its_mistakes(native: Path, tmp_path: Path):
-    library = Library(native)
-    status, model = library.create(native / "weights.bin", threads=3)
-    assert status == 0, library.error()
-    x, n, y = (
-        np.ones((3, 4), np.float32),
-        np.zeros(8, np.int64),
-        np.full((4, 4), np.nan, np.float32),
-    )
-    places = [x.ctypes.data, n.ctypes.data]
-    assert library.run(model, places, [y.ctypes.data]) == ""
+    library = Library(native / "build" / "libflowloom.so")
+    options = library.options(native / "weights.bin")
+    options.threads = 3
+    model = library.create(options)
+    x, n = np.ones((3, 4), np.float32), np.zeros(8, np.int64)
+    y = np.full((4, 4), np.nan, np.float32)
+    inputs = places(x, n)
+    assert error_of_run(library, model, inputs, places(y)) == ""
     np.testing.assert_array_equal(y[:3], x)  # no iterations
     assert np.isnan(y[3]).all()
-    assert "y is not memory aligned to 16" in library.run(model, places, [y.ctypes.data + 4])
-    assert "x is not memory" in library.run(model, [0, places[1]], [y.ctypes.data])
-    assert "output y overlaps x" in library.run(model, places, [x.ctypes.data])
-    library.calls.flowloom_destroy(model)
-    for weights, threads, error in (
-        (native / "weights.bin", -1, "threads is -1: it must be at least 1"),
-        (tmp_path / "none.bin", 1, "cannot read the weights"),
-        (native / "README.md", 1, "is not a file of weights"),
+    unaligned = error_of_run(library, model, inputs, [y.ctypes.data + 4])
+    assert "y is not device memory aligned to 16" in unaligned
+    assert error_of_run(library, model, [0, inputs[1]], places(y)) == "x is NULL"
+    assert "output y overlaps x" in error_of_run(library, model, inputs, places(x))
+    library.c.flowloom_destroy(model)
+    for weights, field, value, error in (
+        (native / "weights.bin", "threads", -1, "threads is -1: it must be at least 1"),
+        (native / "weights.bin", "mode", 3, "unknown mode 3"),
+        (native / "weights.bin", "device", 1, "there is no device 1: 1 are visible"),
+        (tmp_path / "none.bin", "threads", 1, "cannot read the weights"),
+        (native / "README.md", "threads", 1, "is not a file of weights"),
     ):
-        status, _ = library.create(weights, threads)
+        options = library.options(weights)
+        setattr(options, field, value)
+        status = library.c.flowloom_create(ctypes.byref(ctypes.c_void_p()), ctypes.byref(options))
         assert status == 1
-        assert error in library.error()
-    assert library.calls.flowloom_check_interface(7) == 1
-    assert "has interface 1" in library.error()
-    assert library.calls.flowloom_find_input(b"z", ctypes.byref(ctypes.c_size_t())) == 1
-    assert "there is no input z: the inputs are x, n" in library.error()
+        assert error in library.error
+    assert library.c.flowloom_check_interface(7) == 1
+    assert "has interface 2" in library.error
+    assert library.c.flowloom_find_input(b"z", ctypes.byref(ctypes.c_size_t())) == 1
+    assert "there is no input z: the inputs are x, n" in library.error
 
 
 @needs_qemu

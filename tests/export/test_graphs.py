@@ -12,7 +12,8 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.graph import SETTLED
 from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
-from compiler.export.plan_text import symbols
+from compiler.export.gpu_part import symbols
+from compiler.export.library import host_sources
 from compiler.schedule import SCHEDULE, KernelSpec, ScheduleChoice
 from compiler.scheduling import graph_plan
 from tests.backends.gpu.recording import Node, RecordingDriver
@@ -28,6 +29,7 @@ OPTIONS = (
     f"-DSTATIC_SHARED={STATIC_SHARED}",
     f"-I{Path(__file__).parent / 'recorder'}",
     f"-I{PROJECT / 'include'}",
+    f"-I{PROJECT / 'src'}",
 )
 MOVED = 12
 """Runs that moving.cpp does at each place but the first."""
@@ -63,9 +65,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 @pytest.fixture(scope="module")
 def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is the same in all projects but for the program, compiled for the recorder."""
-    sources = sorted(set((PROJECT / "src").glob("*.cpp")) - {MAIN})
     result = tmp_path_factory.mktemp("fixed") / "o"
-    run("g++", *OPTIONS, "-r", "-o", result, *sources)
+    run("g++", *OPTIONS, "-r", "-o", result, *host_sources())
     return result
 
 
@@ -137,7 +138,7 @@ def built(found: Artifact, fixed: Path, folder: Path, program: Path) -> Path:
     lines = [f'void* flowloom_{name}() {{ return const_cast<char*>("{name}"); }}' for name in names]
     (folder / "names.cpp").write_text("\n".join(lines) + "\n")
     sources = [folder / "project" / "src" / "plan.cpp", folder / "names.cpp", fixed, program]
-    run("g++", *OPTIONS, f"-I{PROJECT / 'src'}", *sources, "-o", folder / "program")
+    run("g++", *OPTIONS, *sources, "-o", folder / "program")
     return folder / "program"
 
 

@@ -9,33 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from compiler.export.project_parts import StoredCheck
+from compiler.export.generate import StoredCheck
 from tests.export.projects import attempt, export, needs_cmake, run, small_model
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADER = Path(__file__).parents[2] / "compiler" / "export" / "project" / "include" / "flowloom"
-CPU_HEADER = HEADER.parents[2] / "cpu_project" / "include" / "flowloom"
-INTERFACES = {
-    HEADER: {1: "97e03e9a0519eefdb2e25e3fe5b00d5ecafa1272dc0d8e2927453848abf3bc40"},
-    CPU_HEADER: {1: "610a5078540b6790f7ae55e18b7def2b952104398779d77deab48c73e851850a"},
-}
+INTERFACES = {2: "4013ae992f1b7a2dc00190150082741d697d5ab0eb4a73096d454b6690412181"}
 """The SHA-256 of what each interface version declares, comments and spaces aside."""
 
 
-@pytest.mark.parametrize("folder", INTERFACES, ids=["gpu", "cpu"])
-def test_a_changed_header_has_a_new_version(folder: Path):
-    text = (folder / "model.h").read_text()
+def test_a_changed_header_has_a_new_version():
+    text = (HEADER / "model.h").read_text()
     declared = "".join(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).split())
     version = int(re.findall(r"#define FLOWLOOM_INTERFACE (\d+)", text)[0])
-    assert INTERFACES[folder][version] == hashlib.sha256(declared.encode()).hexdigest()
+    assert INTERFACES[version] == hashlib.sha256(declared.encode()).hexdigest()
 
 
 @needs_cmake
-def test_the_library_exports_what_the_header_declares(emulated: Path):
+def test_the_library_exports_what_the_header_declares(library: Path):
     declared = re.findall(r"FLOWLOOM_API [^;]*?(flowloom_\w+)\(", (HEADER / "model.h").read_text())
-    table = run("nm", "-D", "--defined-only", emulated / "libflowloom.so")
+    table = run("nm", "-D", "--defined-only", library / "libflowloom.so")
     assert sorted(line.split()[-1] for line in table.splitlines()) == sorted(declared)
 
 
@@ -43,12 +37,12 @@ def test_the_library_exports_what_the_header_declares(emulated: Path):
 def test_programs_use_an_installed_project(installed: Path, tmp_path: Path):
     """By find_package, from C99 and C++17, on every kind of wrong argument and then for a run."""
     given = [f"-DCMAKE_PREFIX_PATH={installed}", "-S", PROGRAMS]
-    run("cmake", *given, "-B", tmp_path / "build", "-DINTERFACE=1")
+    run("cmake", *given, "-B", tmp_path / "build", "-DINTERFACE=2")
     run("cmake", "--build", tmp_path / "build")
     run("ctest", "--test-dir", tmp_path / "build", "--output-on-failure")
-    refused = attempt("cmake", *given, "-B", tmp_path / "other", "-DINTERFACE=2")
+    refused = attempt("cmake", *given, "-B", tmp_path / "other", "-DINTERFACE=3")
     assert refused.returncode != 0
-    assert 'compatible with requested version "2"' in refused.stderr
+    assert 'compatible with requested version "3"' in refused.stderr
     several(installed, tmp_path)
 
 
@@ -112,6 +106,7 @@ class Options(ctypes.Structure):
         ("mode", ctypes.c_int),
         ("device", ctypes.c_int),
         ("allocator", ctypes.POINTER(Allocator)),
+        ("threads", ctypes.c_int),
     )
 
 
@@ -154,10 +149,10 @@ class Library:
 
 
 @needs_cmake
-def test_c_interface(project: Path, emulated: Path, tmp_path: Path):
+def test_c_interface(library: Path, tmp_path: Path):
     """Names, errors, an own allocator, other weights and a profile."""
-    library = Library(emulated / "libflowloom.so")
-    c = library.c
+    project, opened = library.parent, Library(library / "libflowloom.so")
+    c, target = opened.c, opened.c.flowloom_version().decode().split()[-1]
     assert (c.flowloom_input_count(), c.flowloom_output_count()) == (2, 2)
     image = c.flowloom_output(0).contents
     assert (image.name, image.dtype, image.bytes) == (b"image", b"float32", 5600)
@@ -165,10 +160,10 @@ def test_c_interface(project: Path, emulated: Path, tmp_path: Path):
     assert not c.flowloom_input(2)
 
     model = ctypes.c_void_p()
-    options = library.options(tmp_path / "nowhere.bin")
+    options = opened.options(tmp_path / "nowhere.bin")
     assert c.flowloom_create(ctypes.byref(model), ctypes.byref(options)) == 1
     assert not model
-    assert "cannot read the weights" in library.error
+    assert "cannot read the weights" in opened.error
 
     taken: dict[int, Any] = {}
 
@@ -182,33 +177,35 @@ def test_c_interface(project: Path, emulated: Path, tmp_path: Path):
         taken.pop(memory)
 
     allocator = Allocator(ALLOCATE(allocate), RELEASE(release), None)
-    options = library.options(project / "weights.bin")
+    options = opened.options(project / "weights.bin")
     options.allocator = ctypes.pointer(allocator)
-    model = library.create(options)
+    model = opened.create(options)
     assert len(taken) == 2
     other = tmp_path / "other"
-    check, changed = export(small_model(0), other), export(small_model(5), tmp_path / "changed")
-    for result, expected in zip(
-        library.run_host(model, check), check.outputs.values(), strict=True
-    ):
+    check = export(small_model(0), other, target)
+    changed = export(small_model(5), tmp_path / "changed", target)
+    for result, expected in zip(opened.run_host(model, check), check.outputs.values(), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
     weights = tmp_path / "changed" / "weights.bin"
     assert c.flowloom_load_weights(model, str(weights).encode()) == 0
     for result, expected in zip(
-        library.run_host(model, changed), changed.outputs.values(), strict=True
+        opened.run_host(model, changed), changed.outputs.values(), strict=True
     ):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
     size = ctypes.c_size_t()
     text = ctypes.create_string_buffer(1 << 16)
     assert c.flowloom_profile(model, 2, text, len(text), ctypes.byref(size)) == 0
-    assert all(task["end"] >= task["start"] >= 0 for task in json.loads(text.value)["tasks"])
+    tasks = json.loads(text.value)["tasks"]
+    assert all(task["end"] >= task["start"] >= 0 for task in tasks)
+    assert all(task["end"] > 0 for task in tasks if task["kernel"])
+    assert {node for task in tasks for node in task["nodes"].split()}
 
     unaligned = (ctypes.c_void_p * 2)(8, 16)
     assert c.flowloom_run(model, unaligned, unaligned, None) == 1
-    assert "x is not device memory aligned to 16 bytes" in library.error
+    assert "x is not device memory aligned to 16 bytes" in opened.error
     shared = (ctypes.c_void_p * 2)(1 << 20, 1 << 20)
     assert c.flowloom_run(model, shared, shared, None) == 1
-    assert "output image overlaps x" in library.error
+    assert "output image overlaps x" in opened.error
     c.flowloom_destroy(model)
     assert not taken

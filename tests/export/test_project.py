@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from compiler.errors import ArtifactError
-from compiler.export.generate import export_project, kernel_text
+from compiler.export.generate import export_project
+from compiler.export.gpu_part import kernel_text
 from compiler.schedule import KernelSpec, Launch
 from tests.export.projects import (
     attempt,

@@ -79,5 +79,5 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """BERT for sm_90, whose kernels begin early, built for the emulator."""
     place = tmp_path_factory.mktemp("early") / "project"
     export(reduced.load("bert128"), place, "cuda:sm_90:tf32")
-    assert "                   true," in (place / "src" / "plan.cpp").read_text()
+    assert "gpu_plan = {true," in (place / "src" / "plan.cpp").read_text()
     return build(place, "EMU")

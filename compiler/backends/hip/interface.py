@@ -11,8 +11,11 @@ from compiler.backends.memory import address
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import MODES, Schedule
 
-INTERFACE = 1
+INTERFACE = 2
 """FLOWLOOM_INTERFACE, the version of the declarations below."""
+
+OLDER_INTERFACES = (1,)
+"""Earlier versions whose declarations differ in that the options have no `threads`, unused here."""
 
 PROFILE_BYTES = 1 << 20
 """Room for a profile, of which most need less."""
@@ -38,6 +41,7 @@ class Options(ctypes.Structure):
         ("mode", ctypes.c_int),
         ("device", ctypes.c_int),
         ("allocator", ctypes.c_void_p),
+        ("threads", ctypes.c_int),
     )
 
 
@@ -59,7 +63,8 @@ class Library:
         for name in ("weight_bytes", "arena_bytes"):
             getattr(self._c, f"flowloom_{name}").restype = ctypes.c_size_t
         self._c.flowloom_destroy.argtypes = [ctypes.c_void_p]
-        self._checked(self._c.flowloom_check_interface(INTERFACE))
+        if all(self._c.flowloom_check_interface(i) for i in (*OLDER_INTERFACES, INTERFACE)):
+            raise DeviceError(f"{self._error()} (or compile the module again)")
 
     @property
     def version(self) -> str:
@@ -93,7 +98,7 @@ class Library:
         """A model with weights and arena on a device; DeviceError if that cannot be."""
         if mode not in MODES:
             raise DeviceError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
-        options = Options(str(weights).encode(), list[str](MODES).index(mode), ordinal, None)
+        options = Options(str(weights).encode(), list[str](MODES).index(mode), ordinal, None, 0)
         handle = ctypes.c_void_p()
         self._checked(self._c.flowloom_create(ctypes.byref(handle), ctypes.byref(options)))
         return Model(self, handle)
@@ -122,7 +127,10 @@ class Library:
 
     def _checked(self, status: int) -> None:
         if status:
-            raise DeviceError(self._c.flowloom_error().decode(errors="replace"))
+            raise DeviceError(self._error())
+
+    def _error(self) -> str:
+        return self._c.flowloom_error().decode(errors="replace")
 
 
 class Model:

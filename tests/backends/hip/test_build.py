@@ -21,7 +21,7 @@ from compiler.backends.hip.build import (
     needed_runtime,
 )
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.interface import INTERFACE
+from compiler.backends.hip.interface import INTERFACE, Library
 from compiler.build import build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
@@ -46,6 +46,22 @@ int FUNCTION(char* properties, int device) {
   std::strcpy(properties + PLACE, device ? "gfx1030" : "gfx90a:sramecc+:xnack-");
   return 0;
 }
+}
+"""
+OF_AN_INTERFACE = """
+#include <cstddef>
+static int asked = 0;
+extern "C" {
+int flowloom_check_interface(int interface) { return asked = interface, interface != VERSION; }
+const char* flowloom_error() { return asked == INTERFACE ? "another interface than this" : "?"; }
+const char* flowloom_version() { return "main"; }
+const void* flowloom_input(size_t) { return nullptr; }
+const void* flowloom_output(size_t) { return nullptr; }
+size_t flowloom_input_count() { return 0; }
+size_t flowloom_output_count() { return 0; }
+size_t flowloom_weight_bytes() { return 0; }
+size_t flowloom_arena_bytes() { return 0; }
+void flowloom_destroy(void*) {}
 }
 """
 OLD = ("-DCOUNT=2", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
@@ -114,6 +130,20 @@ def test_the_interface_is_the_header_s():
     enumeration = re.search(r"typedef enum \{ (.*) \} flowloom_mode", text)
     assert enumeration is not None
     assert enumeration[1].split(", ") == [f"FLOWLOOM_{mode.upper()}" for mode in MODES]
+
+
+@needs_compiler
+def test_libraries_of_an_older_interface_are_used(tmp_path: Path):
+    """Those of a newer one are refused with the remedy."""
+    for version in (1, INTERFACE, INTERFACE + 1):
+        library = tmp_path / f"{version}.so"
+        values = [f"-DVERSION={version}", f"-DINTERFACE={INTERFACE}"]
+        command = ["g++", "-shared", "-fPIC", *values, "-x", "c++", "-", "-o", str(library)]
+        subprocess.run(command, input=OF_AN_INTERFACE, text=True, check=True)
+    assert Library(tmp_path / "1.so").version == "main"
+    assert Library(tmp_path / f"{INTERFACE}.so").version == "main"
+    with pytest.raises(DeviceError, match=r"another interface than this.*compile the module"):
+        Library(tmp_path / f"{INTERFACE + 1}.so")
 
 
 def test_kernels_are_kept_for_one_compiler(tmp_path: Path):

@@ -1,19 +1,20 @@
-// Times the model, checks it against stored inputs and outputs in all modes, on memory full of NaN, and
-// prints its latency. With `--check once` each mode runs once, with `--check no` no mode is checked. With
-// `--runs 0` nothing is timed: the model runs once more if it is not checked.
+// Times the model, checks it against stored inputs and outputs in every way in which it can run (all modes
+// of a GPU; one thread of a CPU, and several), on memory full of NaN, and prints its latency. With
+// `--check once` it runs once in each way, with `--check no` it is not checked. With `--runs 0` nothing is
+// timed: the model runs once more if it is not checked.
 //
-// Exit status: 0, 1 for wrong results or an error, 77 where there is no device.
+// Exit status: 0, 1 for wrong results or an error, 77 where no device can run the model.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 
 #include "comparison.h"
-#include "device.h"
+#include "executor.h"
 #include "flowloom/model.hpp"
-#include "plan.h"
 
 #ifndef FLOWLOOM_DATA
 #define FLOWLOOM_DATA "."
@@ -23,22 +24,22 @@ using namespace flowloom;
 
 namespace {
 
-constexpr int SKIPPED = 77, WARM_UP = 20, POISON = 0xFF;
-constexpr size_t ALIGNMENT = 256;
+constexpr int SKIPPED = 77, WARM_UP = 20, POISON = 0xFF, GPU_RUNS = 200, CPU_RUNS = 50;
 
 enum class Check { no, once, yes };
 
 struct Settings {
   std::string data = FLOWLOOM_DATA, profile;
   flowloom_mode mode = plan.mode;
-  int device = 0, runs = 200;
+  int device = 0, threads = 0;
+  std::optional<int> runs;
   Check check = Check::yes;
 };
 
 constexpr const char* MODES[] = {"graph", "subgraphs", "streams"};
 
 [[noreturn]] void usage(const char* program) {
-  std::printf("%s [--data DIR] [--mode graph|subgraphs|streams] [--check yes|once|no] [--runs N] [--device N] [--profile FILE.json]\n", program);
+  std::printf("%s [--data DIR] [--mode graph|subgraphs|streams] [--check yes|once|no] [--threads N] [--runs N] [--device N] [--profile FILE.json]\n", program);
   std::exit(1);
 }
 
@@ -69,6 +70,7 @@ Settings parse(int count, char** arguments) {
     else if (option == "--profile") settings.profile = value;
     else if (option == "--runs") settings.runs = parse_number(value, arguments[0]);
     else if (option == "--check") settings.check = parse_check(value, arguments[0]);
+    else if (option == "--threads") settings.threads = parse_number(value, arguments[0]);
     else if (option == "--device") settings.device = parse_number(value, arguments[0]);
     else if (option == "--mode" && mode != std::end(MODES)) settings.mode = static_cast<flowloom_mode>(mode - MODES);
     else usage(arguments[0]);
@@ -78,11 +80,10 @@ Settings parse(int count, char** arguments) {
 
 // Device memory of several arrays.
 struct Arrays {
-  explicit Arrays(const Tensors& kinds) : block(nullptr, size(kinds), "the self-check") {
+  Arrays(const Device& device, const Tensors& kinds) : block(device, nullptr, size(kinds), "the self-check") {
     char* at = block.data();
     for (const flowloom_tensor* tensor : kinds) places.push_back(at), at += padded(tensor->bytes);
   }
-  static size_t padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
   static size_t size(const Tensors& kinds) {
     size_t total = 0;
     for (const flowloom_tensor* tensor : kinds) total += padded(tensor->bytes);
@@ -93,16 +94,13 @@ struct Arrays {
 };
 
 // Memory that starts as NaN, so that what nobody wrote shows.
-void* allocate_poisoned(void*, size_t bytes) {
-  void* memory = nullptr;
-  if (gpuMalloc(&memory, bytes) != gpuSuccess) return nullptr;
-  const Stream stream = make_stream();
-  check(gpuMemsetAsync(memory, POISON, bytes, stream.get()), "poisoning memory");
-  check(gpuStreamSynchronize(stream.get()), "poisoning memory");
+void* allocate_poisoned(void* context, size_t bytes) {
+  const Device& device = *static_cast<const Device*>(context);
+  void* memory = device.allocate(bytes);
+  if (memory != nullptr) device.fill(memory, POISON, bytes), device.wait();
   return memory;
 }
-void release(void*, void* memory) { static_cast<void>(gpuFree(memory)); }
-constexpr flowloom_allocator POISONED{allocate_poisoned, release, nullptr};
+void release(void* context, void* memory) { static_cast<const Device*>(context)->release(memory); }
 
 double microseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -114,115 +112,113 @@ double median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
+std::string in_microseconds(const std::vector<double>& samples) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", median(samples));
+  return text;
+}
+
 class Program {
  public:
   explicit Program(const Settings& settings)
-      : settings_(settings), inputs_(tensors(flowloom_input_count(), flowloom_input)),
+      : settings_(settings), device_(open_device(settings.device)),
+        inputs_(tensors(flowloom_input_count(), flowloom_input)),
         outputs_(tensors(flowloom_output_count(), flowloom_output)),
         stored_(read_arrays(settings.data + "/check/inputs.bin", inputs_)),
         expected_(read_arrays(settings.data + "/check/outputs.bin", outputs_)),
-        in_(inputs_), out_(outputs_), stream_(make_stream()) {
+        in_(*device_, inputs_), out_(*device_, outputs_) {
     if (settings.check != Check::no && stored_.empty() && !inputs_.empty() && !expected_.empty())
       throw std::runtime_error("there is no " + settings.data + "/check/inputs.bin for outputs.bin: export again with --check MODEL.onnx");
-    const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
-    for (size_t i = 0; i < values.size(); i++)
-      check(gpuMemcpyAsync(in_.places[i], values[i].data(), values[i].size(), stream_.get()), "copying an input");
-    check(gpuStreamSynchronize(stream_.get()), "copying inputs");
+    if (stored_.empty()) stored_ = zeros(inputs_);
+    for (size_t i = 0; i < stored_.size(); i++) device_->copy(in_.places[i], stored_[i].data(), stored_[i].size());
+    device_->wait();
   }
 
-  // Whether all modes give the stored outputs, and the same bits.
+  // Whether all ways give the stored outputs, and the same bits.
   bool passes() {
     if (expected_.empty() && !outputs_.empty())
       std::printf("nothing to compare with: export with --check MODEL.onnx for stored outputs\n");
     bool passed = true;
     std::vector<Bytes> first;
-    for (flowloom_mode each : {FLOWLOOM_GRAPH, FLOWLOOM_SUBGRAPHS, FLOWLOOM_STREAMS}) {
-      const char* mode = MODES[each];
-      Model model = make(each, &POISONED);
+    const flowloom_allocator poisoned{allocate_poisoned, release, device_.get()};
+    for (flowloom_options options : ways_of(chosen())) {
+      const std::string way = name_of_way(options);
+      options.allocator = &poisoned;
+      Model model(options);
       std::vector<Bytes> results;
       for (int again = settings_.check == Check::once; again < 2; again++) {
         results = run_poisoned(model);
         if (first.empty()) first = results;
-        passed = report(mode, results) && passed;
-        if (results != first) std::printf("FAIL %s: other bits than the first run's\n", mode), passed = false;
+        passed = report(way.c_str(), results) && passed;
+        if (results != first) std::printf("FAIL %s: other bits than the first run's\n", way.c_str()), passed = false;
       }
-      if (settings_.check == Check::yes && host_results(model) != first) std::printf("FAIL %s: other bits from host memory\n", mode), passed = false;
+      if (settings_.check == Check::yes && host_results(model) != first)
+        std::printf("FAIL %s: other bits from host memory\n", way.c_str()), passed = false;
     }
     return passed;
   }
 
   // What is said of the latency; nothing if there are no runs to time.
   std::string time() {
-    if (settings_.runs == 0 && settings_.check != Check::no) return "";
-    Model model = make(settings_.mode, nullptr);
-    if (settings_.runs == 0) {
+    const int runs = settings_.runs.value_or(device_->is_host() ? CPU_RUNS : GPU_RUNS);
+    if (runs == 0 && settings_.check != Check::no) return "";
+    Model model(chosen());
+    if (runs == 0) {
       run(model);
-      check(gpuStreamSynchronize(stream_.get()), "running the model");
+      device_->wait();
       return "";
     }
-    const Event start = make_event(true), end = make_event(true);
     std::vector<double> whole, queued, device;
-    for (int i = -WARM_UP; i < settings_.runs; i++) {
+    for (int i = -std::min(WARM_UP, runs); i < runs; i++) {
       const double before = microseconds();
       run(model);
       const double between = microseconds();
-      check(gpuStreamSynchronize(stream_.get()), "running the model");
+      device_->wait();
       if (i >= 0) whole.push_back(microseconds() - before), queued.push_back(between - before);
     }
-    for (int i = 0; i < settings_.runs; i++) {
-      check(gpuEventRecord(start.get(), stream_.get()), "recording an event");
-      run(model);
-      check(gpuEventRecord(end.get(), stream_.get()), "recording an event");
-      check(gpuStreamSynchronize(stream_.get()), "running the model");
-      float milliseconds = 0;
-      check(gpuEventElapsedTime(&milliseconds, start.get(), end.get()), "reading a time");
-      device.push_back(static_cast<double>(milliseconds) * 1000);
+    std::string text = flowloom_version() + (" " + name_of_way(chosen())) + ": latency " + in_microseconds(whole);
+    if (!device_->is_host()) {
+      for (int i = 0; i < runs; i++) device.push_back(device_->time([&] { run(model); }));
+      text += ", on the device " + in_microseconds(device) + ", queued in " + in_microseconds(queued);
     }
     if (!settings_.profile.empty()) write_profile(model);
-    char said[160];
-    std::snprintf(said, sizeof said, " %s: latency %.1f us, on the device %.1f us, queued in %.1f us (medians of %d)\n",
-                  MODES[settings_.mode], median(whole), median(device), median(queued), settings_.runs);
-    return flowloom_version() + std::string(said);
+    return text + " (medians of " + std::to_string(runs) + ")\n";
   }
 
  private:
-  Model make(flowloom_mode mode, const flowloom_allocator* allocator) {
-    const std::string weights = settings_.data + "/weights.bin";
-    flowloom_options options = flowloom_default_options(weights.c_str());
-    options.mode = mode, options.device = settings_.device, options.allocator = allocator;
-    return Model(options);
+  flowloom_options chosen() {
+    flowloom_options options = Model::default_options(weights_);
+    options.mode = settings_.mode, options.device = settings_.device, options.threads = settings_.threads;
+    return options;
   }
 
-  void run(Model& model) { model.run({in_.places.begin(), in_.places.end()}, out_.places, stream_.get()); }
+  void run(Model& model) { model.run({in_.places.begin(), in_.places.end()}, out_.places, device_->stream()); }
 
   std::vector<Bytes> run_poisoned(Model& model) {
-    for (size_t i = 0; i < outputs_.size(); i++)
-      check(gpuMemsetAsync(out_.places[i], POISON, outputs_[i]->bytes, stream_.get()), "poisoning an output");
+    for (size_t i = 0; i < outputs_.size(); i++) device_->fill(out_.places[i], POISON, outputs_[i]->bytes);
     run(model);
     std::vector<Bytes> results = zeros(outputs_);
-    for (size_t i = 0; i < outputs_.size(); i++)
-      check(gpuMemcpyAsync(results[i].data(), out_.places[i], results[i].size(), stream_.get()), "copying an output");
-    check(gpuStreamSynchronize(stream_.get()), "running the model");
+    for (size_t i = 0; i < outputs_.size(); i++) device_->copy(results[i].data(), out_.places[i], results[i].size());
+    device_->wait();
     return results;
   }
 
   std::vector<Bytes> host_results(Model& model) {
-    const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
     std::vector<Bytes> results = zeros(outputs_);
     std::vector<const void*> from;
     std::vector<void*> to;
-    for (const Bytes& array : values) from.push_back(array.data());
+    for (const Bytes& array : stored_) from.push_back(array.data());
     for (Bytes& array : results) to.push_back(array.data());
     model.run_host(from, to);
     return results;
   }
 
-  bool report(const char* mode, const std::vector<Bytes>& results) {
+  bool report(const char* way, const std::vector<Bytes>& results) {
     bool passed = true;
     for (size_t i = 0; i < expected_.size(); i++) {
       const double error = relative_error(*outputs_[i], results[i], expected_[i]);
       const bool good = error <= plan.tolerance;
-      std::printf("%s %s %s: relative error %.3g, at most %.3g allowed\n", good ? "ok  " : "FAIL", mode, outputs_[i]->name,
+      std::printf("%s %s %s: relative error %.3g, at most %.3g allowed\n", good ? "ok  " : "FAIL", way, outputs_[i]->name,
                   error, plan.tolerance);
       passed = passed && good;
     }
@@ -235,23 +231,23 @@ class Program {
   }
 
   Settings settings_;
+  std::string weights_ = settings_.data + "/weights.bin";
+  std::unique_ptr<Device> device_;
   Tensors inputs_, outputs_;
   std::vector<Bytes> stored_, expected_;
   Arrays in_, out_;
-  Stream stream_;
 };
 
 }  // namespace
 
 int main(int count, char** arguments) {
   const Settings settings = parse(count, arguments);
-  int devices = 0;
-  if (gpuGetDeviceCount(&devices) != gpuSuccess || devices == 0) {
-    std::printf("skipped: there is no " GPU_PLATFORM " device\n");
+  const std::string missing = missing_device();
+  if (!missing.empty()) {
+    std::printf("skipped: %s\n", missing.c_str());
     return SKIPPED;
   }
   try {
-    check(gpuSetDevice(settings.device), "selecting the device");
     Program program(settings);
     // Plain launches on several streams may leave a GPU in a state in which graphs take a tenth longer.
     const std::string latency = program.time();

@@ -1,4 +1,4 @@
-// The content of the generated plan.cpp: the schedule as tables of constants.
+// The part of the generated plan.cpp that all devices have; `gpu/tasks.h` and `cpu/tables.h` have the rest.
 #pragma once
 
 #include <cstddef>
@@ -21,37 +21,10 @@ struct Allocation {
   size_t offset;
 };
 
-struct View {
-  size_t allocation;
-  size_t offset;
-};
-
-struct Size {
-  unsigned x, y, z;
-};
-
-struct Launch {
-  void* (*function)();
-  Size grid, block;
-  unsigned shared_bytes;
-  bool waits;  // for the launches before it, by itself
-  std::initializer_list<View> arguments;
-};
-
-// `urgency` runs from 0 to 1000, for tasks of the critical path.
 struct Task {
   const char* kernel;
   const char* nodes;
   int stream;
-  int urgency;
-  std::initializer_list<size_t> after;
-  std::initializer_list<Launch> launches;
-};
-
-// Tasks that are queued together on one stream; `after` holds earlier partitions.
-struct Partition {
-  int stream;
-  std::initializer_list<size_t> tasks, after;
 };
 
 template <class T>
@@ -66,16 +39,11 @@ struct Table {
 struct Plan {
   const char* version;
   flowloom_mode mode;
-  bool early;  // in graphs, kernels that wait themselves start before their predecessors have ended
-  int smem_carveout;  // percent of an SM's L1 that kernels prefer as shared memory, or -1
-  int streams;
   uint64_t weights_layout;  // weights.bin must have the same
   size_t weight_bytes, arena_bytes;
   double tolerance;  // of outputs: relative error in the Euclidean norm
   Table<Allocation> allocations;
   Table<Task> tasks;
-  Table<Partition> partitions;
-  Table<size_t> insertion;  // of tasks into a graph: critical branch first
 };
 
 extern const Plan plan;

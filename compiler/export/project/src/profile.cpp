@@ -6,37 +6,7 @@ using namespace flowloom;
 
 namespace {
 
-constexpr int POISON = 0xFF;  // NaN of every floating-point type
-
-// Timing events around every task of a run in mode `streams`.
-class Stopwatch : public Observer {
- public:
-  Stopwatch() : origin_(make_event(true)) {
-    for (size_t i = 0; i < plan.tasks.count; i++) starts_.push_back(make_event(true)), ends_.push_back(make_event(true));
-  }
-  void begin(gpuStream_t stream) { check(gpuEventRecord(origin_.get(), stream), "recording an event"); }
-  void before(size_t task, gpuStream_t stream) override {
-    check(gpuEventRecord(starts_[task].get(), stream), "recording an event");
-  }
-  void after(size_t task, gpuStream_t stream) override {
-    check(gpuEventRecord(ends_[task].get(), stream), "recording an event");
-  }
-  // Microseconds of starts, then ends, from the origin.
-  std::vector<float> times() const {
-    std::vector<float> found;
-    for (const auto* events : {&starts_, &ends_})
-      for (const Event& event : *events) {
-        float milliseconds = 0;
-        check(gpuEventElapsedTime(&milliseconds, origin_.get(), event.get()), "reading a time");
-        found.push_back(milliseconds * 1000);
-      }
-    return found;
-  }
-
- private:
-  Event origin_;
-  std::vector<Event> starts_, ends_;
-};
+constexpr int POISON = 0xFF, WARM_UP = 3;  // NaN of every floating-point type
 
 std::string quoted(const char* text) {
   std::string result = "\"";
@@ -47,7 +17,7 @@ std::string quoted(const char* text) {
   return result + '"';
 }
 
-std::string as_json(const std::vector<float>& times) {
+std::string as_json(const std::vector<double>& times) {
   std::string text = "{\"model\": " + quoted(plan.version) + ", \"unit\": \"us\", \"tasks\": [\n";
   const size_t count = plan.tasks.count;
   for (size_t i = 0; i < count; i++) {
@@ -59,34 +29,27 @@ std::string as_json(const std::vector<float>& times) {
   return text + "]}\n";
 }
 
+double length(const std::vector<double>& times) { return times.empty() ? 0 : *std::max_element(times.begin(), times.end()); }
+
 }  // namespace
 
 std::string flowloom_model::profile(int runs) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  use_device();
-  wait();
-  State state(allocator(), weights_.data());
-  Staging staging(allocator());
-  const gpuStream_t stream = own_stream_.get();
-  for (const Memory* memory : std::initializer_list<const Memory*>{&state.arena, &staging.block})
-    if (memory->bytes() != 0) check(gpuMemsetAsync(memory->data(), POISON, memory->bytes(), stream), "poisoning");
+  device_->use();
+  executor_->wait();
+  const Memory arena(*device_, allocator(), plan.arena_bytes, "the arena of the profile");
+  const Staging staging(*device_, allocator());
+  for (const Memory* memory : {&arena, &staging.block})
+    if (memory->bytes() != 0) device_->fill(memory->data(), POISON, memory->bytes());
   for (size_t i = 0; i < tensors(Kind::input).size(); i++)  // zeros are valid indices
-    if (tensors(Kind::input)[i].bytes != 0)
-      check(gpuMemsetAsync(staging.places[i], 0, tensors(Kind::input)[i].bytes, stream), "filling an input");
-  size_t next = 0;
-  for (Kind kind : {Kind::input, Kind::output})
-    for (size_t i = 0; i < plan.allocations.count; i++)
-      if (plan.allocations[i].kind == kind) state.calls.move(i, staging.places[next++]);
-  Stopwatch stopwatch;
-  const std::unique_ptr<Runner> runner = make_observed(state.calls, stopwatch);
-  std::vector<std::vector<float>> samples;
-  for (int i = -3; i < runs; i++) {
-    stopwatch.begin(stream);
-    runner->run(stream);
-    check(gpuStreamSynchronize(stream), "running the model");
-    if (i >= 0) samples.push_back(stopwatch.times());
+    if (tensors(Kind::input)[i].bytes != 0) device_->fill(staging.places[i], 0, tensors(Kind::input)[i].bytes);
+  const std::unique_ptr<Executor> timed = make_executor(options_, weights_.data(), arena.data(), true);
+  std::vector<std::vector<double>> samples;
+  for (int i = -WARM_UP; i < runs; i++) {
+    timed->run(staging.places, device_->stream());
+    device_->wait();
+    if (i >= 0) samples.push_back(timed->times());
   }
-  const auto last = [](const std::vector<float>& times) { return *std::max_element(times.begin(), times.end()); };
-  std::sort(samples.begin(), samples.end(), [&](const auto& a, const auto& b) { return last(a) < last(b); });
+  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return length(a) < length(b); });
   return as_json(samples[samples.size() / 2]);
 }

@@ -1,4 +1,4 @@
-#include "executor.h"
+#include "gpu/graphs.h"
 
 #include <cmath>
 
@@ -25,8 +25,8 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   if (launch.shared_bytes)
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
   check(gpuFuncAllowCluster(call.function), "asking for a large cluster");
-  if (plan.smem_carveout >= 0)
-    check(gpuFuncSetSmemCarveout(call.function, plan.smem_carveout), "setting the shared-memory carveout");
+  if (gpu_plan.smem_carveout >= 0)
+    check(gpuFuncSetSmemCarveout(call.function, gpu_plan.smem_carveout), "setting the shared-memory carveout");
   return call;
 }
 
@@ -40,7 +40,7 @@ void connect(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to, bool earl
 Calls::Calls(std::vector<char*> addresses) : addresses_(std::move(addresses)), users_(addresses_.size()) {
   for (size_t task = 0; task < plan.tasks.count; task++) {
     calls_.emplace_back();
-    for (const Launch& launch : plan.tasks[task].launches) {
+    for (const Launch& launch : gpu_plan.work[task].launches) {
       calls_.back().push_back(make_call(launch, addresses_));
       for (const View& view : launch.arguments) {
         std::vector<size_t>& users = users_[view.allocation];
@@ -81,14 +81,14 @@ void TaskGraph::make() {
   int least = 0, greatest = 0;
   check(gpuGetPriorities(&least, &greatest), "asking for priorities");
   for (size_t task : tasks_) {
-    const int priority = least + static_cast<int>(std::lround((greatest - least) * plan.tasks[task].urgency / 1000.0));
+    const int priority = least + static_cast<int>(std::lround((greatest - least) * gpu_plan.work[task].urgency / 1000.0));
     std::vector<gpuGraphNode_t>& nodes = all[task];
     for (const Call& call : calls_.of_task(task)) {
       const gpuKernelNodeParams kernel = node_of(call);
       gpuGraphNode_t node{};
       check(gpuGraphAddKernelNode(&node, graph, &kernel), plan.tasks[task].kernel);
       check(gpuGraphKernelNodeSetPriority(node, priority), "setting a node's priority");
-      if (!nodes.empty()) connect(graph, nodes.back(), node, plan.early && call.waits);
+      if (!nodes.empty()) connect(graph, nodes.back(), node, gpu_plan.early && call.waits);
       nodes.push_back(node);
     }
     if (nodes.empty()) {
@@ -96,8 +96,8 @@ void TaskGraph::make() {
       check(gpuGraphAddEmptyNode(&node, graph), "adding an empty node");
       nodes.push_back(node);
     }
-    const bool waits = plan.early && !calls_.of_task(task).empty() && calls_.of_task(task).front().waits;
-    for (size_t before : plan.tasks[task].after)
+    const bool waits = gpu_plan.early && !calls_.of_task(task).empty() && calls_.of_task(task).front().waits;
+    for (size_t before : gpu_plan.work[task].after)
       if (!all[before].empty())
         connect(graph, all[before].back(), nodes.front(), waits && !calls_.of_task(before).empty());
   }
@@ -112,7 +112,7 @@ void TaskGraph::update(size_t task) {
     const gpuKernelNodeParams kernel = node_of(calls_.of_task(task)[i]);
     check(gpuGraphExecSetKernel(exec_.get(), nodes_[task][i], &kernel), "updating the graph");
   }
-  updated_ = plan.early, runs_ = 0;
+  updated_ = gpu_plan.early, runs_ = 0;
 }
 
 // Rebuilds the graph; without memory for a new one the old one stays.
@@ -135,7 +135,7 @@ namespace {
 class GraphRunner : public Runner {
  public:
   explicit GraphRunner(const Calls& calls)
-      : graph_(calls, {plan.insertion.begin(), plan.insertion.end()}) {}
+      : graph_(calls, {gpu_plan.insertion.begin(), gpu_plan.insertion.end()}) {}
   void update(size_t task) override { graph_.update(task); }
   void run(gpuStream_t stream) override { graph_.launch(stream); }
 
@@ -146,13 +146,13 @@ class GraphRunner : public Runner {
 std::vector<Unit> single_tasks() {
   std::vector<Unit> units;
   for (size_t task = 0; task < plan.tasks.count; task++)
-    units.push_back({plan.tasks[task].stream, {task}, plan.tasks[task].after});
+    units.push_back({plan.tasks[task].stream, {task}, gpu_plan.work[task].after});
   return units;
 }
 
 std::vector<Unit> partitions() {
   std::vector<Unit> units;
-  for (const Partition& partition : plan.partitions)
+  for (const Partition& partition : gpu_plan.partitions)
     units.push_back({partition.stream, partition.tasks, partition.after});
   return units;
 }
@@ -163,7 +163,7 @@ class StreamRunner : public Runner {
   StreamRunner(const Calls& calls, std::vector<Unit> units, bool graphs, Observer* observer)
       : calls_(calls), units_(std::move(units)), graphs_(units_.size()), events_(units_.size()),
         fork_(make_event()), observer_(observer) {
-    for (int stream = 1; stream < plan.streams; stream++) streams_.push_back(make_stream());
+    for (int stream = 1; stream < gpu_plan.streams; stream++) streams_.push_back(make_stream());
     find_sinks();
     for (size_t i = 0; i < units_.size(); i++)
       if (graphs && launches(units_[i]) > 1) graphs_[i] = std::make_unique<TaskGraph>(calls, units_[i].tasks);
