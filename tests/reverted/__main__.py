@@ -1,22 +1,24 @@
 """The command line: see the package's docstring."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import tests.reverted
 
 ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).parent / "patches"
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x")
 PASSED, FAILED = 0, 1
 """Exit statuses of pytest; others mean that no test ran."""
 
@@ -50,7 +52,7 @@ def fixes(patterns: Sequence[str] = (), folder: Path = PATCHES) -> list[Fix]:
 
 
 @contextmanager
-def checkout() -> Iterator[Path]:
+def checkout() -> Generator[Path]:
     """A copy of the commit that is checked out here, for as long as it is used."""
     with tempfile.TemporaryDirectory(prefix="flowloom-reverted-") as folder:
         tree = Path(folder) / "tree"
@@ -71,32 +73,35 @@ def applies(fix: Fix, tree: Path) -> bool:
     return subprocess.run(command, cwd=tree, capture_output=True).returncode == 0
 
 
-def status_of(names: Sequence[str], tree: Path) -> int | None:
-    """pytest's exit status for some tests of a tree; None where they take too long."""
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    command = [*PYTEST, *names]
-    try:
-        ran = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    return ran.returncode
+def tested(names: Sequence[str], tree: Path) -> tuple[int | None, list[str]]:
+    """pytest's exit status for some tests of a tree, None where they take too long, and the test
+    that failed."""
+    with tempfile.TemporaryDirectory(prefix="flowloom-reverted-") as folder:
+        command = [*PYTEST, "-o", f"cache_dir={folder}", *names]
+        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        options: dict[str, Any] = {"cwd": tree, "env": environment, "capture_output": True}
+        try:
+            ran = subprocess.run(command, timeout=SECONDS, check=False, **options)
+        except subprocess.TimeoutExpired:
+            return None, []
+        failed = Path(folder, "v", "cache", "lastfailed")
+        return ran.returncode, list(json.loads(failed.read_text())) if failed.exists() else []
 
 
 def verdict(fix: Fix, tree: Path) -> str:
-    """What is wrong with the tests of a fix, or nothing where they find that it is undone."""
+    """What is wrong with the tests of a fix, or nothing where one fails without it alone."""
     if not applies(fix, tree):
         return "the patch does not apply: undo the fix by hand, and write it anew"
     try:
-        status = status_of(fix.tests, tree)
+        status, failed = tested(fix.tests, tree)
     finally:
         _git(tree, "checkout", "--quiet", "--", ".")
-    if status == FAILED:
-        return ""
     if status == PASSED:
         return f"nothing fails without the fix: {' '.join(fix.tests)}"
-    return f"no verdict, pytest's exit status is {status}: {' '.join(fix.tests)}"
+    if status != FAILED:
+        return f"no verdict, pytest's exit status is {status}: {' '.join(fix.tests)}"
+    status, _ = tested(failed, tree)
+    return "" if status == PASSED else f"it fails with the fix, too: {' '.join(failed)}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -110,10 +115,6 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = fixes(parser.parse_args(arguments).names)
     wrong = 0
     with checkout() as tree:
-        names = sorted({name for fix in chosen for name in fix.tests})
-        if (status := status_of(names, tree)) != PASSED:
-            print(f"the tests do not pass as they are, pytest's exit status is {status}")
-            return 1
         for fix in chosen:
             start = monotonic()
             reason = verdict(fix, tree)
