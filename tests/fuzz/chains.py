@@ -15,7 +15,7 @@ from compiler.ir.edit import graphs_of
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.function import generic_function
 from compiler.pipeline import Runner, parse
-from tests.fuzz.case import Case, Failure
+from tests.fuzz.case import Case
 from tests.fuzz.draw import Draw, Shape
 from tests.fuzz.graphs import generate, make_case
 from tests.fuzz.grower import Grower

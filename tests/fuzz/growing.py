@@ -282,9 +282,7 @@ def _model(
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "growth", inputs, [output])
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("local", 1)]
-    return helper.make_model(
-        graph, opset_imports=imports, functions=list(functions), ir_version=10
-    )
+    return helper.make_model(graph, opset_imports=imports, functions=list(functions), ir_version=10)
 
 
 def _in_graph(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx.ModelProto:
