@@ -15,7 +15,7 @@ from compiler.ir.edit import graphs_of
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.function import generic_function
 from compiler.pipeline import Runner, parse
-from tests.fuzz.case import Case
+from tests.fuzz.case import Case, Failure
 from tests.fuzz.draw import Draw, Shape
 from tests.fuzz.graphs import generate, make_case
 from tests.fuzz.grower import Grower
@@ -178,3 +178,23 @@ def fused(model: bytes, passes: str) -> list[Group]:
     module = import_model(model).module
     Runner().run(module, parse(passes))
     return [extract_group(group) for graph in graphs_of(module) for group in graph.groups]
+
+
+MOST_EXPRESSIONS = 1000
+"""Of a kernel for each of its operators: the largest of 300 chains had 271."""
+
+
+def check_chain(case: Case) -> Failure | None:
+    """A chain is right, and its kernels are no larger than their operators ask."""
+    from tests.fuzz.checks import differential
+
+    failure = differential(case)
+    passes = case.pipeline or "canonicalize,fuse-gathers,fuse-operators"
+    fusing = _FUSE.search(passes)
+    if failure is not None or fusing is None:
+        return failure
+    for group in fused(case.model, passes[: fusing.end()]):
+        size, bound = expressions(group), MOST_EXPRESSIONS * len(group.operators)
+        if size > bound:
+            return Failure("grows", f"{group.name} has {size} expressions, more than {bound}")
+    return None

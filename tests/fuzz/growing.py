@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.fuzz.case import Array, Case
+import compiler
+from compiler.errors import FlowloomError
+from compiler.frontend.expansion import MODEL_GROWTH, SPARE_BYTES
+from tests.fuzz.case import Array, Case, Failure
 from tests.fuzz.draw import Draw
 
 OPSET = 22
@@ -296,7 +301,7 @@ def _in_branch(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx
     other = onnx.ValueInfoProto()
     other.CopyFrom(output)
     other.name = "else"
-    branches = {
+    branches: dict[str, Any] = {
         "then_branch": helper.make_graph(nodes, "then", [], [output]),
         "else_branch": helper.make_graph([one, nothing], "other", [], [other]),
     }
@@ -336,3 +341,52 @@ def _in_function(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> on
     function = helper.make_function("local", "Large", names, [output.name], nodes, imports)
     call = helper.make_node("Large", names, ["y"], domain="local")
     return _model([call], inputs, _renamed(output), function)
+
+
+MOST_SECONDS = 30.0
+"""Of processor time, which other work on the machine does not change much."""
+
+PROCESS = Path("/proc/self")
+
+
+def _resident(name: str) -> int:
+    """Bytes that this process has (VmRSS), or had at most (VmHWM)."""
+    lines = (PROCESS / "status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def _processor_seconds() -> float:
+    uses = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+def most_bytes(model: bytes) -> int:
+    """The most that compiling a model may hold besides what the process had before.
+
+    That is twice the bytes that constants of the model may have (`Expansion.folds`): those, and
+    what computes or packs the last of them.
+    """
+    return 2 * (SPARE_BYTES + MODEL_GROWTH * len(model))
+
+
+def check_growth(case: Case) -> Failure | None:
+    """Compiling ends soon, in Flowloom's own words if not in a module, and holds little memory."""
+    from tests.fuzz.checks import Skipped, raised
+
+    try:
+        (PROCESS / "clear_refs").write_text("5")  # the peak is that of what follows
+    except OSError as error:
+        raise Skipped("the system does not say how much memory a process had at most") from error
+    before, start = _resident("VmRSS"), _processor_seconds()
+    try:
+        compiler.compile(case.model, target=case.target, budget=0)
+    except FlowloomError:
+        pass
+    except Exception as error:
+        return raised(error)
+    held, seconds = _resident("VmHWM") - before, _processor_seconds() - start
+    if held > (bound := most_bytes(case.model)):
+        return Failure("memory", f"compiling held {held:,} bytes, more than {bound:,}")
+    if seconds > MOST_SECONDS:
+        return Failure("time", f"compiling took {seconds:.0f} s of processor time")
+    return None
