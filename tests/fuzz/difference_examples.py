@@ -308,7 +308,7 @@ EXAMPLES = (
         decided=False,
     ),
     DifferenceExample(
-        "a text is empty, or has whitespace",
+        "a text is empty, or has whitespace other than spaces and there is no `delimiter`",
         "StringSplit",
         {"x": _texts("a\tb")},
         _texts("a", "b").reshape(1, 2),
@@ -351,7 +351,8 @@ EXAMPLES = (
         domain=_ML,
     ),
     DifferenceExample(
-        "some leaf does not vote for some target, and there are `base_values`",
+        "some leaf does not vote for some target, and there are `base_values`, or the least or"
+        " largest vote counts",
         "TreeEnsembleRegressor",
         {"x": _floats(0, 2).reshape(2, 1)},
         _floats(12, 20, 10, 23).reshape(2, 2),
