@@ -336,17 +336,8 @@ EXAMPLES = (
         "`post_transform` is 1 or 2",
         "TreeEnsemble",
         {"x": _floats(0, 2).reshape(2, 1)},
-        _floats(1, 1).reshape(2, 1),
-        _tree(0, post_transform=1),
-        opset=5,
-        domain=_ML,
-    ),
-    DifferenceExample(
-        "a node asks for membership in a set, and an element has a fraction",
-        "TreeEnsemble",
-        {"x": _floats(1.5, 1).reshape(2, 1)},
-        _floats(3, 2).reshape(2, 1),
-        _tree(6, membership_values=numpy_helper.from_array(_floats(1, NAN), "")),
+        (1 / (1 + np.exp([[-2.0, 2.0], [3.0, -3.0]]))).astype(np.float32),
+        _tree(0, post_transform=1) | {"n_targets": 2, "leaf_targetids": [0, 1]},
         opset=5,
         domain=_ML,
     ),
@@ -385,3 +376,9 @@ EXAMPLES = (
         types=(TensorProto.FLOAT,),
     ),
 )
+
+WITHOUT_EXAMPLE = {
+    ("TreeEnsemble", "a node asks for membership in a set, and an element has a fraction")
+}
+"""onnxruntime 1.32 gives one node with one or two members Flowloom's result: trees of several nodes
+differ, of which the kind `texts` draws some."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import compiler
-from tests.fuzz.difference_examples import EXAMPLES, DifferenceExample
+from tests.fuzz.difference_examples import EXAMPLES, WITHOUT_EXAMPLE, DifferenceExample
 from tests.fuzz.differences import DIFFERENCES, call_of, known
 from tests.fuzz.oracle import OPTIONS
 
@@ -26,7 +26,7 @@ def test_every_difference_has_an_example():
         for d in DIFFERENCES
         if not any(d.when == when and op in d.operators.split() for when, op in shown)
     ]
-    assert not missing
+    assert {*missing} == WITHOUT_EXAMPLE
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
