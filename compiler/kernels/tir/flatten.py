@@ -17,7 +17,7 @@ from tvm.tirx.transform import prim_func_pass
 def _descends(numerator: Any) -> bool:
     """Whether something is subtracted, or multiplied by a negative number.
 
-    What calls something, as a load does, is no sum of loops: TVM leaves it as it is.
+    A sum with a call in it, such as a load, is not one of loops alone: TVM leaves it as it is.
     """
     calls: list[Any] = []
     less: list[Any] = []
