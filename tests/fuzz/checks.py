@@ -28,10 +28,12 @@ from compiler.frontend.export import graph_of
 from compiler.frontend.semantics import Semantics
 from compiler.ir.types import dtype_of, shape_of
 from tests.fuzz.case import Case, Failure
+from tests.fuzz.chains import check_chain
 from tests.fuzz.compare import compared, judges
 from tests.fuzz.contents import check_contents
 from tests.fuzz.execute import compiled, executed, unlike
 from tests.fuzz.exported import check_exported
+from tests.fuzz.growing import check_growth
 from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
@@ -337,6 +339,8 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "texts": check_hosted,
     "exported": check_exported,
     "contents": check_contents,
+    "chains": check_chain,
+    "growth": check_growth,
     "models": damaged_model,
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,

@@ -19,21 +19,6 @@ class Incomparable(Exception):
     """
 
 
-def relu(call: Call) -> list[Array]:
-    """max(x, 0), which keeps NaN."""
-    x: Array = call.inputs[0]
-    return [np.where(np.isnan(x), x, np.maximum(x, 0)).astype(x.dtype)]
-
-
-def extremes(call: Call) -> list[Array]:
-    """numpy's maximum or minimum of all operands."""
-    fold = np.maximum if call.op == "Max" else np.minimum
-    result = call.inputs[0]
-    for other in call.inputs[1:]:
-        result = fold(result, other)
-    return [result]
-
-
 def mean_variance(call: Call) -> list[Array]:
     """The text's formula in float64."""
     x: Array = call.inputs[0]

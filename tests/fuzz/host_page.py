@@ -44,11 +44,11 @@ that a run computes. Functions of operators are in `compiler/program/host`; all 
 rules of the frontend and its interpreter, as constants do, so that a node means the same wherever
 it runs. What has neither is refused when the model is compiled.
 
-`python -m tests.fuzz contents` and `python -m tests.fuzz host` (texts and classical models) compare
-each of the {len({*NAMES, *HOSTED})} operators below with the judges named: random attributes,
-opsets, types, ranks and data, one compiled model in several runs, up to twelve, with other contents
-and shapes, and with inputs that are spoilt. [Differences](differences.md) from onnxruntime are
-where the ONNX text says something else.
+`python -m tests.fuzz contents` and `python -m tests.fuzz texts` (texts and classical models)
+compare each of the {len({*NAMES, *HOSTED})} operators below with the judges named: random
+attributes, opsets, types, ranks and data, one compiled model in several runs, up to twelve, with
+other contents and shapes, and with inputs that are spoilt. [Differences](differences.md) from
+onnxruntime are where the ONNX text says something else.
 
 | operator | of opset | on the host | computed by | compared with |
 |---|---|---|---|---|
@@ -108,7 +108,7 @@ def _computed_by(name: str) -> str:
 
 def _judges(name: str) -> str:
     if name not in NAMES:
-        return "onnxruntime (`python -m tests.fuzz host`)"
+        return "onnxruntime (`python -m tests.fuzz texts`)"
     if name in DRAWN:
         return "types and shapes; distributions in tests/program/test_host.py"
     if name in ONLY_REFERENCE:

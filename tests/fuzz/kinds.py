@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.fuzz.case import Case
+from tests.fuzz.chains import random_chain
 from tests.fuzz.contents import random_contents
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
@@ -10,6 +11,7 @@ from tests.fuzz.exported import random_exported
 from tests.fuzz.extremes import random_extremes
 from tests.fuzz.forged import random_forgery
 from tests.fuzz.graphs import random_constants, random_graph, random_node
+from tests.fuzz.growing import random_growth
 from tests.fuzz.hosted import random_hosted
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
@@ -54,5 +56,15 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "exported": random_exported,
     "contents": random_contents,
     "outside": random_outside,
+    "chains": random_chain,
+    "growth": random_growth,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""
+
+SHARES: dict[str, int] = {
+    **dict.fromkeys(("graphs",), 20),
+    **dict.fromkeys(("chains", "contents", "invalid", "shared"), 10),
+    **dict.fromkeys(("damage", "data", "growth"), 8),
+    **dict.fromkeys(("exported", "folding", "forged", "narrow", "nodes", "outside", "texts"), 5),
+}
+"""The share of each kind in the time of a search of all; those that cannot be drawn have none."""

@@ -32,6 +32,12 @@ class Plan:
     shrinking: float = 30.0
     """The most seconds that one failure shrinks."""
 
+    def again(self, seed: int) -> str:
+        """The command that repeats one case alone."""
+        guarded = " --guarded" if self.guarded else ""
+        command = f"python -m tests.fuzz {self.kind} --target {self.target} --seed {seed}"
+        return f"{command} --cases 1{guarded}"
+
 
 @dataclass
 class Report:
@@ -125,6 +131,7 @@ class Search:
                 return
             self.report.failures[name] = small, why
         print(f"FAIL seed {case.seed}: {name}\n  {why.message[-600:]}", flush=True)
+        print(f"  again: {self.plan.again(case.seed)}", flush=True)
         if self.plan.keep is not None:
             save(small, why, self.plan.keep / f"{case.kind}-{case.seed}.json")
 

@@ -45,7 +45,7 @@ def candidates(case: Case) -> Iterator[Case]:
         proto = case.proto
     except Exception:  # damaged bytes stay as they are
         return
-    if case.kind not in ("graphs", "nodes", "folding", "narrow", "shared"):
+    if case.kind not in ("graphs", "nodes", "folding", "narrow", "shared", "chains"):
         return
     yield from _fewer_nodes(case, proto)
 

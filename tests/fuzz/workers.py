@@ -16,6 +16,8 @@ from tests.fuzz.case import Case, Failure
 
 SECONDS = 60
 """The longest that any case may take."""
+FEWEST = 4
+"""The cases that a worker draws of each kind, however slow the machine is."""
 SANITIZED_SECONDS = 300
 """The same under AddressSanitizer, with which kernels take long to build."""
 
@@ -174,8 +176,8 @@ def dead(error: Dead) -> Failure:
 
 
 def seeds(first: int, step: int, until: float, most: int | None) -> Iterator[int]:
-    """Seeds of one worker, until the time or the number of cases is reached."""
+    """Seeds of one worker, a few of them in any case, until the time or the number is reached."""
     count = 0
-    while monotonic() < until and (most is None or count < most):
+    while (count < FEWEST or monotonic() < until) and (most is None or count < most):
         yield first + count * step
         count += 1

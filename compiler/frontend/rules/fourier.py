@@ -202,8 +202,10 @@ def rewrite_short_time_transform(call: Call) -> list[Value]:
         raise ShapeMismatch(f"it has no frame: {samples} samples, {length} a frame, step {step}")
     parts = _parts(call, call.reshaped(signal, [batch, samples, -1]))
     fourier = Fourier(call, -1)
-    places = np.arange(frames)[:, None] * step + np.arange(length)
-    parts = fourier.each(parts, "Gather", call.builder.constant(places, "int64"), axis=1)
+    # a constant of the first samples and one of a frame's: all places may be more than the signal
+    first, within = np.arange(frames)[:, None] * step, np.arange(length)
+    places = call.one("Add", *(call.builder.constant(n, "int64") for n in (first, within)))
+    parts = fourier.each(parts, "Gather", places, axis=1)
     parts = fourier.reshaped(parts, -1, length)
     if window is not None:
         parts = fourier.each(parts, "Mul", in_type(call, window, signal.dtype))

@@ -18,6 +18,7 @@ from compiler.kernels.gpu.untyped import (
     tirx,
     tvm_ffi,
 )
+from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.target.target import GpuTarget
 
@@ -48,7 +49,7 @@ LOWERING_PASSES = [
     s_tir.transform.LowerMatchBuffer(),
     s_tir.transform.StmtSimplify(),
     s_tir.transform.LowerOpaqueBlock(),
-    tirx.transform.FlattenBuffer(),
+    FLATTEN_BUFFERS,
     tirx.transform.BF16ComputeLegalize(),
     tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition(),

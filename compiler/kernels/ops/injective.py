@@ -248,6 +248,24 @@ def pad_positions(mode: str, before: int, extent: int, size: int) -> numpy.ndarr
     return gone + numpy.where(folded < kept, folded, period - folded)
 
 
+LONGEST_TABLE = 1 << 16
+"""Most positions of a padded axis that are written into code, where reading them vectorises."""
+
+
+def _pad_position(mode: str, before: int, extent: int, size: int, position: Any) -> Any:
+    """An element of `pad_positions`, read from a table or, if that is long, computed."""
+    if size <= LONGEST_TABLE or size + 2 * extent > 2**31 - 1:
+        return table_element(pad_positions(mode, before, extent, size), position, "int32")
+    after = size - before - extent
+    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    if mode == "edge":
+        inside = tirx.max(position - max(0, before), 0)
+        return gone + tirx.min(inside, kept - 1)
+    period = kept if mode == "wrap" else max(1, 2 * (kept - 1))
+    folded = tirx.floormod(position + -max(0, before) % period, period)
+    return gone + (folded if mode == "wrap" else tirx.min(folded, period - folded))
+
+
 @lowering("Pad")
 def lower_pad(context: Context) -> te.Tensor:
     """Pad or crop axes by a constant, the edge, the mirrored or the repeated content."""
@@ -267,7 +285,7 @@ def lower_pad(context: Context) -> te.Tensor:
         if mode == "constant":
             return constant_padded(data, i, before, shape, context.output.shape, cast(fill, dtype))
         at = [
-            x if n == m and not b else table_element(pad_positions(mode, b, n, m), x, "int32")
+            x if n == m and not b else _pad_position(mode, b, n, m, x)
             for x, b, n, m in zip(i, before, shape, context.output.shape, strict=True)
         ]
         return data(*at)

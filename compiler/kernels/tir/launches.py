@@ -14,6 +14,7 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
 from compiler.schedule import ELEMENT_BYTES
@@ -35,7 +36,7 @@ _FLATTEN = [
     s_tir.transform.LowerMatchBuffer(),
     s_tir.transform.StmtSimplify(),
     s_tir.transform.LowerOpaqueBlock(),
-    tirx.transform.FlattenBuffer(),
+    FLATTEN_BUFFERS,
 ]
 
 _LOWER = [
