@@ -4,14 +4,17 @@ It replaces each use of a variable whose value has no effect by that value, so t
 values that are used twice grows exponentially. `once(x)` is x, but counts as a read of memory.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes as ml_dtypes  # numpy knows bfloat16
+import numpy as np
 import tvm_ffi
 from tvm import IRModule
 from tvm.ir import Call, Op, Var
 from tvm.ir import _ffi_api as _operators
 from tvm.ir.op import register_op_attr
-from tvm.tirx import CallEffectKind, Evaluate, IntImm, Let, PrimFunc
+from tvm.tirx import Broadcast, CallEffectKind, Evaluate, FloatImm, IntImm, Let, PrimFunc, const
 from tvm.tirx.stmt import Bind
 
 _NAME = "tirx.flowloom_once"
@@ -62,10 +65,25 @@ def is_once(call: Call) -> bool:
 
 
 def without_literals(body: Any) -> Any:
-    """Code whose integers bound as bits of floats are read directly where they are literals.
+    """Code that takes no bits of literals, which C++ does not allow, and LLVM not of integers.
 
-    Simplification finds these, as in x - x; neither C++ nor LLVM takes the bits of a literal.
+    Simplification finds these: integers that are bound as floats, as in x - x, and floats whose
+    bits are read, as in a cast to float8 of a choice between equal numbers.
     """
+
+    def convert(call: Call, mutator: Any) -> Any:
+        call = mutator.default_mutate(call)
+        return _literal_bits(call) if _is_reinterpret(call) else call
+
+    body = tvm_ffi.structural_mutate(body, ((Call, convert),))
+    while literals := _bound_integers(body):
+        body = _read_directly(body, literals)
+        body = tvm_ffi.structural_mutate(body, ((Call, convert),))
+    return body
+
+
+def _bound_integers(body: Any) -> dict[Var, IntImm]:
+    """The floats that are bound to the bits of an integer's literal."""
     literals: dict[Var, IntImm] = {}
 
     def remember(bound: Let | Bind) -> None:
@@ -74,6 +92,13 @@ def without_literals(body: Any) -> Any:
             integer = _stripped(value.args[0])
             if isinstance(integer, IntImm):
                 literals[bound.var] = integer
+
+    tvm_ffi.structural_walk(body, ((Let, remember), (Bind, remember)), order="pre")
+    return literals
+
+
+def _read_directly(body: Any, literals: Mapping[Var, IntImm]) -> Any:
+    """Code without some bound floats, whose bits are literals where they are read."""
 
     def let(bound: Let, mutator: Any) -> Any:
         rest = mutator.mutate(bound.body)
@@ -86,9 +111,18 @@ def without_literals(body: Any) -> Any:
         literal = literals.get(call.args[0]) if _is_reinterpret(call) else None
         return mutator.default_mutate(call) if literal is None else literal.astype(call.ty.dtype)
 
-    tvm_ffi.structural_walk(body, ((Let, remember), (Bind, remember)), order="pre")
-    rules = ((Let, let), (Bind, bind), (Call, read))
-    return tvm_ffi.structural_mutate(body, rules) if literals else body
+    return tvm_ffi.structural_mutate(body, ((Let, let), (Bind, bind), (Call, read)))
+
+
+def _literal_bits(call: Call) -> Any:
+    """The integer that is the bits of a float's literal; the call itself for other operands."""
+    value = _stripped(call.args[0])
+    scalar = value.value if isinstance(value, Broadcast) else value
+    integer, *_ = str(call.ty.dtype).split("x")
+    if not isinstance(scalar, FloatImm) or "int" not in integer:
+        return call
+    bits = const(int(np.array(scalar.value, str(scalar.ty.dtype)).view(integer)), integer)
+    return Broadcast(bits, value.lanes) if isinstance(value, Broadcast) else bits
 
 
 def _stripped(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Integers that simplification finds to be constant, and that several operators read."""
+"""Numbers that simplification finds to be constant, and whose bits are read."""
 
 import numpy
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 import compiler
 
@@ -31,3 +31,16 @@ def test_an_integer_that_is_always_the_same_is_read_by_several(
     results = compiler.compile(model, target=target).run({"x": data})
     assert not results["less"].any()
     numpy.testing.assert_array_equal(results["sum"], data + value)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+@pytest.mark.parametrize("dtype", ["FLOAT8E4M3FN", "FLOAT8E5M2"])
+def test_a_float_that_is_always_the_same_becomes_a_float8(target: str, dtype: str):
+    text = f"""<ir_version: 10, opset_import: ["": 20]>
+        same (bool[9] c) => (float[9] y) <float k = {{1.5}}> {{
+            x = Where (c, k, k)
+            byte = Cast <to = {TensorProto.DataType.Value(dtype)}> (x)
+            y = Cast <to = 1> (byte)
+        }}"""
+    module = compiler.compile(parser.parse_model(text), target=target)
+    numpy.testing.assert_array_equal(module.run({"c": numpy.eye(3, dtype=bool).ravel()})["y"], 1.5)
