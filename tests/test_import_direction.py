@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
     },
     "kernels/gpu": {
-        *("ir", "graph", "target", "emulator"),
+        *("choice", "ir", "graph", "target", "emulator"),
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
     },
     "kernels": {
@@ -138,6 +138,7 @@ WITHOUT_XDSL = (
     "target",
     "emulator",
     "verify",
+    "choice",
     "scheduling",
     "backends",
     "export",

@@ -3,64 +3,26 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution import SimulatedTimes
-from compiler.choice.judges import estimated_timing
 from compiler.errors import PipelineError
-from compiler.graph.autograph.backtracking import Cost
-from compiler.graph.autograph.cost_model import POLICIES, CostPolicy, roofline_cost
+from compiler.graph.autograph.cost_model import POLICIES
 from compiler.graph.targets import set_target
-from compiler.ir.dataflow import GraphOp
 from compiler.kernels import KernelCache
 from compiler.passes.base import CostContext
-from compiler.schedule import ChoiceSource, Timing
 from compiler.target.target import parse_gpu
 from tests.graph.autograph.crafted import repvgg
 from tests.graphs import GraphBuilder
+from tests.passes.graph.fake_model import FakeModel
 from tests.passes.graph.test_substitute import TARGET, kinds, merged, substituted
 from tests.strategies import Model
 
 ROOT = Path(__file__).parents[3]
-
-
-@dataclass
-class FakeModel:
-    """A cost model of fixed times, which counts what it is asked."""
-
-    rank: Sequence[float]
-    uncertainty: float = 0.0
-    known: dict[str, str] = field(default_factory=dict[str, str])
-    resident: frozenset[str] = frozenset()
-    asked: list[int] = field(default_factory=list[int])
-
-    source: ClassVar[ChoiceSource] = "model"
-
-    def cost(self, policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
-        """The roofline's cost."""
-        return roofline_cost(policy, alpha, like)
-
-    def recall(self, question: str) -> str | None:
-        """A decision that was kept."""
-        return self.known.get(question)
-
-    def remember(self, question: str, text: str) -> None:
-        """Keep a decision."""
-        self.known[question] = text
-
-    def times(self, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing | str]:
-        """The times of the candidates, the first for the graph as it was."""
-        self.asked.append(len(ways))
-        before, *others = ways
-        times = {before: self.rank[1], **dict.fromkeys(others, self.rank[0])}
-        return {name: estimated_timing(time, self.uncertainty) for name, time in times.items()}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +138,6 @@ def test_a_pass_that_changes_nothing_says_so(tmp_path: Path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from typing import ClassVar
 from compiler.passes.base import CostContext
 from compiler.pipeline import Runner, parse
 from tests.passes.graph.test_substitute_decisions import on_gpu, simulated
