@@ -70,7 +70,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.frontend import import_model
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.database.fields import config_fields, full_version
-    from compiler.kernels.gpu.select import candidates_of, code_of, fastest
+    from compiler.kernels.gpu.select import best_of, candidates_of, code_of
     from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.template import Gemm
@@ -81,7 +81,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     count = 0
     version = full_version(code_of(Gemm()), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
-        own = fastest(candidates_of(Gemm(), group, target))
+        own = best_of(candidates_of(Gemm(), group, target))
         if own is None:
             continue
         problem, (tile, _) = own.problem, own.choose()

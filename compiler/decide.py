@@ -17,6 +17,7 @@ from compiler.autotune.schedule import (
 )
 from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
 from compiler.backends.gpu.driver import Driver
+from compiler.choice.budget import Budget
 from compiler.errors import DeviceError
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
@@ -53,7 +54,7 @@ def substitution_context(
         prepare=partial(_build_together, settings),
         finish=partial(_runnable, packer, settings, limits),
         pipeline=settings.passes,
-        seconds=SUBSTITUTION_SHARE * settings.budget,
+        budget=Budget(settings.budget).share(SUBSTITUTION_SHARE),
     )
     return CostContext(found)
 

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scheduling/adapter": {"scheduling", "ir", "graph"},
     "frontend": {"ir", "graph"},
     "passes": {"passes/graph", "passes/schedule", "ir", "graph"},
-    "passes/graph": {"passes", "ir", "graph"},
+    "passes/graph": {"passes", "choice", "ir", "graph"},
     "passes/schedule": {"passes", "ir", "graph", "scheduling", "scheduling/adapter", "verify"},
     "kernels/database": set(),
     "kernels/ops": {"kernels", "ir"},
@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
     },
     "kernels/gpu": {
-        *("ir", "graph", "target", "emulator"),
+        *("choice", "ir", "graph", "target", "emulator"),
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
     },
     "kernels": {
@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "target",
     },
     "decide": {
+        "choice",
         *("autotune/schedule", "autotune/substitution", "backends/gpu", "ir", "kernels"),
         *("packed_weights", "pipeline", "settings", "target"),
     },
@@ -137,6 +138,7 @@ WITHOUT_XDSL = (
     "target",
     "emulator",
     "verify",
+    "choice",
     "scheduling",
     "backends",
     "export",

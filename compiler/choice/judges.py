@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from compiler.autotune.timing import time_all
 from compiler.choice.budget import Budget
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, KernelError
 from compiler.schedule import ChoiceSource, Timing
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class MeasuredJudge(Generic[T]):
     """Judges by runs on a device, in turns so that drift hits all alike, within a budget.
 
     `opened` gives a way's sampler and releases what it holds; a way for which that raises
-    DeviceError is skipped. At most `samples` are taken of each.
+    DeviceError or KernelError is skipped. At most `samples` are taken of each.
     """
 
     opened: Callable[[T], AbstractContextManager[Sampler]]
@@ -84,7 +84,7 @@ class MeasuredJudge(Generic[T]):
             for name, way in ways.items():
                 try:
                     samplers[name] = stack.enter_context(self.opened(way))
-                except DeviceError as error:
+                except (DeviceError, KernelError) as error:
                     if name == baseline:
                         raise
                     failures[name] = str(error)

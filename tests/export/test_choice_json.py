@@ -159,7 +159,8 @@ def test_the_oldest_flat_records_load():
     assert (choice.pdl, choice.within, choice.timings) == (False, (), {})
     assert choice.search is not None
     assert choice.search.moved == choice.search.makespan
-    plain = choice_from_json(FLAT | {"contractions": {}, "pipeline": "fuse-operators"}, "choice")
+    unsubstituted: dict[str, Any] = {**FLAT, "contractions": {}, "pipeline": "fuse-operators"}
+    plain = choice_from_json(unsubstituted, "choice")
     assert (plain.question, plain.chosen) == (SUBSTITUTION, "original")
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from compiler.autotune.kernels.plan import TuningSubject, improved, next_candidate
 from compiler.choice.alternatives import surely_faster
+from compiler.choice.judges import estimated_timing
 from compiler.kernels.database.fields import Config
 from compiler.schedule import Timing
 
@@ -14,9 +15,9 @@ CONFIRMED_PART = 0.1
 """The part of the time that is left for comparing winners with what they replace."""
 
 
-UNCONFIRMED = 0.9
-"""A candidate that could not be compared with the first in turns any more needs this part of its
-time to win."""
+UNCONFIRMED = 0.1
+"""The part of its time that one run of a candidate may be wrong by: it is what a candidate must
+save that could not be compared with the first in turns any more."""
 
 
 class TuningBench(Protocol):
@@ -126,6 +127,7 @@ def settle(subjects: Sequence[TuningSubject], found: TuningFound) -> None:
         first, best = own[subject.configs[0]], own[config]
         if subject.key in found.compared or first is None or best is None:
             continue
-        if best < UNCONFIRMED * first < inf:
+        once = estimated_timing(best, UNCONFIRMED)
+        if first < inf and surely_faster(once, estimated_timing(first)):
             found.winners[subject.key] = config
             found.pairs[subject.key] = (first, best)

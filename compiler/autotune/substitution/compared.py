@@ -1,15 +1,17 @@
 """The graphs that a compilation compares on a device, found without one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution.measured import contenders
 from compiler.autotune.substitution.model import SimulatedTimes
+from compiler.choice.judges import estimated_timing
 from compiler.graph.targets import set_target
 from compiler.passes.base import CostContext
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.schedule import Timing
 from compiler.target.target import GpuTarget
 
 
@@ -17,14 +19,15 @@ from compiler.target.target import GpuTarget
 class ContenderTimes(SimulatedTimes):
     """A cost model that keeps the candidates to measure, as groups, and lets none be taken."""
 
-    margin: float = 1.0
     found: list[ModuleOp] = field(default_factory=list[ModuleOp], init=False)
 
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
-        """The simulated nanoseconds of whole graphs, which become groups."""
-        simulated = SimulatedTimes.times(self, modules)
-        self.found += [modules[number] for number in contenders(simulated)]
-        return simulated
+    def times(self, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing | str]:
+        """The simulated time of the first graph; all become groups."""
+        simulated = self.simulated(ways)
+        self.found += [ways[name] for name in contenders(simulated)]
+        baseline, *others = ways
+        first = {baseline: estimated_timing(simulated[baseline])}
+        return first | dict.fromkeys(others, "it is compared when it is compiled")
 
 
 def compared_graphs(module: ModuleOp, target: GpuTarget) -> list[ModuleOp]:

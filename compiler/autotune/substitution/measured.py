@@ -1,25 +1,24 @@
 """The times of substituted graphs on the device: the best by the simulator are built and run."""
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from math import inf
-from time import perf_counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.bindings import timed_run
+from compiler.autotune.bindings import running
 from compiler.autotune.lock import measuring
 from compiler.autotune.substitution.model import SimulatedTimes, simulator_version
-from compiler.autotune.timing import Timing, time_all
 from compiler.autotune.trials import ScheduleTrial, TrialError, TrialUnavailableError, trials_on
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.memory import Array
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge, Sampler, estimated_timing
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import ChoiceSource, KernelSpec, Schedule, Timing
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ class Runnable:
 
 @dataclass
 class MeasuredTimes(SimulatedTimes):
-    """A cost model that runs the best candidates on a device, for `seconds` together."""
+    """A cost model that runs the best candidates on a device, within a budget for all."""
 
     driver: Driver | None = None
     prepare: Callable[[Sequence[ModuleOp]], None] = lambda _: None
@@ -52,8 +51,9 @@ class MeasuredTimes(SimulatedTimes):
     finish: Callable[[ModuleOp], Runnable] | None = None
     pipeline: str = ""
     """The pipeline by which a graph is finished, part of every question."""
-    seconds: float = 1.0
-    margin: float = 0.01
+    budget: Budget = field(default_factory=lambda: Budget(1.0))
+
+    source: ClassVar[ChoiceSource] = "measured"
 
     @property
     def judged_by(self) -> str:
@@ -61,82 +61,68 @@ class MeasuredTimes(SimulatedTimes):
         assert self.driver is not None
         return f"measured on {self.driver.device} after {self.pipeline} {simulator_version()}"
 
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
-        """Nanoseconds: for the last, the graph as it was, the median; for others the upper end of
-        its interval, so that one that is below is surely faster; infinite where that failed. Those
-        that are not measured take longer by as much as in the simulator, if at all."""
-        simulated = SimulatedTimes.times(self, [module.clone() for module in modules])
-        last = len(modules) - 1
-        chosen = [*contenders(simulated), last]
-        if len(chosen) == 1:
-            return [max(time, simulated[last]) for time in simulated]
+    def times(self, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing | str]:
+        """The times of the graph as it was, which comes first, and of the best by the simulator.
+
+        The others count as slower than that graph by as much as in the simulator, if at all.
+        """
+        assert self.driver is not None
+        simulated = self.simulated({name: module.clone() for name, module in ways.items()})
+        baseline, contending = next(iter(ways)), contenders(simulated)
+        slower = {name: max(1.0, time / simulated[baseline]) for name, time in simulated.items()}
+        nothing = {name: estimated_timing(simulated[baseline] * s) for name, s in slower.items()}
+        if not contending:
+            return nothing
+        compiled, failures = self._compiled({name: ways[name] for name in (baseline, *contending)})
         try:
-            timings = self._timed({number: modules[number] for number in chosen})
+            with measuring(self.driver.device):
+                timings = MeasuredJudge(self._opened, self.budget).times(compiled)
         except (TrialError, TrialUnavailableError) as error:
             _LOG.warning("the graph stays as it was, as it cannot be measured: %s", error)
-            return [max(time, simulated[last]) for time in simulated]
-        before = timings[last].median
-        found = [before * max(1.0, time / simulated[last]) for time in simulated]
-        for number in chosen[:-1]:
-            found[number] = timings[number].high if number in timings else inf
-        return found
+            return nothing
+        failures |= {name: time for name, time in timings.items() if isinstance(time, str)}
+        for reason in failures.values():
+            _LOG.warning("a candidate for substitution is left out: %s", reason)
+        before = timings[baseline]
+        assert isinstance(before, Timing)
+        unmeasured = {name: estimated_timing(before.median * s) for name, s in slower.items()}
+        return {**unmeasured, **timings, **failures}
 
-    def _timed(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Timing]:
-        """The times of modules by number; the last is the graph as it was, which must run."""
-        assert self.driver is not None
-        last, compiled = max(modules), self._compiled(modules)
-        runs: dict[str, Callable[[], float]] = {}
-        with measuring(self.driver.device), ExitStack() as stack:
-            for number, made in compiled.items():
-                with _left_out(number != last):
-                    parts = (made.schedule, made.kernels, made.weights, made.limits)
-                    trials_on(self.driver).schedule(ScheduleTrial(*parts), self.seconds)
-                    executor = self._opened(made)
-                    stack.callback(executor.close)
-                    runs[str(number)] = timed_run(executor)
-            timings = time_all(runs, self.seconds, perf_counter, keep=[*runs])
-        return {int(number): timing for number, timing in timings.items()}
-
-    def _compiled(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Runnable]:
+    def _compiled(
+        self, modules: Mapping[str, ModuleOp]
+    ) -> tuple[dict[str, Runnable], dict[str, str]]:
+        """The compiled graphs, and why others could not be; the first must be one of them."""
         assert self.finish is not None
         self.prepare([*modules.values()])
-        found: dict[int, Runnable] = {}
-        for number, module in modules.items():
-            with _left_out(number != max(modules)):
-                found[number] = self.finish(module)
-        return found
+        compiled, failures = dict[str, Runnable](), dict[str, str]()
+        for name, module in modules.items():
+            try:
+                compiled[name] = self.finish(module)
+            except (DeviceError, KernelError) as error:
+                if not compiled:
+                    raise
+                failures[name] = str(error)
+        return compiled, failures
 
-    def _opened(self, made: Runnable) -> GpuExecutor:
-        """A compiled graph on the device."""
+    def _opened(self, made: Runnable) -> AbstractContextManager[Sampler]:
+        """A compiled graph on the device, once a trial of its schedule has ended."""
         assert self.driver is not None
+        trial = ScheduleTrial(made.schedule, made.kernels, made.weights, made.limits)
+        trials_on(self.driver).schedule(trial, self.budget.seconds)
         parts = (made.schedule, made.kernels, made.weights)
         loaded = GpuExecutable.load(self.driver, *parts, index_limits=made.limits)
-        return loaded.executor(mode="graph", pdl=made.pdl)
+        return running(loaded.executor(mode="graph", pdl=made.pdl))
 
 
-@contextmanager
-def _left_out(optional: bool) -> Generator[None, None, None]:
-    """Warn of an error of a candidate instead of raising it, if there are others."""
-    try:
-        yield
-    except TrialUnavailableError:
-        raise
-    except (DeviceError, KernelError) as error:
-        if not optional:
-            raise
-        _LOG.warning("a candidate for substitution is left out: %s", error)
-
-
-def contenders(simulated: Sequence[float]) -> list[int]:
-    """The candidates to measure by their simulated times, of which the last is the graph's.
+def contenders(simulated: Mapping[str, float]) -> list[str]:
+    """The candidates to measure by their simulated times, of which the first is the graph's.
 
     The fastest of those that differ by more than a thousandth.
     """
-    *others, before = simulated
-    ranked = sorted(range(len(others)), key=others.__getitem__)
-    found: list[int] = []
-    for number in ranked:
-        distinct = not found or others[number] > 1.001 * others[found[-1]]
-        if others[number] <= HOPELESS * before and distinct and len(found) < MOST_MEASURED:
-            found.append(number)
-    return found
+    before, *others = simulated
+    chosen: list[str] = []
+    for name in sorted(others, key=simulated.__getitem__):
+        distinct = not chosen or simulated[name] > 1.001 * simulated[chosen[-1]]
+        if simulated[name] <= HOPELESS * simulated[before] and distinct:
+            chosen.append(name)
+    return chosen[:MOST_MEASURED]

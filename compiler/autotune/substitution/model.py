@@ -1,17 +1,19 @@
 """The times of substituted graphs by the simulator of the device."""
 
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.substitution.costs import TermCosts
 from compiler.autotune.substitution.kernels import KernelCosts
+from compiler.choice.judges import UNCERTAINTY, estimated_timing
 from compiler.graph.autograph.backtracking import Cost
 from compiler.graph.autograph.cost_model import CostPolicy
 from compiler.ir.dataflow import GraphOp
@@ -20,6 +22,7 @@ from compiler.ir.types import int64
 from compiler.kernels import KernelCache
 from compiler.kernels.shared_packings import packings_by_key
 from compiler.progress import in_parts
+from compiler.schedule import ChoiceSource, Timing
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.placement import PlacementPolicy, place
 from compiler.scheduling.search import ScheduleSearch
@@ -34,19 +37,11 @@ SCHEDULES = (
 """The schedules that a graph is simulated with; the fastest counts."""
 
 
-SUBSTITUTION_MARGIN = 0.05
-"""The part of its time that a candidate must save by the simulator, to be taken unmeasured.
-
-Of 26 networks in two precisions it saw gains of 5 % or more in 15; the 14 graphs of these that were
-measured on an H200 were all faster.
-"""
-
-
 @cache
 def simulator_version() -> str:
     """A hash of the code that decides, but for what decides kernels."""
     package = Path(__file__).parents[2]
-    rooms = ("scheduling", "autotune/substitution", "passes/graph", "ir")
+    rooms = ("scheduling", "autotune/substitution", "choice", "passes/graph", "ir")
     kinds = product(rooms, ("py", "ll"))
     files = [path for room, kind in kinds for path in package.glob(f"{room}/**/*.{kind}")]
     files.append(package / "pipeline.py")
@@ -59,9 +54,9 @@ class SimulatedTimes:
 
     target: GpuTarget
     cache: KernelCache | None = None
-    margin: float = SUBSTITUTION_MARGIN
     packed: frozenset[str] = frozenset()
     """The names of weights that other modules of a program have in memory, packed or not."""
+    source: ClassVar[ChoiceSource] = "model"
     kernels: KernelCosts = field(init=False)
     resident: Set[str] = field(init=False)
     """The keys of the packed weights."""
@@ -100,9 +95,15 @@ class SimulatedTimes:
         """The name of what decides: the simulator, in this version of its code."""
         return f"simulated {simulator_version()}"
 
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
+    def times(self, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing | str]:
+        """The simulated times of whole graphs, which become groups."""
+        simulated = self.simulated(ways)
+        return {name: estimated_timing(t, UNCERTAINTY) for name, t in simulated.items()}
+
+    def simulated(self, modules: Mapping[str, ModuleOp]) -> dict[str, float]:
         """The simulated nanoseconds of whole graphs, which become groups."""
-        return [self.time(module) for module in in_parts("compare graphs", modules)]
+        parts = in_parts("compare graphs", [*modules.items()])
+        return {name: self.time(module) for name, module in parts}
 
     def time(self, module: ModuleOp) -> float:
         """The simulated nanoseconds of a graph in the best of some schedules."""

@@ -1,6 +1,6 @@
 """The candidate to take of whole graphs, by their times and the memory of their weights."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Set
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -11,19 +11,14 @@ SHARING_COST = 1.01
 """The most time of a candidate that saves memory, as a part of the fastest one's."""
 
 
-def surely_fastest(times: Sequence[float], margin: float) -> int:
-    """The candidate of the least time, if it is surely faster than the last, the graph as it is."""
-    best = min(range(len(times)), key=times.__getitem__)
-    return best if times[best] < (1 - margin) * times[-1] else len(times) - 1
-
-
-def sparing(times: Sequence[float], added: Sequence[int], taken: int) -> int:
+def sparing(times: Mapping[str, float], added: Mapping[str, int]) -> str:
     """The candidate whose weights add the fewest bytes of those that take about as long as one.
 
-    Of as few bytes, that one comes first, then the faster.
+    That one is the first. Of as few bytes, it comes first, then the faster.
     """
-    about = [n for n, time in enumerate(times) if time <= SHARING_COST * times[taken]]
-    return min(about, key=lambda n: (added[n], n != taken, times[n]))
+    chosen = next(iter(times))
+    about = [name for name, time in times.items() if time <= SHARING_COST * times[chosen]]
+    return min(about, key=lambda name: (added[name], name != chosen, times[name]))
 
 
 def added_bytes(module: ModuleOp, resident: Set[str]) -> int:

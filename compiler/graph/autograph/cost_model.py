@@ -1,7 +1,7 @@
 """The questions of the search: the cost of a graph, and the time of a whole candidate."""
 
-from collections.abc import Sequence, Set
-from typing import Literal, Protocol, get_args
+from collections.abc import Mapping, Set
+from typing import ClassVar, Literal, Protocol, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -12,6 +12,7 @@ from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.schedule import ChoiceSource, Timing
 
 CostPolicy = Literal["taso", "autograph", "makespan"]
 POLICIES: tuple[CostPolicy, ...] = get_args(CostPolicy)
@@ -20,12 +21,10 @@ POLICIES: tuple[CostPolicy, ...] = get_args(CostPolicy)
 
 
 class CostModel(Protocol):
-    """Times of kernels on a target."""
+    """Times of kernels on a target; a judge of whole graphs, as in `compiler.choice`."""
 
-    @property
-    def margin(self) -> float:
-        """The part of its time that a candidate must save to be taken for faster."""
-        ...
+    source: ClassVar[ChoiceSource]
+    """Whether the times of whole graphs are measured."""
 
     @property
     def resident(self) -> Set[str]:
@@ -44,8 +43,11 @@ class CostModel(Protocol):
         """Keep the text of the graph that a search decided on."""
         ...
 
-    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
-        """The nanoseconds of whole graphs, scheduled on streams; may change the modules."""
+    def times(self, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing | str]:
+        """The times of whole graphs, scheduled on streams, or why one has none.
+
+        The first is the graph as it was. May change the modules.
+        """
         ...
 
 

@@ -4,12 +4,14 @@ A config comes from the database entry of the problem, else from its nearest nei
 it is the one with the least estimate.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.judges import estimated_timing
 from compiler.kernels import database
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import full_version, problem_key
@@ -24,7 +26,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
 from compiler.kernels.same import Same
 from compiler.nvrtc import nvrtc_version
-from compiler.schedule import Launch
+from compiler.schedule import ChoiceSource, Launch, Timing
 from compiler.target.target import GpuTarget
 
 REMEMBERED = 256
@@ -85,13 +87,6 @@ class Candidate:
         if self.whole is None:
             return 0.0
         return extra_us(self.whole, self.template.folds_ranges, self.target.device.sms)
-
-    def is_faster(self, other: "Candidate") -> bool:
-        """By measured times where both have one of the same device, else by estimates."""
-        mine, theirs = self.entry, other.entry
-        if mine and theirs and mine.device == theirs.device:
-            return mine.ranked[0].warm < theirs.ranked[0].warm
-        return self.estimate_us < other.estimate_us
 
     @cached_property
     def configs(self) -> tuple[Any, ...]:
@@ -163,6 +158,24 @@ class Candidate:
         return problem_key(self.template.name, fields) if fields else ""
 
 
+class _TemplateJudge:
+    """Judges candidates by measured times where all have one of the same device.
+
+    Else by estimates. Both are taken as exact: no candidate is safer than another.
+    """
+
+    source: ClassVar[ChoiceSource] = "model"
+
+    def times(self, ways: Mapping[str, Candidate]) -> Mapping[str, Timing | str]:
+        """The time of each candidate's best config."""
+        entries = {name: way.entry for name, way in ways.items() if way.entry}
+        if len(entries) == len(ways) and len({entry.device for entry in entries.values()}) == 1:
+            times = {name: entry.ranked[0].warm for name, entry in entries.items()}
+        else:
+            times = {name: 1000.0 * way.estimate_us for name, way in ways.items()}
+        return {name: estimated_timing(time) for name, time in times.items()}
+
+
 @dataclass(frozen=True)
 class Selection:
     """The template, problem and config of a group's kernel."""
@@ -213,12 +226,9 @@ def _best(
 ) -> Selection | None:
     """The fastest kernel of a group by the entries that are `known`."""
     group = same.value
-    found: Candidate | None = None
-    for template in TEMPLATES:
-        candidate = fastest(candidates_of(template, group, target))
-        if candidate is not None and (found is None or candidate.is_faster(found)):
-            found = candidate
-    return None if found is None else Selection(found, *found.choose())
+    of_each = (best_of(candidates_of(template, group, target)) for template in TEMPLATES)
+    candidate = best_of(filter(None, of_each))
+    return None if candidate is None else Selection(candidate, *candidate.choose())
 
 
 @lru_cache(REMEMBERED)
@@ -253,13 +263,17 @@ def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:
         yield from (c for c in candidates_of(template, group, target) if c.key)
 
 
-def fastest(candidates: Iterator[Candidate]) -> Candidate | None:
-    """The fastest of one template's candidates, the first of equals."""
-    found = next(candidates, None)
+def best_of(candidates: Iterable[Candidate]) -> Candidate | None:
+    """The candidate that remains when each is compared with the best before it."""
+    best: Candidate | None = None
     for candidate in candidates:
-        if found is not None and candidate.is_faster(found):
-            found = candidate
-    return found
+        if best is None:
+            best = candidate
+            continue
+        # in pairs: two may have times of one device that a third has not
+        ways = {"best": best, "next": candidate}
+        best = ways[choose(Alternatives("template", ways), _TemplateJudge()).chosen]
+    return best
 
 
 def code_of(template: Template[Any, Any]) -> str:

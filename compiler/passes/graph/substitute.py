@@ -10,10 +10,12 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.judges import PredictedJudge
 from compiler.errors import PipelineError
 from compiler.graph.autograph.backtracking import Cost, Limits
 from compiler.graph.autograph.blocks import operators_of
-from compiler.graph.autograph.choice import added_bytes, sparing, surely_fastest
+from compiler.graph.autograph.choice import added_bytes, sparing
 from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
 from compiler.graph.autograph.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
@@ -129,27 +131,37 @@ class Substitute(GraphPass):
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
         found = [one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)]
-        taken = self._chosen(found, graph, cost, model)
+        taken = self._taken(found, graph, cost, model)
         if found[taken].graph == read.graph:
             return None
         _LOG.info("substituted: %s", dict(Counter(found[taken].rules)))
         write_terms(graph, read, found[taken].graph)
         return taken
 
-    def _chosen(
-        self, found: Sequence[GraphCandidate], graph: GraphOp, cost: Cost, model: CostModel | None
+    def _taken(
+        self,
+        candidates: Sequence[GraphCandidate],
+        graph: GraphOp,
+        cost: Cost,
+        model: CostModel | None,
     ) -> int:
-        """The number of the candidate to take."""
-        if self.take is None:
-            if model is not None and self.select == "time":
-                return _fastest(found, graph, model)
-            return _cheapest(found, cost)
-        if not 0 <= self.take < len(found):
+        """The number of the candidate to take; the baseline is the last, the graph as it was."""
+        if self.take is not None:
+            if 0 <= self.take < len(candidates):
+                return self.take
             raise PipelineError(
-                f"take={self.take} is not one of the {len(found)} candidates: it was recorded by"
-                " another version, or for other kernels; leave it out to compare them anew"
+                f"take={self.take} is not one of the {len(candidates)} candidates: it was recorded"
+                " by another version, or for other kernels; leave it out to compare them anew"
             )
-        return self.take
+        last = len(candidates) - 1
+        graphs = {str(number): candidates[number].graph for number in (last, *range(last))}
+        if model is None or self.select == "cost":
+            judge = PredictedJudge(cost, uncertainty=0.0)
+            return int(choose(Alternatives("candidates", graphs), judge).chosen)
+        modules = {number: module_of(terms, graph) for number, terms in graphs.items()}
+        added = {number: added_bytes(m, model.resident) for number, m in modules.items()}
+        choice = choose(Alternatives("candidates", modules), model)
+        return int(sparing(choice.times, added) if model.resident else choice.chosen)
 
     def _search(self, terms: Terms, graph: Graph, cost: Cost) -> list[GraphCandidate]:
         """The candidates; the last is the graph as it is."""
@@ -173,19 +185,3 @@ def _recalled(text: str) -> int | None:
     """The number of the candidate that a kept decision took."""
     found = re.match(r"// take=(\d+)\n", text)
     return None if found is None else int(found[1])
-
-
-def _cheapest(found: Sequence[GraphCandidate], cost: Cost) -> int:
-    """The candidate of the least cost; of equal ones the last, the graph as it is."""
-    costs = [cost(one.graph) for one in found]
-    best = min(range(len(found)), key=costs.__getitem__)
-    return best if costs[best] < costs[-1] else len(found) - 1
-
-
-def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) -> int:
-    """The candidate of the least time; where others' weights are in memory, of the least memory."""
-    modules = [module_of(one.graph, graph) for one in found]
-    added = [added_bytes(module, model.resident) for module in modules]
-    times = model.times(modules)
-    taken = surely_fastest(times, model.margin)
-    return sparing(times, added, taken) if model.resident else taken

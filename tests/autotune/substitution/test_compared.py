@@ -1,6 +1,7 @@
 """The graphs that a compilation compares, as tuning sees them."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from compiler.autotune.kernels.prepare import built_groups, fused_groups
 from compiler.autotune.substitution import CostContext, MeasuredTimes
 from compiler.autotune.substitution.compared import compared_graphs
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.autotune.timing import Timing
+from compiler.choice.judges import MeasuredJudge
 from compiler.graph.targets import set_target
 from compiler.kernels.build import distinct_groups
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases, without_pass
+from compiler.schedule import Timing
 from compiler.target.target import parse_gpu
 from tests.graph.autograph.crafted import repvgg
 
@@ -31,18 +33,21 @@ def names(*modules: ModuleOp) -> list[list[str]]:
 
 
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[ModuleOp]:
-    """The graphs that a compilation would build and run, the one as it was last."""
+    """The graphs that a compilation would build and run, the one as it was first."""
     found: list[ModuleOp] = []
 
-    def timed(_: object, modules: Mapping[int, ModuleOp]) -> Mapping[int, Timing]:
-        found.extend(modules.values())
-        return {number: Timing(1.0, 1.0, 1.0, 1) for number in modules}
+    def finished(module: ModuleOp) -> Any:
+        found.append(module)
+        return module
 
-    monkeypatch.setattr(MeasuredTimes, "_timed", timed)
-    driver: Any = type("Driver", (), {"device": "a device"})
+    def timed(_: object, ways: Mapping[str, ModuleOp]) -> Mapping[str, Timing]:
+        return {name: Timing(1.0, 1.0, 1.0, 1) for name in ways}
+
+    monkeypatch.setattr(MeasuredJudge, "times", timed)
+    driver: Any = SimpleNamespace(device=SimpleNamespace(ordinal=0))
     module = block()
     set_target(module, str(TARGET))
-    context = CostContext(MeasuredTimes(TARGET, driver=driver))
+    context = CostContext(MeasuredTimes(TARGET, driver=driver, finish=finished))
     Runner(context=context).run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     for one in found:
         KernelCosts(TARGET).run(one)
@@ -54,7 +59,7 @@ def test_they_are_the_graph_as_it_is_and_what_a_device_would_measure(
 ):
     original, *candidates = compared_graphs(block(), TARGET)
     assert names(original) == [[*fused_groups(block(), TARGET)]]
-    *expected, _ = measured(monkeypatch)
+    _, *expected = measured(monkeypatch)
     assert candidates
     assert names(*candidates) == names(*expected)
     assert all(len(kernels) < len(names(original)[0]) for kernels in names(*candidates))

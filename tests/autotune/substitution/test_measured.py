@@ -1,7 +1,7 @@
 """Which candidates are measured, what times they get, and that the decision names the device."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,10 @@ from compiler.autotune.substitution.measured import MOST_MEASURED, contenders
 from compiler.autotune.substitution.model import SimulatedTimes
 from compiler.autotune.trials import ScheduleTrial, TrialError
 from compiler.backends.cuda.device import device
+from compiler.choice.judges import estimated_timing
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache
+from compiler.schedule import Timing
 from compiler.target.target import parse_gpu
 from tests.frontend.checks import parse, run
 
@@ -37,7 +39,9 @@ TARGET = parse_gpu("cuda:sm_90:fp16")
 def test_the_fastest_distinct_candidates_are_measured(
     simulated: Sequence[float], expected: Sequence[int]
 ):
-    assert contenders(simulated) == expected
+    *others, before = simulated
+    times = {"before": before} | {str(number): time for number, time in enumerate(others)}
+    assert contenders(times) == [*map(str, expected)]
     assert len(expected) <= MOST_MEASURED
 
 
@@ -61,11 +65,11 @@ def trials_without(endless: str) -> Callable[[Any], Any]:
 
 def judged(
     monkeypatch: pytest.MonkeyPatch,
-    simulated: Sequence[float],
-    timed: Mapping[str, Any],
+    simulated: Mapping[str, float],
+    timed: Mapping[str, Timing],
     broken: str = "",
     endless: str = "",
-) -> tuple[Sequence[float], list[str]]:
+) -> tuple[Mapping[str, Timing | str], list[str]]:
     """The times by a device of these timings, and the modules that were built for it."""
     built: list[str] = []
 
@@ -76,68 +80,66 @@ def judged(
         return SimpleNamespace(schedule=str(module), kernels={}, weights={}, pdl=False, limits={})
 
     def load(driver: Any, schedule: str, *_: Any, index_limits: Mapping[str, int]) -> Any:
-        executor = SimpleNamespace(close=lambda: None, name=schedule)
+        def executor(**_: Any) -> str:
+            return schedule
 
-        def give(**_: Any) -> Any:
-            return executor
-
-        return SimpleNamespace(executor=give)
-
-    def named(executor: Any) -> str:
-        return executor.name
+        return SimpleNamespace(executor=executor)
 
     def time_all(runs: Mapping[str, Any], *_: Any, **__: Any) -> Any:
         return {name: timed[run] for name, run in runs.items()}
 
-    def times(_: Any, modules: Sequence[Any]) -> Sequence[float]:
-        assert all(str(module).startswith("copy of") for module in modules)
-        return simulated
+    def times(_: Any, modules: Mapping[str, Any]) -> dict[str, float]:
+        assert all(str(module).startswith("copy of") for module in modules.values())
+        return dict(simulated)
 
     monkeypatch.setattr(measured, "trials_on", trials_without(endless))
     monkeypatch.setattr(measured, "GpuExecutable", SimpleNamespace(load=load))
-    monkeypatch.setattr(measured, "timed_run", named)
-    monkeypatch.setattr(measured, "time_all", time_all)
-    monkeypatch.setattr(SimulatedTimes, "times", times)
+    monkeypatch.setattr(measured, "running", nullcontext)
+    monkeypatch.setattr("compiler.choice.judges.time_all", time_all)
+    monkeypatch.setattr(SimulatedTimes, "simulated", times)
     driver: Any = SimpleNamespace(device=SimpleNamespace(ordinal=0))
     judge = MeasuredTimes(TARGET, driver=driver, finish=finish)
-    assert judge.margin == 0.01
-    return judge.times([Module(name) for name in "abc"[: len(simulated)]]), built  # pyright: ignore
+    ways: Any = {name: Module(name) for name in simulated}
+    return judge.times(ways), built
 
 
-def timing(low: float, median: float, high: float) -> Any:
-    """A measured time."""
-    return SimpleNamespace(low=low, median=median, high=high)
+BEFORE, FASTER = Timing(100.0, 95.0, 105.0, 9), Timing(89.0, 88.0, 90.0, 9)
 
 
-def test_candidates_get_the_upper_end_and_the_graph_its_median(monkeypatch: pytest.MonkeyPatch):
-    timed = {"b": timing(88, 89, 90), "c": timing(95, 100, 105)}
-    found, built = judged(monkeypatch, [150.0, 90.0, 100.0], timed)
-    assert found == [150, 90, 100]
-    assert built == ["b", "c"]
+def test_what_is_not_measured_is_never_faster_than_the_graph(monkeypatch: pytest.MonkeyPatch):
+    simulated = {"base": 100.0, "slow": 150.0, "near": 99.99, "best": 99.9}
+    times, built = judged(monkeypatch, simulated, {"base": BEFORE, "best": FASTER})
+    assert built == ["base", "best"]
+    assert (times["base"], times["best"]) == (BEFORE, FASTER)
+    assert (times["slow"], times["near"]) == (estimated_timing(150.0), estimated_timing(100.0))
 
 
 def test_a_candidate_that_does_not_end_is_left_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    timed = {"c": timing(95, 100, 105)}
-    found, _ = judged(monkeypatch, [150.0, 90.0, 100.0], timed, endless="b")
-    assert found == [150, inf, 100]
-    assert "'kernel of b'" in caplog.text
+    simulated, timed = {"base": 100.0, "a": 90.0, "b": 95.0}, {"base": BEFORE, "b": FASTER}
+    times, built = judged(monkeypatch, simulated, timed, endless="a")
+    assert built == ["base", "a", "b"]
+    assert (times["base"], times["b"]) == (BEFORE, FASTER)
+    assert "'kernel of a'" in str(times["a"])
+    assert "'kernel of a'" in caplog.text
 
 
 def test_without_a_graph_that_ends_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    timed = {"b": timing(88, 89, 90)}
-    found, _ = judged(monkeypatch, [150.0, 90.0, 100.0], timed, endless="c")
-    assert found == [150, 100, 100], "an unmeasured candidate replaces the graph"
-    assert "'kernel of c'" in caplog.text
+    simulated = {"base": 100.0, "a": 90.0, "b": 150.0}
+    times, _ = judged(monkeypatch, simulated, {"a": FASTER}, endless="base")
+    expected = {"base": 100.0, "a": 100.0, "b": 150.0}
+    assert times == {name: estimated_timing(time) for name, time in expected.items()}
+    assert "'kernel of base'" in caplog.text
 
 
 def test_nothing_is_built_where_no_candidate_is_promising(monkeypatch: pytest.MonkeyPatch):
-    found, built = judged(monkeypatch, [150.0, 103.0, 100.0], {})
-    assert found == [150, 103, 100]
+    times, built = judged(monkeypatch, {"base": 100.0, "a": 150.0, "b": 103.0}, {})
     assert not built
+    expected = {"base": 100.0, "a": 150.0, "b": 103.0}
+    assert times == {name: estimated_timing(time) for name, time in expected.items()}
 
 
 def test_a_decision_is_kept_for_the_device_and_the_pipeline(tmp_path: Any):
@@ -155,13 +157,13 @@ def test_a_decision_is_kept_for_the_device_and_the_pipeline(tmp_path: Any):
 def test_a_candidate_that_cannot_be_compiled_is_left_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    timed = {"b": timing(88, 89, 90), "c": timing(95, 100, 105)}
-    found, built = judged(monkeypatch, [90.0, 95.0, 100.0], timed, broken="a")
-    assert found == [inf, 90, 100]
-    assert built == ["b", "c"]
+    simulated, timed = {"base": 100.0, "a": 90.0, "b": 95.0}, {"base": BEFORE, "b": FASTER}
+    times, built = judged(monkeypatch, simulated, timed, broken="a")
+    assert times == {"base": BEFORE, "b": FASTER, "a": "no registers"}
+    assert built == ["base", "b"]
     assert "left out: no registers" in caplog.text
     with pytest.raises(KernelError, match="no registers"):
-        judged(monkeypatch, [90.0, 95.0, 100.0], timed, broken="c")
+        judged(monkeypatch, simulated, timed, broken="base")
 
 
 @pytest.mark.gpu
