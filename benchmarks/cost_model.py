@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, read
 from benchmarks.simulator import correlation
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.scheduling.kernel_time import (
     CONTRACTION_RATES,
     OTHER_RATES,

@@ -35,7 +35,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 from examples import named
 

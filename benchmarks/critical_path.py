@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import POLICIES, Measured, read
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.critical_path import PathStep, path_steps, table
 from compiler.target.devices import DeviceModel, typical_device
 

@@ -19,7 +19,8 @@ import numpy
 
 from compiler.backends.base import Executable
 from compiler.backends.cpu.driver import BACKEND, usable_threads
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 
 llvm: Any = llvmlite.binding  # its functions are untyped
 

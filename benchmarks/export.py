@@ -40,15 +40,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
+from compiler.artifact import artifact
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.generate import StoredCheck, export_project
+from compiler.artifact.gpu_part import kernel_headers
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
-from compiler.export import artifact
-from compiler.export.artifact import Artifact
-from compiler.export.generate import StoredCheck, export_project
-from compiler.export.gpu_part import kernel_headers
-from compiler.schedule import MODES, KernelSpec
+from compiler.schedule.choices import MODES
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
 from compiler.tools.tolerance import TOLERANCES

@@ -23,11 +23,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
+from compiler.artifact.choice_json import choice_to_json
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
-from compiler.export.choice_json import choice_to_json
-from compiler.pipeline import default_pipeline
-from compiler.schedule import MODES
+from compiler.passes.pipeline import default_pipeline
+from compiler.schedule.choices import MODES
 from compiler.tools.inspection import open_module
 from compiler.tools.report import report
 from compiler.tools.trace import trace

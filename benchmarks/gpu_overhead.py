@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from compiler.backends.cuda.build import device
 from compiler.backends.gpu.driver import Handle
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.nvrtc import compile_cuda
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
+from compiler.target.nvrtc import compile_cuda
 
 SOURCE = """
 extern "C" __global__ void empty() {}

@@ -52,7 +52,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.peers import results, together
 from benchmarks.peers.together import OUT_OF_TIME
 from compiler.errors import DeviceError
-from compiler.schedule import MODES
+from compiler.schedule.choices import MODES
 from examples import named
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")

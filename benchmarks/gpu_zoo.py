@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
-from compiler.schedule import MODES
+from compiler.schedule.choices import MODES
 from compiler.tools.reference import run_onnxruntime
 from examples import named
 

@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
-from compiler.export import artifact
-from compiler.export.artifact import Artifact
-from compiler.export.generate import StoredCheck, export_project
+from compiler.artifact import artifact
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.generate import StoredCheck, export_project
 from compiler.frontend.load import read_model
-from compiler.schedule import MODES
+from compiler.schedule.choices import MODES
 from compiler.scheduling.kernel_time import estimated_time
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy
 
-from compiler.nvrtc import compile_cuda
+from compiler.target.nvrtc import compile_cuda
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

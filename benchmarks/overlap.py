@@ -74,7 +74,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.template import Gemm
-    from compiler.nvrtc import nvrtc_version
+    from compiler.target.nvrtc import nvrtc_version
     from compiler.target.target import parse_gpu
 
     target, found = parse_gpu(f"cuda:sm_90:{precision}"), dict[str, Entry]()
@@ -99,7 +99,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
 def measure(folder: Path, seconds: float, out: Path | None) -> int:
     """Compare and time all variants; the exit status is 1 if an output of one differs."""
     from compiler.autotune.bindings import timed_run
-    from compiler.autotune.timing import time_all
+    from compiler.choice.timing import time_all
 
     rows: list[dict[str, Any]] = []
     for name in sorted(path.name.removesuffix("-plain") for path in folder.glob("*-plain")):

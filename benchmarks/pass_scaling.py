@@ -19,7 +19,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from compiler.ir import dataflow
 from compiler.ir.types import tensor_type
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
+from compiler.passes.runner import Runner
 
 
 def synthetic(size: int, width: int, seed: int = 0) -> ModuleOp:

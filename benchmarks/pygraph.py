@@ -28,7 +28,7 @@ import onnx
 
 import compiler
 from benchmarks.peers.timing import Spread, take_turns
-from compiler.module import Module
+from compiler.artifact.module import Module
 from compiler.program.model import DynamicModule
 from compiler.target.target import parse_target
 from examples import zoo

@@ -24,16 +24,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
-from compiler.collector import collector_paused
-from compiler.dag import DAG
 from compiler.ir import dataflow
 from compiler.ir.types import tensor_type
-from compiler.pipeline import Runner, parse
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from compiler.scheduling.subflows import remaining_waits
+from compiler.support.collector import collector_paused
+from compiler.support.dag import DAG
 from compiler.verify.conflicts import needed_waits
 
 LINEAR = ("sequential", "ppd", "opara", "critical-path", "wavefront")

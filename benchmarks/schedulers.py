@@ -41,7 +41,7 @@ from benchmarks.scheduling.measure import (
 from benchmarks.scheduling.policies import POLICIES, policies
 from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown, picture
-from compiler.schedule import Mode
+from compiler.schedule.choices import Mode
 from compiler.target.target import parse_target
 from examples import zoo
 

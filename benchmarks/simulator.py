@@ -26,7 +26,7 @@ from statistics import fmean, median
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
-from compiler.schedule import Mode
+from compiler.schedule.choices import Mode
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import predict
 from compiler.target.devices import DeviceModel, typical_device

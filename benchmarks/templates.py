@@ -183,7 +183,8 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
     from compiler.kernels import kernel as _lowerings
     from compiler.kernels.gpu.kernel import generate
     from compiler.kernels.group import extract_group
-    from compiler.pipeline import Runner, parse
+    from compiler.passes.pipeline import parse
+    from compiler.passes.runner import Runner
     from compiler.target.target import parse_gpu
     from tests.kernels.gpu_kernels_prepare import in_blocks
 

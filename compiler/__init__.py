@@ -11,7 +11,11 @@ from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.arguments import COMPILE, LOAD, check_arguments, check_buckets
+from compiler.artifact.checking import checked_artifacts
+from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.artifact.module import Module
+from compiler.artifact.module import load as load_module
+from compiler.artifact.signing import KeyFile, trusting, write_signature
 from compiler.errors import (
     ArgumentError,
     ArtifactError,
@@ -31,24 +35,17 @@ from compiler.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from compiler.export.checking import checked_artifacts
-from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
-from compiler.export.signing import KeyFile, trusting, write_signature
-from compiler.module import Module
-from compiler.module import load as load_module
 from compiler.progress import listening
+from compiler.support.arguments import COMPILE, LOAD, check_arguments, check_buckets
 
 if TYPE_CHECKING:
     import onnx
     from xdsl.passes import ModulePass
 
-    from compiler.interop.entry import from_torch
-    from compiler.pipeline import DEFAULT_PIPELINE
-    from compiler.progress import Listener
-    from compiler.session.inference_session import InferenceSession
-    from compiler.session.io_binding import IOBinding
-    from compiler.session.node_arg import ModelMetadata, NodeArg
-    from compiler.session.options import (
+    from compiler.interfaces.onnxruntime.inference_session import InferenceSession
+    from compiler.interfaces.onnxruntime.io_binding import IOBinding
+    from compiler.interfaces.onnxruntime.node_arg import ModelMetadata, NodeArg
+    from compiler.interfaces.onnxruntime.options import (
         ExecutionMode,
         ExecutionOrder,
         GraphOptimizationLevel,
@@ -56,12 +53,15 @@ if TYPE_CHECKING:
         SessionOptions,
         set_default_logger_severity,
     )
-    from compiler.session.ort_value import OrtValue
-    from compiler.session.providers import (
+    from compiler.interfaces.onnxruntime.ort_value import OrtValue
+    from compiler.interfaces.onnxruntime.providers import (
         get_all_providers,
         get_available_providers,
         get_device,
     )
+    from compiler.interfaces.torch.entry import from_torch
+    from compiler.passes.pipeline import DEFAULT_PIPELINE
+    from compiler.progress import Listener
 
 __version__ = "0.1.0"
 
@@ -108,23 +108,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DEFAULT_PIPELINE": "compiler.pipeline",
-    "ExecutionMode": "compiler.session.options",
-    "ExecutionOrder": "compiler.session.options",
-    "GraphOptimizationLevel": "compiler.session.options",
-    "IOBinding": "compiler.session.io_binding",
-    "InferenceSession": "compiler.session.inference_session",
-    "ModelMetadata": "compiler.session.node_arg",
-    "NodeArg": "compiler.session.node_arg",
-    "OrtValue": "compiler.session.ort_value",
-    "RunOptions": "compiler.session.options",
-    "SessionOptions": "compiler.session.options",
+    "DEFAULT_PIPELINE": "compiler.passes.pipeline",
+    "ExecutionMode": "compiler.interfaces.onnxruntime.options",
+    "ExecutionOrder": "compiler.interfaces.onnxruntime.options",
+    "GraphOptimizationLevel": "compiler.interfaces.onnxruntime.options",
+    "IOBinding": "compiler.interfaces.onnxruntime.io_binding",
+    "InferenceSession": "compiler.interfaces.onnxruntime.inference_session",
+    "ModelMetadata": "compiler.interfaces.onnxruntime.node_arg",
+    "NodeArg": "compiler.interfaces.onnxruntime.node_arg",
+    "OrtValue": "compiler.interfaces.onnxruntime.ort_value",
+    "RunOptions": "compiler.interfaces.onnxruntime.options",
+    "SessionOptions": "compiler.interfaces.onnxruntime.options",
     "backend": "compiler.backend",
-    "from_torch": "compiler.interop.entry",
-    "get_all_providers": "compiler.session.providers",
-    "get_available_providers": "compiler.session.providers",
-    "get_device": "compiler.session.providers",
-    "set_default_logger_severity": "compiler.session.options",
+    "from_torch": "compiler.interfaces.torch.entry",
+    "get_all_providers": "compiler.interfaces.onnxruntime.providers",
+    "get_available_providers": "compiler.interfaces.onnxruntime.providers",
+    "get_device": "compiler.interfaces.onnxruntime.providers",
+    "set_default_logger_severity": "compiler.interfaces.onnxruntime.options",
 }
 """The module of each public name that is imported when it is first used."""
 
@@ -226,15 +226,16 @@ def compile(
     from compiler.autotune.kernels.plan import TuningLimits
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.backends.policy import GraphPolicy
-    from compiler.build import build, full_target
+    from compiler.driver.build import build, full_target
+    from compiler.driver.settings import Settings, check_files
     from compiler.frontend.load import without_defaults
     from compiler.frontend.semantics import Semantics
     from compiler.kernels import KernelCache
     from compiler.kernels.cpu.host import host_cpu
-    from compiler.pipeline import DEFAULT_PIPELINE, check_pipeline, check_used, with_schedule
-    from compiler.settings import Settings, check_files
+    from compiler.passes.dry_run import check_pipeline
+    from compiler.passes.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
+    from compiler.passes.user import using
     from compiler.target.target import contractions_of, parse_cpu, parse_target
-    from compiler.user_passes import using
 
     chosen = full_target(target, arch, precision)
     name = parse_target(chosen).backend

@@ -14,7 +14,7 @@ from onnx.backend.base import Backend, BackendRep
 
 import compiler
 from compiler.errors import DeviceError
-from compiler.session.providers import absence
+from compiler.interfaces.onnxruntime.providers import absence
 
 if TYPE_CHECKING:
     from compiler.program.model import DynamicModule

@@ -9,8 +9,8 @@ The same string is `compiler.compile`'s `pipeline`. In Python a policy can have 
 `STREAM_ASSIGNMENTS.register("longest-first")(longest_first)` before `compile`.
 """
 
-from compiler.dag import DAG
 from compiler.scheduling.assignment import Assignment
+from compiler.support.dag import DAG
 
 
 def longest_first(dag: DAG, streams: int) -> Assignment:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.schedule import Schedule, Task, View
+from compiler.schedule.tasks import Schedule, Task, View
 
 Kernel = Callable[[Task, Sequence[bytes]], Sequence[bytes]]
 

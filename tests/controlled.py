@@ -7,7 +7,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from compiler.control import (
+from compiler.schedule.control import (
     BodyPlace,
     arena_of,
     body_signature,
@@ -17,7 +17,8 @@ from compiler.control import (
     results_of,
     workspaces_of,
 )
-from compiler.schedule import Allocation, Control, ControlForm, Operand, Schedule, Task, View
+from compiler.schedule.kernels import Operand
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from tests.adversary import predecessors
 
 Cell = tuple[int, int]

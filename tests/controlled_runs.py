@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.control import arena_of, results_of
-from compiler.schedule import Control, Schedule, Task
+from compiler.schedule.control import arena_of, results_of
+from compiler.schedule.tasks import Control, Schedule, Task
 
 
 def salt_of(task: Task) -> int:

@@ -23,16 +23,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from benchmarks.quantised.models import quantised
+from compiler.artifact.generate import StoredCheck, export_project
 from compiler.errors import FlowloomError
-from compiler.export.generate import StoredCheck, export_project
 from compiler.target.cpus import host_instruction_set
 from compiler.target.target import parse_cpu
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.tolerance import TOLERANCES
 from examples import field, light, zoo
+from tests.artifact.cpu_models import SMALL
+from tests.artifact.projects import attempt, read_artifact, run
 from tests.backends.emu import reduced
-from tests.export.cpu_models import SMALL
-from tests.export.projects import attempt, read_artifact, run
 
 QEMU_CPUS = {
     "cpu:aarch64": "cortex-a53",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from compiler.export.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST, manifest_digest
+from compiler.artifact.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST, manifest_digest
 
 Files = dict[str, bytes]
 """The files of a directory, by their names in it."""

@@ -28,8 +28,9 @@ from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import database_hash
 from compiler.kernels.gpu.cubin import Resources, check_resources
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.schedule import KernelSpec
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import PRECISIONS, parse_gpu
 from examples import zoo
 

@@ -37,7 +37,7 @@ from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
-from compiler.build import full_target
+from compiler.driver.build import full_target
 from compiler.errors import DeviceError
 from compiler.tools.comparison import compare
 from examples import zoo

@@ -22,7 +22,7 @@ from compiler.passes.schedule.elide_sync import ElideSync
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.schedule.plan_memory import PlanMemory
-from compiler.schedule import Schedule, Task
+from compiler.schedule.tasks import Schedule, Task
 from tests.strategies import Model, dataflow_graphs
 
 Array = NDArray[np.generic]

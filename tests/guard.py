@@ -29,13 +29,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.artifact.module import Module
 from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import ALIGNMENT, numpy_dtype
 from compiler.errors import DeviceError
-from compiler.module import Module
-from compiler.schedule import ELEMENT_BYTES, KernelSpec, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule, Task, View
 from compiler.target.target import parse_target
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]

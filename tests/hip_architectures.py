@@ -22,14 +22,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.build import build
+from compiler.driver.build import build
+from compiler.driver.settings import Settings
 from compiler.errors import FlowloomError
 from compiler.kernels import KernelCache
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_version
-from compiler.settings import Settings
 from examples import zoo
+from tests.artifact.code_objects import code_objects, readelf
 from tests.backends.emu import reduced
-from tests.export.code_objects import code_objects, readelf
 
 MODELS = ("resnet50", "inception_v3", "bert128", "unet")
 FIELDS = {

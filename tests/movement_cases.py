@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.operator_cases import FLOATS, Array, Case, Draw, dtypes
 
 ANY = tuple(dtype for dtype in ELEMENT_BYTES if not dtype.startswith("float8"))

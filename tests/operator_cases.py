@@ -11,7 +11,7 @@ import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Array = NDArray[Any]
 OPSET = 23

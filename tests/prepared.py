@@ -14,15 +14,17 @@ import onnx
 from numpy.typing import NDArray
 
 from compiler.autotune.schedule.candidates import scheduled
-from compiler.build import annotate
+from compiler.driver.build import annotate
+from compiler.driver.packed_weights import WeightPacker
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import source_version
-from compiler.packed_weights import WeightPacker
-from compiler.pipeline import Runner, default_pipeline, parse, split_phases
-from compiler.schedule import KernelSpec, Schedule
+from compiler.passes.pipeline import default_pipeline, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo

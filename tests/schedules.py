@@ -5,7 +5,8 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
-from compiler.schedule import Allocation, KernelSpec, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.certificate import Certificate
 from tests.adversary import predecessors
 

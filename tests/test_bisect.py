@@ -13,10 +13,10 @@ import pytest
 from onnx import numpy_helper, parser
 
 import compiler
-from compiler.build import Build
+from compiler.driver.build import Build
 from compiler.errors import ArgumentError, DifferenceError, FlowloomError, ShapeError
 from compiler.kernels.ops.lowering import LOWERINGS, Context
-from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, AllocationKind, Schedule, Task, View
 from compiler.tools.bisect.reduce import minimal
 from compiler.tools.bisect.search import Question, search_cause
 from compiler.tools.bisect.waits import missing_wait
@@ -221,7 +221,7 @@ def test_a_missing_wait_that_the_verifier_overlooks_is_found_by_runs(
         del schedule
 
     for room in (
-        "pipeline",
+        "passes.runner",
         "autotune.schedule.candidates",
         "tools.bisect.search",
         "verify.certificate",

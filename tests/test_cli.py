@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from compiler import caches
+from compiler.support import caches
 from compiler.tools.cli import main
 
 

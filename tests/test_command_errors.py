@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import compiler
+from compiler.artifact.choice_json import choice_from_json
 from compiler.errors import ArtifactError, DeviceError
-from compiler.export.choice_json import choice_from_json
 from compiler.passes import PASSES
 from compiler.tools import cli, commands
 from compiler.tools.cli import main

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from compiler.graph.substitutions import RULES
 from compiler.passes import PASSES
-from compiler.pipeline import DEFAULT_PIPELINE, parse
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
+from compiler.rewrite.rules import RULES
 from compiler.tools.cli import make_parser
 from compiler.tools.pass_docs import pass_reference
 from compiler.tools.substitution_docs import substitution_reference

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compiler.build import build_module
+from compiler.artifact.module import Module
+from compiler.driver.build import build_module
+from compiler.driver.settings import Settings
 from compiler.frontend.interpreter import interpret
 from compiler.kernels import KernelCache
-from compiler.module import Module
-from compiler.settings import Settings
 from tests.strategies import Model, dataflow_graphs, pipelines
 
 SLOW = settings(

@@ -8,8 +8,9 @@ import onnx
 import pytest
 
 import compiler
-from compiler.module import Module
-from compiler.schedule import KernelSpec, Launch, View
+from compiler.artifact.module import Module
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import View
 from compiler.verify.seals import sealed_kernel
 from tests.backends.objects import LANES, MIX, chain, compile_object, mix, reference, values
 from tests.guard import GuardError, Side, run_guarded

@@ -35,7 +35,7 @@ def test_an_example_runs(example: Block):
 
 def register() -> None:
     """Register the backend, as the entry point of an installed package does."""
-    from compiler.interop.entry import flowloom
+    from compiler.interfaces.torch.entry import flowloom
 
     registry: Any = import_module("torch._dynamo.backends.registry")
     if "flowloom" not in registry.list_backends():

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import compiler
-from compiler.module import Module
+from compiler.artifact.module import Module
 from compiler.program.model import DynamicModule
 from compiler.tools.reference import run_onnxruntime
 from tests.mixed_models import ROWS, feeds, mixed_models

@@ -11,7 +11,7 @@ FILES = sorted(path for path in (ROOT / "compiler").rglob("*.py") if path.stat()
 TEMPLATES = "compiler/kernels/gpu/templates/"
 """Each template has the same names for its problem, config and so on."""
 
-RULES = ("compiler/graph/substitutions/", "compiler/graph/rewriting/patterns.py")
+RULES = ("compiler/rewrite/rules/", "compiler/rewrite/patterns.py")
 """Each family of rules has the same names for its tensors and rules, operators those of ONNX."""
 
 ON_PURPOSE = {

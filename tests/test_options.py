@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import compiler
-from compiler.arguments import COMPILE
 from compiler.backends.base import backend
 from compiler.errors import ArgumentError, DeviceError, FlowloomError, KernelError, PipelineError
+from compiler.support.arguments import COMPILE
 from tests.test_hostile_arguments import DYNAMIC, STATIC
 from tests.tools import needs_nvrtc
 
@@ -79,7 +79,7 @@ def test_compile_refuses_wrong_values(
     def build_kernels(*_given: object) -> None:
         raise AssertionError("kernels are built")
 
-    monkeypatch.setattr("compiler.build.build_kernels", build_kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", build_kernels)
     for value in WRONG[name]:
         options: dict[str, Any] = {"model": model, "target": target, name: value}
         try:

@@ -10,7 +10,7 @@ import pytest
 
 import compiler
 from compiler.errors import ScheduleError
-from compiler.pipeline import with_schedule
+from compiler.passes.pipeline import with_schedule
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from compiler.tools.cli import main
 from examples import custom_policy

@@ -7,7 +7,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PYRIGHT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
-UNTYPED = {"benchmarks", "examples", "compiler/interop", "tests/interop"}
+UNTYPED = {"benchmarks", "examples", "compiler/interfaces/torch", "tests/interfaces/torch"}
 """Folders of code that uses PyTorch, which we do not depend on, or is an extra."""
 
 MODULES = [e for e in PYRIGHT["executionEnvironments"] if e["root"] not in UNTYPED]

@@ -17,9 +17,10 @@ from compiler.ir.context import parse_module
 from compiler.ir.dataflow import GroupOp, OperatorOp
 from compiler.passes import PASSES
 from compiler.passes.base import GraphPass, SchedulePass
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.passes.user import using
 from compiler.tools.cli import main
-from compiler.user_passes import using
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
 main (float[4] x) => (float[4] y) { y = Add (x, x) }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.nvrtc import load_nvrtc
+from compiler.target.nvrtc import load_nvrtc
 
 PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",

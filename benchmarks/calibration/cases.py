@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compiler.schedule import KernelSpec, Launch, Schedule, Task
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task
 from compiler.target.target import parse_target
 
 STREAMS = "assign-streams{policy=opara streams=4}"
@@ -36,12 +37,13 @@ class Case:
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
     from compiler.autotune.schedule.candidates import scheduled_specs, set_costs
-    from compiler.autotune.schedule.costs import Costs
-    from compiler.build import annotate
+    from compiler.driver.build import annotate
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
-    from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split_phases
+    from compiler.passes.pipeline import DEFAULT_PIPELINE, default_pipeline, parse, split_phases
+    from compiler.passes.runner import Runner
+    from compiler.scheduling.costs import Costs
     from examples import zoo
 
     module = import_model(zoo.load(model)).module

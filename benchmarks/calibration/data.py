@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from compiler.autotune.kernel_times import time_in_a_run
-from compiler.schedule import KernelSpec, Launch, Schedule, Task
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task
 
 CHECKED_IN = Path(__file__).parent / "h200.json.gz"
 """Times that `measure` took of six schedules a model, one after another."""

@@ -29,7 +29,8 @@ from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import Weights
 from compiler.backends.memory import numpy_dtype
-from compiler.schedule import MODES, Schedule, Task
+from compiler.schedule.choices import MODES
+from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.graph_plan import plan_graph
 from compiler.target.devices import typical_device
 

@@ -20,10 +20,11 @@ from time import process_time
 from unittest.mock import patch
 
 import compiler
-from compiler.export import artifact
-from compiler.export.checking import checked_artifacts
-from compiler.export.manifest import trust_all
-from compiler.schedule import KernelSpec, Schedule
+from compiler.artifact import artifact
+from compiler.artifact.checking import checked_artifacts
+from compiler.artifact.manifest import trust_all
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.tools.models import named_model
 from compiler.verify.certificate import Certificate
 from compiler.verify.happens_before import check_schedule

@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
-from compiler.autotune.timing import Timing, time_all
-from compiler.schedule import TuningRecord
+from compiler.choice.timing import Timing, time_all
+from compiler.schedule.choices import TuningRecord
 from examples import named
 
 USUAL = ("field:pvt_v2_b1", "field:llama_decode", "field:latent_unet")

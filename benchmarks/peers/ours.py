@@ -10,14 +10,14 @@ import torch
 
 import compiler
 from benchmarks.peers.contenders import Contender
+from compiler.artifact.module import Module
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import as_bytes, upload
-from compiler.dag import finish_times
-from compiler.module import Module
 from compiler.scheduling.subflows import predecessors
+from compiler.support.dag import finish_times
 
 TRIALS = 20
 """Runs that a candidate gets before the fastest is kept."""

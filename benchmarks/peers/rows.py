@@ -17,7 +17,7 @@ from benchmarks.peers.case import Case, build, relative_error
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.timing import take_turns
 from benchmarks.peers.together import take_turn
-from compiler.module import Module
+from compiler.artifact.module import Module
 
 BOUNDS = {"tf32": 1e-2, "fp16": 3e-2}
 """Largest error of an output against its reference, relative in the Euclidean norm."""

@@ -11,7 +11,7 @@ import compiler
 from compiler.autotune.kernel_times import key_of
 from compiler.autotune.profile import measure_kernels
 from compiler.backends.gpu.driver import Driver
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 
 SAMPLES = 15
 

@@ -10,13 +10,15 @@ from typing import Any
 
 from benchmarks.scheduling.policies import AUTO, Policy
 from compiler.autotune.schedule.candidates import set_costs
-from compiler.autotune.schedule.costs import Costs
 from compiler.autotune.schedule.search import SearchedPipeline, SearchOptions, search_module
 from compiler.errors import FlowloomError
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
-from compiler.pipeline import Runner, parse, taskflow_graph
-from compiler.schedule import KernelSpec, Schedule
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner, taskflow_graph
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.scheduling.costs import Costs
 from compiler.target.target import parse_target
 
 
@@ -40,11 +42,11 @@ class Planned:
 
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
     """Import, fuse and build a zoo model."""
-    from compiler.build import annotate
+    from compiler.driver.build import annotate
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
-    from compiler.pipeline import DEFAULT_PIPELINE, split_phases
+    from compiler.passes.pipeline import DEFAULT_PIPELINE, split_phases
     from examples import zoo
 
     module = import_model(zoo.load(model)).module

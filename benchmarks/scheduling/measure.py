@@ -9,10 +9,12 @@ import numpy as np
 
 from benchmarks.scheduling.cases import Case, Planned
 from compiler.autotune.kernel_times import KernelTimeDatabase
-from compiler.autotune.schedule.costs import Costs, measure_missing
+from compiler.autotune.schedule.costs import measure_missing
 from compiler.backends.base import backend
 from compiler.graph import cost
-from compiler.schedule import Allocation, Mode, Schedule
+from compiler.schedule.choices import Mode
+from compiler.schedule.tasks import Allocation, Schedule
+from compiler.scheduling.costs import Costs
 from compiler.scheduling.simulator import TaskDemand, predict
 from compiler.target.devices import CORES
 from compiler.target.target import parse_target

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.calibration.data import compact
 from benchmarks.scheduling.cases import Case, Planned
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 
 
 def record(

@@ -41,15 +41,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.gpu_peers import exported_file
 from compiler.autotune.bindings import timed_run
-from compiler.autotune.timing import Timing, time_all
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.build import Settings, build
+from compiler.choice.timing import Timing, time_all
+from compiler.driver.build import Settings, build
 from compiler.errors import FlowloomError
 from compiler.ir.values import numpy_dtype
 from compiler.kernels import KernelCache
-from compiler.pipeline import default_pipeline, parse
-from compiler.schedule import KernelSpec, Schedule
+from compiler.passes.pipeline import default_pipeline, parse
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from examples import zoo
 
 SEQUENTIAL, NIMBLE = "policy=sequential streams=1", "policy=nimble streams=0"

@@ -6,7 +6,6 @@ from functools import partial
 from itertools import cycle
 from time import perf_counter, perf_counter_ns
 
-from compiler.autotune.timing import WARM_UP
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import Binding
 from compiler.backends.gpu.executor import GpuExecutor
@@ -15,7 +14,8 @@ from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.budget import Budget
 from compiler.choice.judges import MeasuredJudge, Sampler
-from compiler.schedule import BINDING, Choice
+from compiler.choice.timing import WARM_UP
+from compiler.schedule.choices import BINDING, Choice
 
 BINDING_SAMPLES = 30
 """The most samples of each way to bind one buffer."""

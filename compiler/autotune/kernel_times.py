@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.verify.seals import unsealed_code
 
 FORMAT = 1

@@ -6,13 +6,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from compiler.autotune.kernel_times import KernelTimeDatabase, KernelTimeRecord, key_of
-from compiler.autotune.timing import WARM_UP, Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
 from compiler.backends.gpu.pointers import Pointers
 from compiler.backends.gpu.random_inputs import random_numbers
-from compiler.schedule import KernelSpec, Schedule, Task
+from compiler.choice.timing import WARM_UP, Timing, summarize
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule, Task
 
 CHAIN, SHORT = 24, 4
 """Launches in two timed graphs. The difference of their times has no part of a graph's start, but

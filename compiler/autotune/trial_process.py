@@ -7,8 +7,8 @@ from threading import Thread
 from typing import IO, Any
 
 from compiler.autotune.trials import IDLE, READY
-from compiler.child_process import receive, send, stdin_and_stdout
 from compiler.errors import DeviceError, FlowloomError
+from compiler.support.child_process import receive, send, stdin_and_stdout
 
 IDLE_SECONDS = 10.0
 """How long the process waits for the next subject: meanwhile it holds a context's memory."""

@@ -27,9 +27,10 @@ from compiler.autotune.profile import costly_first, on_device, run_once
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.memory import Array
-from compiler.child_process import receive, send, start_child
 from compiler.errors import ArgumentError, DeviceError, FlowloomError, KernelError
-from compiler.schedule import KernelSpec, Schedule, Task
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule, Task
+from compiler.support.child_process import receive, send, start_child
 
 _LOG = logging.getLogger(__name__)
 

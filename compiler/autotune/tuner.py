@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from compiler.backends.gpu.driver import Driver
-from compiler.schedule import TuningRecord
+from compiler.schedule.choices import TuningRecord
 
 if TYPE_CHECKING:
     from compiler.kernels import KernelCache

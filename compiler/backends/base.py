@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from compiler.arguments import ArgumentKind, check_arguments, closest_name
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import Choice, KernelSpec, Schedule
+from compiler.schedule.choices import Choice
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.support.arguments import ArgumentKind, check_arguments, closest_name
 from compiler.target.target import parse_target
 
 BACKEND_MODULES = {

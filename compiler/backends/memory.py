@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from compiler.errors import DeviceError, ShapeError
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ MEMORY_INFORMATION = Path("/proc/meminfo")
 
 @cache
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
-    """The numpy dtype of a name in `compiler.schedule.ELEMENT_BYTES`."""
+    """The numpy dtype of a name in `compiler.tensors.dtypes.ELEMENT_BYTES`."""
     return numpy.dtype(getattr(ml_dtypes, name, name))
 
 

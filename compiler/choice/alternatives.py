@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from compiler.schedule import Choice, ChoiceSource, Timing
+from compiler.schedule.choices import Choice, ChoiceSource, Timing
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -28,7 +28,7 @@ class Alternatives(Generic[T]):
 
 
 class Judge(Protocol[T_contra]):
-    """What knows the times of alternatives, or can find them."""
+    """Knows the times of alternatives, or can find them."""
 
     source: ClassVar[ChoiceSource]
     """Whether the times are measured."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar, Generic, TypeVar
 
-from compiler.autotune.timing import time_all
 from compiler.choice.budget import Budget
+from compiler.choice.timing import time_all
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import ChoiceSource, Timing
+from compiler.schedule.choices import ChoiceSource, Timing
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ Sampler = Callable[[], float]
 def estimated_timing(time: float, uncertainty: float = 0.0) -> Timing:
     """An estimate in ns, as an interval of which the truth may leave this part of the time.
 
-    No samples stand behind it.
+    It has no samples.
     """
     return Timing(time, time * (1 - uncertainty), time / (1 - uncertainty), 0)
 

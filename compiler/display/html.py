@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.display.picture import TimeSpan, picture, unit_spans
-from compiler.display.words import counted, in_bytes
-
-if TYPE_CHECKING:
-    from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
+from compiler.support.words import counted, in_bytes
 
 MOST_TASKS = 2000
 """The tasks of the largest schedule that is drawn: a page with more is slow."""
@@ -54,7 +52,7 @@ def _tensor(tensor: Any) -> str:
     return f"{tensor.name}: {tensor.dtype}[{sizes}]"
 
 
-def kernel_lines(schedule: "Schedule") -> str:
+def kernel_lines(schedule: Schedule) -> str:
     """How many kernels there are, and those that most tasks launch."""
     tasks: dict[str, int] = {}
     for task in schedule.tasks:
@@ -65,7 +63,7 @@ def kernel_lines(schedule: "Schedule") -> str:
     return "\n".join([f"{len(tasks)} in {counted(len(schedule.tasks), 'task')}", *listed, *more])
 
 
-def memory_line(schedule: "Schedule") -> str:
+def memory_line(schedule: Schedule) -> str:
     """The sizes of the weights and of the arena."""
     sizes = {
         kind: sum(a.nbytes for a in schedule.allocations if a.kind == kind)
@@ -75,7 +73,7 @@ def memory_line(schedule: "Schedule") -> str:
 
 
 def schedule_html(
-    schedule: "Schedule",
+    schedule: Schedule,
     before: Rows | None = None,
     after: Rows | None = None,
     spans: Sequence[TimeSpan] | None = None,
@@ -96,7 +94,7 @@ def schedule_html(
     return info_table(schedule.name, rows) + _timeline(schedule, spans)
 
 
-def _timeline(schedule: "Schedule", spans: Sequence[TimeSpan] | None) -> str:
+def _timeline(schedule: Schedule, spans: Sequence[TimeSpan] | None) -> str:
     if not schedule.tasks:
         return ""
     if len(schedule.tasks) > MOST_TASKS:
@@ -104,3 +102,6 @@ def _timeline(schedule: "Schedule", spans: Sequence[TimeSpan] | None) -> str:
     if spans is None:
         return picture(schedule, unit_spans(schedule), "each task as one unit of time", "")
     return picture(schedule, spans, "predicted run")
+
+
+Schedule.notebook_view = schedule_html

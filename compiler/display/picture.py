@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compiler.schedule import Schedule
+    from compiler.schedule.tasks import Schedule
 
 WIDTH, LEFT, TOP, ROW, BOX = 900, 72, 44, 46, 26
 """Pixels: the whole picture, the margins, a stream's row and the boxes in it."""

@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from compiler.caches import cache_directory, writable
 from compiler.errors import DeviceError
+from compiler.support.caches import cache_directory, writable
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"

@@ -22,7 +22,7 @@ from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.operators import OPERATORS, infer
 from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.values import numpy_dtype
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and

@@ -26,7 +26,7 @@ from compiler.ir.operators import (
 )
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
-from compiler.schedule import ControlForm
+from compiler.schedule.tasks import ControlForm
 
 FLOAT8_DOMAIN = "flowloom"
 """The domain of contractions of float8s, which models define as functions."""

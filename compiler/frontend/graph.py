@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.operators.shapes import axis_in
+from compiler.tensors.dtypes import FLOAT8
 
 Attributes = dict[str, Any]
 

@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.collector import collector_paused
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
@@ -38,6 +37,7 @@ from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
+from compiler.support.collector import collector_paused
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -6,7 +6,7 @@ from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Attributes, Graph, Inputs, Value
 from compiler.ir.operators.indices import Bounds, index_bounds
-from compiler.schedule import IN_RANGE
+from compiler.schedule.tasks import IN_RANGE
 
 
 class IndexWatch:

@@ -5,8 +5,8 @@ from typing import Any
 
 import onnx
 
-from compiler.dag import reverse, topological_order
 from compiler.frontend.tensors import initializers_of
+from compiler.support.dag import reverse, topological_order
 
 
 def in_order(model: onnx.ModelProto) -> onnx.ModelProto:

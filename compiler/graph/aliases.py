@@ -12,7 +12,7 @@ from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

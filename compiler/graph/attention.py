@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
-from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
+from compiler.tensors.strides import StridedWindow
 
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
 """The types in which kernels store the result, of which float32 has every number."""

@@ -15,7 +15,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 DENSE_GAIN = 1.0
 """Bytes of traffic that a convolution saves for each byte of its image if that is blocked."""

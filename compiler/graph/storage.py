@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from compiler.graph.aliases import ViewPlan
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.types import nbytes_of
-from compiler.schedule import arena_aligned
+from compiler.schedule.tasks import arena_aligned
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode
-from compiler.graph.strides import StridedWindow
 from compiler.ir.operators import KINDS, Kind
+from compiler.tensors.strides import StridedWindow
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")
 

@@ -7,9 +7,10 @@ from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, IntegerAt
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.control import Signature, misfit
 from compiler.ir.types import dtype_of, shape_of
-from compiler.schedule import ControlForm, Operand
+from compiler.schedule.control import Signature, misfit
+from compiler.schedule.kernels import Operand
+from compiler.schedule.tasks import ControlForm
 
 
 def form_attribute(form: ControlForm) -> DictionaryAttr:

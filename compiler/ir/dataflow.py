@@ -48,7 +48,7 @@ from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
 from compiler.ir.values import constant_text
 from compiler.ir.verify_cache import verified_once
-from compiler.schedule import ControlForm
+from compiler.schedule.tasks import ControlForm
 
 Operand = Tensor | NoneType
 

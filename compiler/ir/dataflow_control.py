@@ -18,7 +18,7 @@ from compiler.ir.dataflow import (
     YieldOp,
 )
 from compiler.ir.layouts import ChannelsAttr
-from compiler.schedule import ControlForm
+from compiler.schedule.tasks import ControlForm
 
 
 @irdl_op_definition

@@ -17,7 +17,7 @@ from compiler.ir.taskflow import (
     WeightOp,
 )
 from compiler.ir.types import dtype_of, shape_of
-from compiler.schedule import Allocation, AllocationKind, Control, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, AllocationKind, Control, Schedule, Task, View
 
 
 def schedule_of(graph: GraphOp) -> Schedule:

@@ -41,12 +41,12 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.control import results_of
 from compiler.ir.control import verify_control
 from compiler.ir.dataflow import verify_order
 from compiler.ir.types import dtype_of, int64, nbytes_of
 from compiler.ir.verify_cache import verified_once
-from compiler.schedule import ControlForm
+from compiler.schedule.control import results_of
+from compiler.schedule.tasks import ControlForm
 
 Buffer = MemRefType[Attribute]
 

@@ -18,7 +18,7 @@ from compiler.ir.taskflow import (
     ViewOp,
     WeightOp,
 )
-from compiler.schedule import ControlForm
+from compiler.schedule.tasks import ControlForm
 
 
 @irdl_op_definition

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from compiler.ir.kept import kept
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Element = AnyFloat | IntegerType
 

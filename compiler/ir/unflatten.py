@@ -20,7 +20,7 @@ from compiler.ir.taskflow import (
 )
 from compiler.ir.taskflow_control import make_control
 from compiler.ir.types import memref_type
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 
 
 def unflattened(schedule: Schedule, like: GraphOp) -> GraphOp:

@@ -21,7 +21,8 @@ from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
 from compiler.progress import KernelsBegan, kernel_progress, notify
-from compiler.schedule import ControlKind, KernelSpec
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import ControlKind
 from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
 from compiler.verify.seals import sealed_kernel
 

@@ -13,12 +13,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from compiler.caches import cache_directory, warn_without_cache
 from compiler.emulator.compile import version as emulator_version
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
-from compiler.schedule import Footprint, KernelSpec, Launch, Operand
+from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
+from compiler.support.caches import cache_directory, warn_without_cache
 from compiler.target.target import Target, parse_cpu, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
@@ -46,8 +46,9 @@ def source_version() -> str:
     """A hash of the source that decides kernels."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
     sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
-    decisions = [path for room in ("graph", "target") for path in package.glob(f"{room}/**/*.py")]
-    for path in sorted([*sources, *decisions, package / "nvrtc.py", package / "schedule.py"]):
+    rooms = ("tensors", "target", "schedule", "graph", "rewrite")
+    decisions = [path for room in rooms for path in package.glob(f"{room}/**/*.py")]
+    for path in sorted([*sources, *decisions]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

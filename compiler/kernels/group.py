@@ -15,10 +15,10 @@ from compiler.errors import KernelError
 from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, blocks_first
-from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
-from compiler.schedule import ELEMENT_BYTES, Operand
+from compiler.schedule.kernels import Operand
+from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
 
 
 @dataclass(frozen=True, slots=True)

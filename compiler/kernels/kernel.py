@@ -36,7 +36,7 @@ from compiler.kernels.ops import (
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
 
 LOWERING_MODULES = (

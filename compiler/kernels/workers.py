@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
 
-from compiler.child_process import receive, send, start_child, stdin_and_stdout
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
 from compiler.progress import kernel_progress
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
+from compiler.support.child_process import receive, send, start_child, stdin_and_stdout
 from compiler.target.target import Target
 
 READY = "ready"

@@ -5,8 +5,8 @@ from abc import ABC
 from xdsl.context import Context
 from xdsl.passes import ModulePass
 
-from compiler.graph.autograph.cost_model import CostModel
 from compiler.ir.context import load_dialects
+from compiler.rewrite.search.cost_model import CostModel
 
 
 class CostContext(Context):

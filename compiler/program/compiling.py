@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import onnx
 
+from compiler.artifact.manifest import with_sha256
+from compiler.artifact.module import Module, load_placed
 from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.build import build_imported
+from compiler.driver.build import build_imported
+from compiler.driver.settings import Settings
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
-from compiler.export.manifest import with_sha256
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importer import imported
@@ -32,7 +34,6 @@ from compiler.frontend.part import (
 )
 from compiler.frontend.specialise import Problem
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.module import Module, load_placed
 from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
@@ -43,7 +44,6 @@ from compiler.program.resident import ResidentMemory, ResidentModule, on_host, o
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
 from compiler.program.weights import WeightStore
-from compiler.settings import Settings
 from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")
@@ -102,7 +102,7 @@ class SegmentRequest:
 
 @dataclass(frozen=True, slots=True)
 class SavedSegment:
-    """A directory that `compiler.export.artifact` wrote, and the SHA-256 of its manifest."""
+    """A directory that `compiler.artifact.artifact` wrote, and the SHA-256 of its manifest."""
 
     directory: Path
     manifest: str

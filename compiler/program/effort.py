@@ -6,8 +6,8 @@ for again and again: for few operators, and for further kinds of inputs of a seg
 
 from dataclasses import replace
 
-from compiler.pipeline import DEFAULT_PIPELINE, without_pass
-from compiler.settings import SUBSTITUTE, Settings
+from compiler.driver.settings import SUBSTITUTE, Settings
+from compiler.passes.pipeline import DEFAULT_PIPELINE, without_pass
 from compiler.target.target import parse_target
 
 FEW_OPERATORS = 16

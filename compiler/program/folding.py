@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from compiler.artifact.module import without_checks
 from compiler.frontend.graph import Graph
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
-from compiler.module import without_checks
 
 
 @dataclass(frozen=True, slots=True)

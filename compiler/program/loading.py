@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compiler.backends.policy import GraphPolicy
-from compiler.export.manifest import (
+from compiler.artifact.manifest import (
     MODEL_FILE,
     PROGRAM_MANIFEST,
     Vouch,
     check_program_files,
     program_segments,
 )
+from compiler.backends.policy import GraphPolicy
+from compiler.driver.settings import Settings
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.semantics.choice import OTHER_RULES
 from compiler.kernels import KernelCache
@@ -21,7 +22,6 @@ from compiler.program.compiling import SavedSegment, SegmentCompiler
 from compiler.program.model import DynamicModule
 from compiler.program.reading import read_program
 from compiler.program.segment import SegmentSplit
-from compiler.settings import Settings
 
 
 def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> DynamicModule:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from compiler.arguments import LOAD, PREPARE, check_arguments, inputs_by_name
 from compiler.backends.base import MemoryReport
 from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
-from compiler.display.words import counted
+from compiler.driver.settings import Settings
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
@@ -23,7 +22,8 @@ from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
-from compiler.settings import Settings
+from compiler.support.arguments import LOAD, PREPARE, check_arguments, inputs_by_name
+from compiler.support.words import counted
 from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from compiler.artifact.module import Module
 from compiler.backends.memory import aligned_array
 from compiler.frontend.graph import Graph
 from compiler.frontend.padding.axes import Crop
 from compiler.frontend.padding.graphs import Padding
 from compiler.frontend.padding.masking import EXTENT
-from compiler.module import Module
 from compiler.program.folding import FoldedOutputs
 from compiler.program.resident import on_host
 

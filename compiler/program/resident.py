@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from compiler.artifact.module import Module
 from compiler.backends.cuda import device as cuda
 from compiler.backends.emu import device as emu
 from compiler.backends.gpu.arrays import DeviceArray, device_view
@@ -22,8 +23,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned, reserve
 from compiler.backends.memory import POISON, numpy_dtype
 from compiler.errors import DeviceError
-from compiler.module import Module
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 LEAST_BYTES = 1 << 17
 """The least bytes of a tensor that stays: binding it costs the host about 30 us more than a copy

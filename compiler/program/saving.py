@@ -1,8 +1,8 @@
 """The saved form of a dynamic module: a directory of the model and of every compiled segment.
 
-program.json (`compiler.export.manifest`; options), model.onnx with its weights, and segments/,
-whose directories are artifacts (`compiler.export.artifact`): program.json has the SHA-256 of their
-manifests.
+program.json (`compiler.artifact.manifest`; options), model.onnx with its weights, and segments/,
+whose directories are artifacts (`compiler.artifact.artifact`): program.json has the SHA-256 of
+their manifests.
 """
 
 import os
@@ -13,8 +13,7 @@ from typing import Any, cast
 
 import onnx
 
-from compiler.errors import ArtifactError
-from compiler.export.manifest import (
+from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
     MODEL_FILE,
     MODEL_WEIGHTS,
@@ -22,8 +21,9 @@ from compiler.export.manifest import (
     SEGMENTS_FOLDER,
     file_entry,
 )
-from compiler.export.replacing import replacing
-from compiler.module import Module
+from compiler.artifact.module import Module
+from compiler.artifact.replacing import replacing
+from compiler.errors import ArtifactError
 
 _LARGEST_INLINE = 1 << 30
 """The bytes of a model above which its weights are in another file."""

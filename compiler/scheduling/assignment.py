@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compiler.dag import DAG, is_order
 from compiler.errors import PipelineError
 from compiler.scheduling.registry import Registry
+from compiler.support.dag import DAG, is_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from compiler.dag import adjacency, finish_times
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.simulator import TaskDemand, execution, launch_delay, resource_demand
+from compiler.support.dag import adjacency, finish_times
 from compiler.target.devices import DeviceModel
 from compiler.verify.conflicts import UNWRITTEN, conflicts
 

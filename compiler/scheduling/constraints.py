@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 
-from compiler.dag import reverse, topological_order
 from compiler.errors import ScheduleError
+from compiler.support.dag import reverse, topological_order
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from compiler.errors import ScheduleError
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.constraints import Constraints
 
 FORMAT = "flowloom-constraints"

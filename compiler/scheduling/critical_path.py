@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.dag import adjacency, critical_path
-from compiler.display.words import counted
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
+from compiler.support.dag import adjacency, critical_path
+from compiler.support.words import counted
 from compiler.target.devices import DeviceModel
 
 TENSOR_FACTOR = 6.0

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.dag import Adjacency, finish_times, reverse, upward_ranks
-from compiler.schedule import KernelSpec, Schedule, Task
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.kernel_time import estimated_time, task_time
 from compiler.scheduling.subflows import predecessors
+from compiler.support.dag import Adjacency, finish_times, reverse, upward_ranks
 from compiler.target.devices import DeviceModel
 
 CROWDED = 1.7

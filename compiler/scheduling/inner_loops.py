@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.ctypeslib import ndpointer
 
-from compiler.native_code import native_function
 from compiler.scheduling.arrays import Booleans, Floats, Integers
+from compiler.support.native_code import native_function
 
 CODE = Path(__file__).with_name("inner_loops.ll")
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from compiler.schedule import ControlForm, KernelSpec, Launch, Task
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import ControlForm, Task
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, DeviceModel
 

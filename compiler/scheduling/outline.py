@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.dag import DAG
-from compiler.schedule import Schedule, Task
+from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.placement import Placement
 from compiler.scheduling.subflows import (
     partition_runs,
@@ -12,6 +11,7 @@ from compiler.scheduling.subflows import (
     stage_barriers,
     waits_between,
 )
+from compiler.support.dag import DAG
 
 
 def outline(dag: DAG, placement: Placement, kernels: Sequence[str]) -> Schedule:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.dag import DAG, Quotient, is_order, quotient, subgraph
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import Assignment, check_assignment
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
+from compiler.support.dag import DAG, Quotient, is_order, quotient, subgraph
 
 Numbers = Sequence[int | None]
 

@@ -8,9 +8,9 @@ from typing import cast
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.placement import Numbers, Placement, check_placement
+from compiler.support.dag import DAG
 
 COLUMNS = 4
 """By launch place: the node's number less the place, its partition, its stream, its stage."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, cast
 
 from compiler.errors import PipelineError
-from compiler.user_files import load_object
+from compiler.support.user_files import load_object
 
 Policy = TypeVar("Policy")
 

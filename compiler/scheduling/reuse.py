@@ -8,8 +8,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from compiler.dag import DAG, depth_first_order, subgraph
 from compiler.scheduling.placement import Placement
+from compiler.support.dag import DAG, depth_first_order, subgraph
 
 Reads = Sequence[Mapping[str, int]]
 """The weights that each node reads, by name, and their bytes."""

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Mode, Schedule
+from compiler.schedule.choices import Mode
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.arrays import Floats
 from compiler.target.devices import H200, DeviceModel, Latencies
 

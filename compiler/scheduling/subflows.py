@@ -6,9 +6,9 @@ A task follows those whose tokens it waits for and the one before it on its stre
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from compiler.dag import runs, without_implied
 from compiler.errors import PipelineError
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
+from compiler.support.dag import runs, without_implied
 
 
 def stream_predecessors(schedule: Schedule) -> list[set[int]]:

@@ -15,11 +15,11 @@ import numpy as np
 import compiler
 from compiler.backends.base import backend
 from compiler.backends.memory import Array
-from compiler.display.words import counted, in_bytes
+from compiler.driver.requirements import cpu_requirements
 from compiler.errors import ArgumentError, ArtifactError, FlowloomError, ModelError
 from compiler.progress import Announcement, Paused, notify, step_progress
-from compiler.requirements import cpu_requirements
-from compiler.schedule import TuningRecord
+from compiler.schedule.choices import TuningRecord
+from compiler.support.words import counted, in_bytes
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
@@ -173,9 +173,9 @@ def _size(module: Any) -> dict[str, int]:
 
 def opt_command(options: Namespace) -> int:
     """`flowloom opt FILE.mlir -p PIPELINE`: the IR after the passes, on standard output."""
-    from compiler.pipeline import check_used
+    from compiler.passes.pipeline import check_used
+    from compiler.passes.user import using
     from compiler.tools.opt import read_text
-    from compiler.user_passes import using
 
     text = read_text(None if options.file == "-" else Path(options.file))
     parts = text.split("// -----") if options.split_input_file else [text]
@@ -260,7 +260,7 @@ def trace_command(options: Namespace) -> int:
 def passes_command(options: Namespace) -> int:
     """`flowloom passes`: name, options and first sentence of each pass; the default pipeline."""
     from compiler.passes import PASSES
-    from compiler.pipeline import DEFAULT_PIPELINE, option_names
+    from compiler.passes.pipeline import DEFAULT_PIPELINE, option_names
 
     for name, kind in PASSES.items():
         settings = " ".join(option_names(kind))

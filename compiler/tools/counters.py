@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from compiler.schedule import Schedule, View
+from compiler.schedule.tasks import Schedule, View
 from compiler.tools.measured import TaskTime
 
 Steps = list[tuple[float, int]]

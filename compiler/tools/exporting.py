@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import compiler
-from compiler.display.words import counted, in_bytes
-from compiler.export import artifact
-from compiler.export.generate import StoredCheck, export_project
+from compiler.artifact import artifact
+from compiler.artifact.generate import StoredCheck, export_project
 from compiler.progress import Announcement, notify, step_progress
+from compiler.support.words import counted, in_bytes
 from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.inputs import random_inputs

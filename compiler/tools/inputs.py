@@ -11,7 +11,7 @@ import numpy as np
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ShapeError
-from compiler.schedule import Allocation
+from compiler.schedule.tasks import Allocation
 
 UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),

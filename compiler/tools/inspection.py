@@ -2,9 +2,9 @@
 
 import os
 
-from compiler.export import artifact
-from compiler.module import Module
-from compiler.prediction import Prediction, gap, prediction
+from compiler.artifact import artifact
+from compiler.artifact.module import Module
+from compiler.scheduling.prediction import Prediction, gap, prediction
 
 __all__ = ["Prediction", "gap", "open_module", "prediction"]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from compiler.artifact.module import Module
 from compiler.backends.cpu.driver import CpuExecutable
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip.executable import HipExecutable
 from compiler.errors import DeviceError
-from compiler.module import Module
 from compiler.target.target import parse_target
 
 

@@ -11,8 +11,9 @@ from compiler.errors import ModelError, ScheduleError
 from compiler.ir import taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
-from compiler.pipeline import Runner, first_line, parse, verify
-from compiler.schedule import Schedule
+from compiler.passes.pipeline import first_line, parse
+from compiler.passes.runner import Runner, verify
+from compiler.schedule.tasks import Schedule
 from compiler.verify.schedule_json import from_json
 
 

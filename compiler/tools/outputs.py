@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from compiler.artifact.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST
 from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError
-from compiler.export.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST
 
 MANIFESTS = (ARTIFACT_MANIFEST.file, PROGRAM_MANIFEST.file)
 """The files by which a directory is an artifact, which another may replace."""

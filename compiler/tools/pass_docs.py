@@ -8,7 +8,7 @@ from pathlib import Path
 from xdsl.passes import ModulePass
 
 from compiler.passes import PASSES
-from compiler.pipeline import DEFAULT_PIPELINE, option_names
+from compiler.passes.pipeline import DEFAULT_PIPELINE, option_names
 
 HEADER = """# Passes
 

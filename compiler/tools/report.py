@@ -6,12 +6,18 @@ from statistics import median
 from textwrap import wrap
 from typing import cast
 
-from compiler.display.words import counted
+from compiler.artifact.module import Module
 from compiler.frontend.semantics.choice import OTHER_RULES
-from compiler.module import Module
-from compiler.schedule import CONTRACTIONS, SUBSTITUTION, ScheduleChoice, SearchRecord, Timing
+from compiler.schedule.choices import (
+    CONTRACTIONS,
+    SUBSTITUTION,
+    ScheduleChoice,
+    SearchRecord,
+    Timing,
+)
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
+from compiler.support.words import counted
 from compiler.tools.inspection import Prediction, gap, prediction
 from compiler.verify.footprints import containment_lines
 

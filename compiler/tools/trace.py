@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compiler.module import Module
-from compiler.schedule import Schedule
+from compiler.artifact.module import Module
+from compiler.schedule.tasks import Schedule
 from compiler.tools.counters import Steps, arena_bytes_in_use, tasks_ready
 from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, is_cpu, measured_run

@@ -222,7 +222,7 @@ def status_command(options: Namespace) -> int:
 def _coverage(path: Path, precision: str, options: Namespace) -> dict[str, str]:
     """The target and the device of a model in a precision, and what the database has for it."""
     from compiler.autotune.kernels.coverage import coverage
-    from compiler.build import full_target
+    from compiler.driver.build import full_target
     from compiler.kernels.database import device_of
     from compiler.target.target import parse_target
 

@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.kernel_operands import check_operands
 from compiler.verify.schedule_json import to_json

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from compiler.schedule import Schedule, View
+from compiler.schedule.tasks import Schedule, View
 
 UNWRITTEN = -1
 """The `earlier` of a conflict whose bytes no task has written before they are read."""

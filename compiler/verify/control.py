@@ -1,6 +1,7 @@
 """The invariants of tasks with bodies, which are schedules over the memory of their task."""
 
-from compiler.control import (
+from compiler.errors import DeviceError
+from compiler.schedule.control import (
     MOST_NESTED,
     arena_of,
     misfit,
@@ -9,8 +10,7 @@ from compiler.control import (
     signature_of,
     workspaces_of,
 )
-from compiler.errors import DeviceError
-from compiler.schedule import Control, Schedule, Task
+from compiler.schedule.tasks import Control, Schedule, Task
 
 WORKSPACE_ALIGNMENT = 8
 """Workspaces hold elements of any type."""

@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from compiler.control import results_of
 from compiler.errors import ScheduleError
-from compiler.schedule import Control, Schedule, Task, View
+from compiler.schedule.control import results_of
+from compiler.schedule.tasks import Control, Schedule, Task, View
 from compiler.verify.structure import describe_task
 
 UNKNOWN_VALUE = 0

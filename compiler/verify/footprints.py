@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from compiler.display.words import counted
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
+from compiler.support.words import counted
 
 MOST_ACCESSES = 10
 """The accesses without a proof that are listed."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import ScheduleError
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.verify.conflicts import UNWRITTEN, Conflict, conflicts
 from compiler.verify.structure import check_structure, describe_bytes, describe_task
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from compiler.errors import ScheduleError
-from compiler.schedule import KernelSpec, Operand, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Operand
+from compiler.schedule.tasks import Schedule, Task, View
 from compiler.verify.structure import describe_task
 
 LARGEST_GRID = 2**31 - 1

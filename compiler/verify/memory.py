@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Schedule, arena_aligned
+from compiler.schedule.tasks import Schedule, arena_aligned
 from compiler.verify.happens_before import HappensBefore
 
 EXHAUSTIVE_REGIONS = 2000

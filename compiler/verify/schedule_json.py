@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast, get_args
 
 from compiler.errors import ArtifactError
-from compiler.schedule import (
+from compiler.schedule.tasks import (
     Allocation,
     AllocationKind,
     Control,

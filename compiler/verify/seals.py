@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from compiler.errors import KernelError
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 
 _MARK = b"\nflowloom-seal-1 "
 _SEAL_BYTES = len(_MARK) + 2 * hashlib.sha256().digest_size + 1

@@ -1,7 +1,8 @@
 """The invariants of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
 
 from compiler.errors import ScheduleError
-from compiler.schedule import ELEMENT_BYTES, Schedule, View
+from compiler.schedule.tasks import Schedule, View
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.verify.control import control_fault
 
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import compiler
+from compiler.artifact.choice_json import choice_from_json, choice_to_json
 from compiler.autotune.substitution.kernels import predicted
 from compiler.errors import ArgumentError
-from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
-from compiler.nvrtc import load_nvrtc
-from compiler.pipeline import Runner
-from compiler.pipeline import parse as passes
-from compiler.schedule import CONTRACTED_AS, CONTRACTIONS
+from compiler.passes.pipeline import parse as passes
+from compiler.passes.runner import Runner
+from compiler.schedule.choices import CONTRACTED_AS, CONTRACTIONS
+from compiler.target.nvrtc import load_nvrtc
 from compiler.target.target import contractions_of, parse_target
 from compiler.tools.explore.choice import choice_fact
 from compiler.tools.report import report

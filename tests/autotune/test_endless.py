@@ -24,14 +24,14 @@ from compiler.autotune.schedule import decision
 from compiler.backends.cuda.device import device as cuda_device
 from compiler.backends.emu.device import device as emulated_device
 from compiler.backends.gpu.driver import Driver
-from compiler.build import Build, build
+from compiler.driver.build import Build, build
+from compiler.driver.settings import Settings
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.kernels import build_control_kernels, build_kernels, database
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.schedule import KernelSpec
-from compiler.settings import Settings
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu
 from compiler.verify.seals import sealed_kernel
 from tests.autotune.kernels.test_tune import nothing
@@ -167,8 +167,8 @@ def _built(
 
     monkeypatch.setattr(decision, "present_device", device_of)
     monkeypatch.setattr(CudaTarget, "gains_by_substitution", False)
-    monkeypatch.setattr("compiler.build.build_kernels", kernels)
-    monkeypatch.setattr("compiler.build.build_control_kernels", control_kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", kernels)
+    monkeypatch.setattr("compiler.driver.build.build_control_kernels", control_kernels)
     return build(model, None, Settings(f"cuda:{arch}:fp32", budget=budget))
 
 

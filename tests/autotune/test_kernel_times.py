@@ -14,7 +14,7 @@ from compiler.autotune.kernel_times import (
 )
 from compiler.autotune.profile import measure_kernels
 from compiler.errors import ArtifactError
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver
 

@@ -5,7 +5,8 @@ from compiler.autotune.trials import Trials
 from compiler.backends.emu.driver import EmulatedDriver, open_with_warps
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Launch, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Task, View
 
 LANES = 32
 VIEW = View(0, 0, "float32", (LANES,))

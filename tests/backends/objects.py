@@ -9,7 +9,8 @@ import llvmlite.binding
 import numpy
 from numpy.typing import NDArray
 
-from compiler.schedule import Allocation, KernelSpec, Launch, Operand, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch, Operand
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.seals import sealed_kernel
 
 llvm: Any = llvmlite.binding  # its functions are untyped

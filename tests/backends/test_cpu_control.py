@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from compiler.backends.cpu.driver import BACKEND
 from compiler.errors import ScheduleError
-from compiler.schedule import (
-    Allocation,
-    Control,
-    ControlForm,
-    KernelSpec,
-    Launch,
-    Schedule,
-    Task,
-    View,
-)
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
 from tests.backends.objects import compile_object, mix
 from tests.controlled import controlled_schedules

@@ -12,7 +12,8 @@ import pytest
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.memory import aligned_array
 from compiler.errors import ScheduleError
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
 from tests.backends.objects import (
     LANES,

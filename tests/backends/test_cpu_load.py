@@ -15,7 +15,7 @@ from compiler.backends.cpu import features
 from compiler.backends.cpu.driver import BACKEND, usable_threads
 from compiler.backends.cpu.elf import read_symbols
 from compiler.errors import ArgumentError, DeviceError, KernelError, ScheduleError, ShapeError
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from tests.backends.objects import MIX, chain, compile_object, empty, kernels, mix, values
 
 WEIGHTS = {"w": values(1)}
@@ -201,7 +201,8 @@ def test_the_runtime_half_imports_without_compilers() -> None:
         "import sys\n"
         "for name in ('tvm', 'tvm_ffi', 'onnx', 'onnxruntime', 'xdsl'):\n"
         "    sys.modules[name] = None\n"
-        "import compiler.module, compiler.export.artifact, compiler.backends.cpu.driver\n"
+        "import compiler.artifact.module, compiler.artifact.artifact\n"
+        "import compiler.backends.cpu.driver\n"
     )
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
 

@@ -8,7 +8,7 @@ from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import ALIGNMENT, address, aligned_array, numpy_dtype
 from compiler.errors import ShapeError
-from compiler.schedule import Allocation
+from compiler.schedule.tasks import Allocation
 from tests.backends.objects import LANES, chain, kernels, reference, values
 
 SPECS = (Allocation("input", "x", "float32", (2, 3)), Allocation("input", "n", "int64", ()))

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from benchmarks.quantised.places import Place, place_of, places_of, table
-from compiler.schedule import KernelSpec, Operand
+from compiler.schedule.kernels import KernelSpec, Operand
 
 
 def kernel(name: str, headers: tuple[str, ...], *shape: int, dtype: str = "float16") -> KernelSpec:

@@ -20,9 +20,10 @@ from benchmarks.simulator import HOST
 from benchmarks.simulator import errors as errors_of
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner, parse
-from compiler.schedule import KernelSpec
-from compiler.scheduling.adapter import read_dag
+from compiler.passes.adapter import read_dag
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.devices import H200
 from tests.autotune.schedule.fakes import kernels
 

@@ -13,7 +13,7 @@ from compiler.choice.alternatives import Alternatives, choose, surely_faster
 from compiler.choice.budget import Budget
 from compiler.choice.judges import UNCERTAINTY, MeasuredJudge, PredictedJudge, RecordedJudge
 from compiler.errors import DeviceError
-from compiler.schedule import Timing
+from compiler.schedule.choices import Timing
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load

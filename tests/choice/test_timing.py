@@ -3,9 +3,9 @@
 import random
 from collections.abc import Callable
 
-from compiler.autotune.timing import summarize, time_all
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.judges import RecordedJudge
+from compiler.choice.timing import summarize, time_all
 
 
 class Device:

@@ -13,7 +13,7 @@ from onnx import numpy_helper, parser
 import compiler
 from compiler.display import html
 from compiler.display.picture import picture, unit_spans
-from compiler.schedule import Schedule, Task
+from compiler.schedule.tasks import Schedule, Task
 
 EVIL = "<script>&\"'"
 

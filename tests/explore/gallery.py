@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 import compiler
 from benchmarks.scheduling.policies import AUTO, POLICIES
-from compiler.module import Module
+from compiler.artifact.module import Module
 from compiler.tools.explore.collect import module_fact
 from compiler.tools.explore.document import ModuleFact, SideFact
 from compiler.tools.explore.page import explore_page

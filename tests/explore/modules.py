@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, parser
 
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.simulator import Timeline
 from compiler.tools.explore.document import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import compiler
 from compiler.backends.cpu.driver import usable_threads
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.simulator import TaskDemand, Timeline
 from compiler.target.devices import CORES, H200

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 import compiler
 from compiler.autotune.schedule import decision
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.tools.cli import main
 from compiler.tools.explore.page import explore_page
 from tests.autotune.schedule import fakes
@@ -52,7 +52,7 @@ def measured(folder: Path) -> Path:
         return driver
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("compiler.build.build_kernels", fakes.kernels)
+        patch.setattr("compiler.driver.build.build_kernels", fakes.kernels)
         patch.setattr(decision, "present_device", present)
         patch.setattr("compiler.backends.cuda.build.device", present)
         built = folder / "built"

@@ -10,7 +10,7 @@ import compiler
 from compiler.errors import InputDataError, ModelError, ShapeError
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model, graph_of
-from compiler.schedule import IN_RANGE
+from compiler.schedule.tasks import IN_RANGE
 from compiler.tools.cli import main
 from tests.frontend.checks import parse, run
 

@@ -18,7 +18,7 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.operators import KnownTensor
 from compiler.ir.operators.sources import Source, check_source
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

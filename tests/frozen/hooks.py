@@ -27,11 +27,11 @@ CUBIN = "compiler.kernels.gpu.compilers.nvrtc:compile_cubin"
 RESOURCES = "compiler.kernels.gpu.cubin:check_resources"
 RESOURCES_TYPE = "compiler.kernels.gpu.cubin:Resources"
 HIP = "compiler.kernels.gpu.compilers.hipcc:compile_hip"
-LIBRARY = "compiler.build:with_library"
-MODULE = "compiler.module:Module"
+LIBRARY = "compiler.driver.build:with_library"
+MODULE = "compiler.artifact.module:Module"
 SCHEDULE_TEXT = "compiler.verify.schedule_json:to_json"
 WORKERS_PAY = "compiler.kernels.build:WORKERS_PAY"
-IMPORTED = ("compiler.build", "compiler.kernels.kernel", "compiler.kernels.gpu.control")
+IMPORTED = ("compiler.driver.build", "compiler.kernels.kernel", "compiler.kernels.gpu.control")
 """Modules that bind the functions above; they are loaded first."""
 
 REGISTERS = 32

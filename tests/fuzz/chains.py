@@ -14,7 +14,8 @@ from compiler.frontend import import_model
 from compiler.ir.edit import graphs_of
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.function import generic_function
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.draw import Draw, Shape
 from tests.fuzz.graphs import generate, make_case

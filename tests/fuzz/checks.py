@@ -21,8 +21,8 @@ from compiler import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from compiler.export.checking import checked_artifacts
-from compiler.export.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
+from compiler.artifact.checking import checked_artifacts
+from compiler.artifact.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of
 from compiler.frontend.semantics import Semantics

@@ -15,7 +15,7 @@ from compiler.frontend.rules import RULES
 from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.program.host.node import HOST_FAMILIES
 from compiler.program.host.registry import HOST_OPERATORS
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.fuzz.catalogue.hosts import DRAWN, OPTIMIZERS, TRAINING
 from tests.fuzz.contents import DECIDE_SHAPES, MOVE, NAMES, NO_REFERENCE
 from tests.fuzz.hosted import HOSTED, ML

@@ -6,7 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 from compiler.frontend import import_model
 from compiler.graph.boundary import boundary_kernels
 from compiler.ir.dataflow import GraphOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 
 
 def test_views_lead_to_inputs_and_outputs():

@@ -15,9 +15,9 @@ from compiler.graph.cost import (
     work_of,
 )
 from compiler.ir.dataflow import OperatorOp
+from tests.apply_passes import run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import run
 
 DEVICE = Roofline(flops_per_ns=10, bytes_per_ns=2, launch_ns=100, cache_bytes=1000)
 

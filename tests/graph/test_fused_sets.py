@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, quotient
 from compiler.graph.fusion.fused_sets import FusedSets
+from compiler.support.dag import DAG, quotient
 from tests.strategies import dags
 
 

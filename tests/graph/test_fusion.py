@@ -5,9 +5,9 @@ import pytest
 from xdsl.ir import SSAValue
 
 from compiler.graph.targets import set_target
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import nodes_of, run
 
 
 class Writer(GraphBuilder):

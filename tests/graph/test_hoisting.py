@@ -17,12 +17,13 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.hoisting import broadcast_before
 from compiler.ir.dataflow import OperatorOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
+from tests.apply_passes import run
 from tests.frontend.checks import assert_close
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import run
 
 Shape = tuple[int, ...]
 BATCH, TOKENS, CHANNELS = 2, 3, 4

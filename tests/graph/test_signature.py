@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GroupOp
+from tests.apply_passes import run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import run
 
 
 def group_of(b: GraphBuilder, *outputs: SSAValue) -> GroupOp:

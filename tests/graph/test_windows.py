@@ -8,7 +8,8 @@ from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.network import read_network
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from tests.frontend.checks import parse as parse_model
 
 CONSTANTS = {

@@ -15,7 +15,8 @@ from compiler.ir.context import parse_module
 from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.ir.unflatten import unflattened
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, name_kernels, parse, split_phases, verify
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner, name_kernels, verify
 from compiler.verify.equivalence import check_equivalent
 from compiler.verify.happens_before import check_schedule
 from tests.frontend.control.checks import model_of, reference

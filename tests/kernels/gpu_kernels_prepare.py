@@ -28,7 +28,7 @@ from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
 from compiler.passes import PASSES
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import PRECISIONS, parse_gpu, parse_target
 from examples import zoo
 from tests.kernels.gpu.of_template import gemm_kernel

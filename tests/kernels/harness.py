@@ -11,7 +11,7 @@ from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 
 Array = numpy.ndarray

@@ -13,7 +13,7 @@ from onnx.helper import get_attribute_value
 
 from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.kernels.group import Group, TensorInfo
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.kernels.harness import single
 
 Array = numpy.ndarray

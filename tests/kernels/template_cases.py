@@ -14,7 +14,7 @@ from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry
 

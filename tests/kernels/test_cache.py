@@ -12,11 +12,11 @@ import onnx
 import pytest
 from onnx import helper, parser
 
-from compiler import caches
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
 from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
-from compiler.schedule import KernelSpec, Launch, Operand
+from compiler.schedule.kernels import KernelSpec, Launch, Operand
+from compiler.support import caches
 from tests.kernels.harness import single
 
 LAUNCH = Launch("k_0", (0, 1), (7, 1, 1))

@@ -24,7 +24,8 @@ from compiler.kernels.tir.expand import expand
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import launch_module, lower_function, split_launches
 from compiler.kernels.tir.narrow import widened
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_cpu, parse_gpu
 
 KINDS = "Relu LeakyRelu Elu Selu Celu Gelu HardSwish Mish Softplus Softsign ThresholdedRelu".split()

@@ -15,7 +15,8 @@ from compiler.kernels.cpu.templates.attention import attention_nest
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.kernel import compile_scheduled
 from compiler.kernels.tir.attention import attention_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_cpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.harness import Array

@@ -18,7 +18,7 @@ from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.kernel import compile_scheduled
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry, single
 from tests.kernels.template_cases import run_guarded, targets

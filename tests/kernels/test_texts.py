@@ -6,10 +6,11 @@ from pathlib import Path
 
 PROGRAM = """
 from onnx import parser
-from compiler.build import set_target
+from compiler.driver.build import set_target
 from compiler.frontend import import_model
 from compiler.kernels.texts import kernel_texts
-from compiler.pipeline import Runner, parse
+from compiler.passes.runner import Runner
+from compiler.passes.pipeline import parse
 
 text = '<ir_version: 10, opset_import: ["" : 20]>'
 text += ' g (float[2,8] x) => (float[2,8] y) {y = Softmax(x)}'

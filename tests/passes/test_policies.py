@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
-from compiler.pipeline import Runner, parse, taskflow_graph
-from compiler.schedule import Schedule
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner, taskflow_graph
+from compiler.schedule.tasks import Schedule
+from tests.apply_passes import run
 from tests.schedules import closure
 from tests.strategies import Model, dataflow_graphs
-from tests.support import run
 
 ROOT = Path(__file__).parent.parent.parent
 TAIL = "lower-to-taskflow,insert-sync,elide-sync,plan-memory"

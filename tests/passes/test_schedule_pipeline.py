@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import GroupOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.verify.happens_before import check_schedule
 from tests.adversary import agrees, in_order, shuffled
 from tests.grouped import Scheduled, graph_of

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
-from compiler.build import parse
+from compiler.driver.build import parse
+from compiler.driver.settings import Settings
 from compiler.kernels.cache import KernelCache
 from compiler.program.effort import FEW_OPERATORS, QUICK_BUDGET, segment_settings
-from compiler.settings import Settings
 
 
 def settings(target: str, *, chosen: bool = False) -> Settings:

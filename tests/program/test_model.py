@@ -10,8 +10,8 @@ import pytest
 from onnx.numpy_helper import from_array
 
 import compiler
+from compiler.artifact.module import Module
 from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
-from compiler.module import Module
 from compiler.program.compiling import SegmentRequest
 from compiler.program.model import DynamicModule
 from compiler.program.segment import SegmentSource

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.bounds import Bound, lower_bound, needs
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, NONE, Latencies

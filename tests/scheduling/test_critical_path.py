@@ -7,9 +7,10 @@ from hypothesis import given
 
 from benchmarks.calibration.data import Measured, read
 from benchmarks.critical_path import steps_of, waits, widest
-from compiler.dag import DAG, critical_path
-from compiler.schedule import KernelSpec, Launch, Schedule, Task
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.critical_path import floor_time, path_steps, table
+from compiler.support.dag import DAG, critical_path
 from compiler.target.devices import H200
 from tests.strategies import dags
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.scheduling.kernel_time import (
     CONTRACTION_RATES,
     OTHER_RATES,

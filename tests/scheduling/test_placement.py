@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler.dag import DAG
 from compiler.scheduling.placement import Groups
 from compiler.scheduling.policies.ordering import Demand
+from compiler.support.dag import DAG
 
 
 @pytest.mark.parametrize(

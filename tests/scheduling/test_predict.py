@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.schedule import MODES, Mode, Schedule, Task
+from compiler.schedule.choices import MODES, Mode
+from compiler.schedule.tasks import Schedule, Task
 from compiler.scheduling.simulator import TaskDemand, execution, predict
 from compiler.target.devices import H200, NONE, DeviceModel
 from tests.backends.gpu.cases import case

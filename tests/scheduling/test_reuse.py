@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, depth_first_order, is_order
 from compiler.scheduling.placement import Placement, check_placement
 from compiler.scheduling.reuse import KEPT, LOST, keep_weights, missed_bytes
+from compiler.support.dag import DAG, depth_first_order, is_order
 from tests.strategies import dags
 
 MEBIBYTE = 1 << 20

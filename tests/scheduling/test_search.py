@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.autotune.schedule.candidates import scheduled
-from compiler.dag import DAG
 from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
-from compiler.pipeline import Runner, parse, taskflow_graph, verify
-from compiler.scheduling.adapter import read_groups, write_placement
+from compiler.passes.adapter import read_groups, write_placement
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner, taskflow_graph, verify
 from compiler.scheduling.inner_loops import change, kept_edges
 from compiler.scheduling.outline import launched_together, outline
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SMALL, ScheduleSearch, placement_of, search, starts, state_of
 from compiler.scheduling.simulator import Simulator, TaskDemand, predict
+from compiler.support.dag import DAG
 from tests.strategies import Model, dataflow_graphs
 
 TAIL = "lower-to-taskflow,insert-sync,elide-sync,plan-memory"

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import reverse, upward_ranks, without_implied
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.graph_plan import critical_first, is_crowded, priorities
 from compiler.scheduling.subflows import predecessors, remaining_waits, subflows
+from compiler.support.dag import reverse, upward_ranks, without_implied
 from tests.adversary import predecessors as given_order
 from tests.backends.gpu.cases import case
 from tests.schedules import closure as order_of

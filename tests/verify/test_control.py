@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from compiler.errors import DeviceError, ScheduleError
-from compiler.schedule import Allocation, Control, ControlForm, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.verify.control import refuse_control
 from compiler.verify.equivalence import check_equivalent
 from compiler.verify.happens_before import check_schedule

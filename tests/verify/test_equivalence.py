@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import ScheduleError
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.equivalence import check_equivalent
 from compiler.verify.happens_before import check_schedule
 from tests.adversary import in_order

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from compiler.errors import ScheduleError
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.happens_before import HappensBefore, check_schedule, find_race
 from tests.schedules import closure, races, reads_unwritten, schedules
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from compiler.errors import ScheduleError
-from compiler.schedule import Allocation, Control, ControlForm, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
 from tests.controlled import controlled_schedules, unrolled
 

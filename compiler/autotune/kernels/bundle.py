@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.errors import ArtifactError
 from compiler.kernels.database.fields import Config, as_config
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 
 MAGIC = b"flowloom-tuning-3\n"
 PRESET = 3

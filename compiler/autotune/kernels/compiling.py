@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from compiler.errors import KernelError
-from compiler.nvrtc import NO_NVRTC, compile_cuda, load_nvrtc
+from compiler.target.nvrtc import NO_NVRTC, compile_cuda, load_nvrtc
 
 AHEAD = 4
 """Texts that wait for each process: few enough for memory, many enough to keep it busy."""

@@ -18,9 +18,9 @@ from compiler.autotune.kernels.bundle import OperandBuffer
 from compiler.autotune.kernels.measure import agree, random_operand, unpacked_bytes
 from compiler.autotune.kernels.prepare import operand_buffer
 from compiler.autotune.kernels.results import Result
-from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
+from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels import KeptKernels, KernelCache, config_text
 from compiler.kernels.cpu.machine import second_cache_bytes
@@ -28,7 +28,7 @@ from compiler.kernels.cpu.tunable import Tunable, templates_version
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
 from compiler.kernels.workers import WorkerPool
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.caches import last_cache_bytes
 from compiler.target.target import CpuTarget
 

@@ -17,7 +17,7 @@ from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.tunable import llvm_version
 from compiler.kernels.kernel import cpu_tunable
 from compiler.progress import CandidateMeasured, TuningBegan, notify
-from compiler.schedule import TuningRecord
+from compiler.schedule.choices import TuningRecord
 from compiler.target.target import CpuTarget
 
 _LOG = logging.getLogger(__name__)

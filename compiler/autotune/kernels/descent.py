@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from compiler.choice.alternatives import Alternatives, choose, surely_faster
 from compiler.choice.judges import RecordedJudge
 from compiler.kernels.database.fields import Config
-from compiler.schedule import Timing
+from compiler.schedule.choices import Timing
 
 Configs = Mapping[str, Config]
 """The values of each kernel, by key."""

@@ -15,8 +15,8 @@ from compiler.autotune.kernels.bundle import KernelCandidate, TunableKernel
 from compiler.autotune.kernels.measure import CandidateBench
 from compiler.autotune.kernels.prepare import fits, kernel_candidate, kernel_of
 from compiler.autotune.kernels.results import Result
-from compiler.autotune.timing import Timing
 from compiler.backends.gpu.driver import Driver
+from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin

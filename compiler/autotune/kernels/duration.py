@@ -5,7 +5,7 @@ from dataclasses import replace
 from compiler.autotune.kernels.bundle import FEWEST, Bundle, KernelCandidate
 from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
 from compiler.autotune.profile import COLD_LENGTHS
-from compiler.autotune.timing import WARM_UP
+from compiler.choice.timing import WARM_UP
 
 CANDIDATE_S = 0.008
 """Seconds to load a candidate, run it once, compare its results and make its graphs."""

@@ -21,12 +21,12 @@ from compiler.autotune.kernels.descent import (
 )
 from compiler.autotune.kernels.measure import device_name
 from compiler.autotune.kernels.merge import merge_into
-from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
 from compiler.autotune.trials import ScheduleTrial, TrialError, trials_on
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.build import Build
+from compiler.choice.timing import MOST_SECONDS, Timing, time_all
+from compiler.driver.build import Build
 from compiler.errors import KernelError
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.database.fields import config_fields
@@ -35,7 +35,8 @@ from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec, Task
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Task
 from compiler.target.target import GpuTarget
 
 _LOG = logging.getLogger(__name__)

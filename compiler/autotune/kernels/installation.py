@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from compiler.errors import ClusterError
-from compiler.nvrtc import nvrtc_version
+from compiler.target.nvrtc import nvrtc_version
 
 PACKAGE = Path(__file__).parents[2]
 

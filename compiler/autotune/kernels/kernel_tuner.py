@@ -10,7 +10,7 @@ from compiler.autotune.kernels.plan import TuningLimits
 from compiler.backends.gpu.driver import Driver
 from compiler.kernels import KernelCache
 from compiler.kernels.group import Group
-from compiler.schedule import TuningRecord
+from compiler.schedule.choices import TuningRecord
 from compiler.target.target import Target, parse_cpu, parse_gpu
 
 _LOG = logging.getLogger(__name__)

@@ -18,18 +18,20 @@ from compiler.autotune.profile import (
     chain_time,
     run_once,
 )
-from compiler.autotune.timing import MOST_SECONDS, Timing, time_all
 from compiler.autotune.trials import TrialError, TrialUnavailableError, trials_on
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.gpu.random_inputs import random_numbers
 from compiler.backends.memory import POISON, Array, numpy_dtype
+from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing, packed_shape
-from compiler.nvrtc import nvrtc_version
 from compiler.progress import PartEnded, PartsBegan, notify
-from compiler.schedule import ELEMENT_BYTES, KernelSpec, Launch, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.nvrtc import nvrtc_version
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 SAMPLES, COLD_SAMPLES = 7, 5
 CHAIN_NS, LINKS = 200e3, (2, 20)

@@ -29,7 +29,8 @@ from compiler.kernels.gpu.select import Candidate, Provenance, code_of, measurab
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
 from compiler.progress import in_parts, step_progress
 from compiler.target.target import GpuTarget, parse_gpu
 

@@ -30,7 +30,8 @@ from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.autotune.substitution.model import simulator_version
 from compiler.autotune.trials import TrialError, TrialUnavailableError
 from compiler.backends.gpu.driver import Driver
-from compiler.build import build
+from compiler.driver.build import build
+from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError
 from compiler.frontend import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
@@ -38,7 +39,6 @@ from compiler.kernels import KernelCache
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
-from compiler.settings import Settings
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"

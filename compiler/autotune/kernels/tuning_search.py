@@ -9,7 +9,7 @@ from compiler.autotune.kernels.plan import TuningSubject, improved, next_candida
 from compiler.choice.alternatives import surely_faster
 from compiler.choice.judges import estimated_timing
 from compiler.kernels.database.fields import Config
-from compiler.schedule import Timing
+from compiler.schedule.choices import Timing
 
 CONFIRMED_PART = 0.1
 """The part of the time that is left for comparing winners with what they replace."""

@@ -22,9 +22,9 @@ from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.nvrtc import keep_cubins
 from compiler.kernels.gpu.select import Provenance, Selection, best
 from compiler.kernels.group import Group
-from compiler.nvrtc import nvrtc_version
 from compiler.progress import CandidateMeasured, TuningBegan, notify
-from compiler.schedule import TuningRecord
+from compiler.schedule.choices import TuningRecord
+from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import GpuTarget
 
 _LOG = logging.getLogger(__name__)

@@ -9,8 +9,11 @@ from compiler.errors import ScheduleError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
-from compiler.pipeline import Runner, default_pipeline, parse, split_phases, taskflow_graph
-from compiler.schedule import MODES, KernelSpec, Mode, Schedule
+from compiler.passes.pipeline import default_pipeline, parse, split_phases
+from compiler.passes.runner import Runner, taskflow_graph
+from compiler.schedule.choices import MODES, Mode
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.kernel_time import control_time, task_demand
 from compiler.scheduling.simulator import resource_demand
 from compiler.target.devices import DeviceModel

@@ -28,7 +28,6 @@ from compiler.autotune.schedule.candidates import (
     starts_early,
 )
 from compiler.autotune.schedule.costs import (
-    Costs,
     measure_missing,
     open_database,
     recorded_costs,
@@ -49,9 +48,11 @@ from compiler.choice.judges import MeasuredJudge, PredictedJudge, Sampler
 from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
-from compiler.pipeline import default_pipeline
+from compiler.passes.pipeline import default_pipeline
 from compiler.progress import Announcement, notify
-from compiler.schedule import SCHEDULE, Choice, KernelSpec, ScheduleChoice, SearchRecord
+from compiler.schedule.choices import SCHEDULE, Choice, ScheduleChoice, SearchRecord
+from compiler.schedule.kernels import KernelSpec
+from compiler.scheduling.costs import Costs
 from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
 

@@ -9,22 +9,24 @@ from typing import Self
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, starts_early
-from compiler.autotune.schedule.costs import Costs
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.graph.cost import cost_of
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import LOWERING, default_pipeline, parse
-from compiler.schedule import KernelSpec, Schedule, SearchRecord
-from compiler.scheduling.adapter import read_groups
+from compiler.passes.adapter import read_groups
+from compiler.passes.pipeline import LOWERING, default_pipeline, parse
+from compiler.schedule.choices import SearchRecord
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.bounds import lower_bound
+from compiler.scheduling.costs import Costs
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.outline import outline
 from compiler.scheduling.placement import Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SearchResult, search
 from compiler.scheduling.simulator import Simulator, TaskDemand
+from compiler.support.dag import DAG
 from compiler.target.target import parse_target
 
 

@@ -10,8 +10,9 @@ from compiler.autotune.substitution.model import SimulatedTimes
 from compiler.choice.judges import estimated_timing
 from compiler.graph.targets import set_target
 from compiler.passes.base import CostContext
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.schedule import Timing
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.choices import Timing
 from compiler.target.target import GpuTarget
 
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from compiler.autotune.substitution.attentions import attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.graph.autograph.cost_model import CostPolicy
-from compiler.graph.autograph.kernels import TermKernel, kernels_of, mixed_cost
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.ir.dataflow import GraphOp
-from compiler.ir.operators.dtypes import FLOATS
+from compiler.rewrite.search.cost_model import CostPolicy
+from compiler.rewrite.search.kernels import TermKernel, kernels_of, mixed_cost
 from compiler.scheduling.simulator import Simulator, TaskDemand
+from compiler.tensors.dtypes import FLOATS
 
 MARKED_NODE = "the kernel in question"
 """The node name of the term whose kernel is estimated."""

@@ -8,7 +8,8 @@ from compiler.graph.cost import work_of
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
 from compiler.kernels.group import extract_group
-from compiler.pipeline import Runner, default_pipeline, parse, split_phases
+from compiler.passes.pipeline import default_pipeline, parse, split_phases
+from compiler.passes.runner import Runner
 from compiler.scheduling.kernel_time import estimated_time, task_demand
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.target import GpuTarget, parse_gpu, parse_target

@@ -18,7 +18,9 @@ from compiler.backends.memory import Array
 from compiler.choice.budget import Budget
 from compiler.choice.judges import MeasuredJudge, Sampler, estimated_timing
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import ChoiceSource, KernelSpec, Schedule, Timing
+from compiler.schedule.choices import ChoiceSource, Timing
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.autotune.substitution.costs import TermCosts
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.choice.judges import UNCERTAINTY, estimated_timing
-from compiler.graph.autograph.backtracking import Cost
-from compiler.graph.autograph.cost_model import CostPolicy
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
 from compiler.kernels import KernelCache
 from compiler.kernels.shared_packings import packings_by_key
+from compiler.passes.adapter import read_groups
 from compiler.progress import in_parts
-from compiler.schedule import ChoiceSource, Timing
-from compiler.scheduling.adapter import read_groups
+from compiler.rewrite.search.backtracking import Cost
+from compiler.rewrite.search.cost_model import CostPolicy
+from compiler.schedule.choices import ChoiceSource, Timing
 from compiler.scheduling.placement import PlacementPolicy, place
 from compiler.scheduling.search import ScheduleSearch
 from compiler.scheduling.simulator import Simulator
@@ -44,7 +44,7 @@ def simulator_version() -> str:
     rooms = ("scheduling", "autotune/substitution", "choice", "passes/graph", "ir")
     kinds = product(rooms, ("py", "ll"))
     files = [path for room, kind in kinds for path in package.glob(f"{room}/**/*.{kind}")]
-    files.append(package / "pipeline.py")
+    files += [package / "passes" / name for name in ("adapter.py", "pipeline.py", "runner.py")]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.memory import Array, address, aligned_array, aligned_bytes
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.errors import DeviceError, KernelError
-from compiler.native_code import LinkedCode, llvm, object_code, target_machine
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
+from compiler.support.native_code import LinkedCode, llvm, object_code, target_machine
 from compiler.target.cpus import host_instruction_set
 
 EXECUTOR = Path(__file__).with_name("executor.ll")

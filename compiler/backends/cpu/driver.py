@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy
 
-from compiler.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu import features
 from compiler.backends.cpu.arenas import ArenaPool
@@ -37,7 +36,9 @@ from compiler.backends.memory import (
     require,
 )
 from compiler.errors import DeviceError
-from compiler.schedule import Allocation, KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Allocation, Schedule
+from compiler.support.arguments import BOOLEAN, THREAD_COUNT, ArgumentKind, instance, optional
 from compiler.verify.structure import check_structure
 
 CPU_EXECUTOR_OPTIONS: Mapping[str, ArgumentKind] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from compiler.errors import DeviceError
-from compiler.native_code import llvm
+from compiler.support.native_code import llvm
 from compiler.target.cpus import AARCH64, host_instruction_set
 from compiler.target.target import parse_cpu
 

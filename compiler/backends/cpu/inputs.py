@@ -9,7 +9,7 @@ from compiler.backends.base import Array
 from compiler.backends.host_arrays import native, read_input, reading
 from compiler.backends.memory import aligned_array, is_usable, numpy_dtype
 from compiler.errors import COMPILED_IN, ShapeError
-from compiler.schedule import Allocation
+from compiler.schedule.tasks import Allocation
 
 
 class ExpectedInputs:

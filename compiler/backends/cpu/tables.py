@@ -11,9 +11,10 @@ import numpy
 from numpy.typing import NDArray
 
 from compiler.backends.memory import address, aligned_array
-from compiler.control import BodyPlace, control_buffers
 from compiler.errors import KernelError
-from compiler.schedule import Control, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.control import BodyPlace, control_buffers
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Control, Schedule, Task, View
 
 Words = NDArray[numpy.int64]
 

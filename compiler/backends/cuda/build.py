@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from operator import index
 from typing import Any
 
-from compiler.arguments import whole
 from compiler.backends.base import Backend, check_options
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.support.arguments import whole
 from compiler.target.target import parse_gpu
 
 

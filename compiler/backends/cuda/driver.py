@@ -11,7 +11,7 @@ from compiler.backends.cuda.spin import SPIN
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
-from compiler.schedule import ControlKind
+from compiler.schedule.tasks import ControlKind
 
 OLDEST_DRIVER = 13000
 """The oldest driver that the bindings and the compiler's cubins work with: CUDA 13.0."""

@@ -12,7 +12,8 @@ from compiler.backends.gpu.executable import GPU_LOAD_OPTIONS, GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 
 
 class EmulatorBackend:

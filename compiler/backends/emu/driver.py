@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from compiler.arguments import ArgumentKind, check_arguments, whole
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.emulator import engine
 from compiler.emulator.compile import engine as engine_content
 from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
 from compiler.errors import DeviceError
-from compiler.schedule import ControlKind
+from compiler.schedule.tasks import ControlKind
+from compiler.support.arguments import ArgumentKind, check_arguments, whole
 from compiler.target.devices import H200
 
 EXTENSION = 12

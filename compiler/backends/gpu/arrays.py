@@ -14,7 +14,8 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import Pinned
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import ShapeError
-from compiler.schedule import ELEMENT_BYTES, Allocation
+from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 HOST_DEVICES = (1, 3, 11)
 """DLPack's device types of memory that the host can read: plain and page-locked."""

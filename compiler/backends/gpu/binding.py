@@ -26,7 +26,7 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.host_arrays import read_input, reading
 from compiler.backends.memory import Array, numpy_name
 from compiler.errors import COMPILED_IN, DeviceError, ShapeError
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 Binding = Literal["copy", "update", "indirection"]
 OutputsOption = Mapping[str, Any] | Literal["numpy", "device"]

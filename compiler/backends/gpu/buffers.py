@@ -11,7 +11,7 @@ from compiler.backends.gpu.graph import Transfer
 from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
 from compiler.backends.gpu.sharing import DeviceMemory, DeviceShare
 from compiler.backends.memory import POISON, Array, numpy_dtype
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 
 MERGED_BYTES = 256 << 10
 """Neighbours are copied together up to this size; larger ones alone, so that work starts early."""

@@ -17,7 +17,8 @@ from compiler.backends.gpu.functions import Functions, arguments_of
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.backends.gpu.pointers import POINTER_BYTES
 from compiler.errors import DeviceError
-from compiler.schedule import ControlKind, Launch, Schedule, Task, View
+from compiler.schedule.kernels import Launch
+from compiler.schedule.tasks import ControlKind, Schedule, Task, View
 
 BEFORE, NEXT, END = 0, 1, 2
 """The launches of a control task's own kernel; a loop has all, an `if` the first."""

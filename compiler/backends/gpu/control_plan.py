@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from compiler.backends.gpu.pointers import BufferOffset
-from compiler.control import BodyPlace, ControlBuffers, control_buffers, head_of
-from compiler.schedule import Control, ControlForm, ControlKind, Schedule, Task, View
+from compiler.schedule.control import BodyPlace, ControlBuffers, control_buffers, head_of
+from compiler.schedule.tasks import Control, ControlForm, ControlKind, Schedule, Task, View
 
 FIXED_KINDS = ("weight", "arena")
 """The kinds of allocations that are at one address as long as an executor lives."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from compiler.schedule import ControlKind
+from compiler.schedule.tasks import ControlKind
 
 Handle = Any
 """An opaque value of the vendor's library: a stream, event, module, function, graph or node."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from compiler.arguments import MAPPING, ArgumentKind, instance, optional
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import (
@@ -19,8 +18,10 @@ from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.backends.memory import Array
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
+from compiler.support.arguments import MAPPING, ArgumentKind, instance, optional
 from compiler.target.devices import typical_device
 from compiler.verify.structure import check_structure
 

@@ -7,15 +7,6 @@ from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol, cast, get_args
 
-from compiler.arguments import (
-    BOOLEAN,
-    SIZES_BY_NAME,
-    ArgumentKind,
-    choice_of,
-    optional,
-    taking,
-    whole,
-)
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
 from compiler.backends.gpu.buffers import Buffers
@@ -30,8 +21,19 @@ from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import DeviceShare, Weights
 from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
-from compiler.schedule import MODES, KernelSpec, Mode, Schedule
+from compiler.schedule.choices import MODES, Mode
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.graph_plan import GraphPlan
+from compiler.support.arguments import (
+    BOOLEAN,
+    SIZES_BY_NAME,
+    ArgumentKind,
+    choice_of,
+    optional,
+    taking,
+    whole,
+)
 from compiler.verify.control import refuse_control
 
 EVENTS = 8

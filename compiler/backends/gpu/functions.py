@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 
 SMEM_CARVEOUT = 75

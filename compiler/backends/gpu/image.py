@@ -10,7 +10,7 @@ import numpy
 from compiler.backends.base import Array
 from compiler.backends.gpu.memory import layout
 from compiler.progress import in_parts
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 WEIGHTS_HEADER = 256
 """Bytes before the weights in weights.bin."""

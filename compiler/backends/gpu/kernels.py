@@ -7,7 +7,8 @@ from compiler.backends.gpu.control import ControlCalls, ControlTables
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.functions import Functions, arguments_of
 from compiler.backends.gpu.pointers import BufferOffset, Pointers
-from compiler.schedule import Launch, Schedule, Task, View
+from compiler.schedule.kernels import Launch
+from compiler.schedule.tasks import Schedule, Task, View
 
 
 @dataclass(frozen=True, slots=True)

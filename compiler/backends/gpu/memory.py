@@ -11,7 +11,7 @@ import numpy as np
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.memory import Array
 from compiler.errors import DeviceError
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 DEVICE_ALIGNMENT = 256
 """Every buffer starts at a multiple of this, as the driver's own allocations do."""

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import as_bytes, layout, reserve, upload
 from compiler.backends.memory import Array, place_weights
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 
 
 class DeviceMemory:

@@ -8,13 +8,14 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from compiler.arguments import ArgumentKind, whole
 from compiler.backends.base import Array, Backend, check_options
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.executable import HIP_EXECUTOR_OPTIONS, HipExecutable, HipProgram
 from compiler.backends.hip.interface import Library
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.support.arguments import ArgumentKind, whole
 from compiler.target.target import parse_gpu
 from compiler.verify.structure import check_structure
 

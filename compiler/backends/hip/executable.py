@@ -8,14 +8,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from compiler.arguments import ArgumentKind, choice_of
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.gpu.image import write_weights_image
 from compiler.backends.gpu.timeline import Span
 from compiler.backends.hip.interface import Library, Model
 from compiler.backends.memory import aligned_array, numpy_dtype
-from compiler.schedule import MODES, Schedule
+from compiler.schedule.choices import MODES
+from compiler.schedule.tasks import Schedule
+from compiler.support.arguments import ArgumentKind, choice_of
 
 PROFILE_RUNS = 15
 """Runs of a timeline, of which the one of median length is taken."""

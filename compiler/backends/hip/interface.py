@@ -9,7 +9,8 @@ from typing import Any
 from compiler.backends.base import Array
 from compiler.backends.memory import address
 from compiler.errors import DeviceError, ShapeError
-from compiler.schedule import MODES, Schedule
+from compiler.schedule.choices import MODES
+from compiler.schedule.tasks import Schedule
 
 INTERFACE = 2
 """FLOWLOOM_INTERFACE, the version of the declarations below."""

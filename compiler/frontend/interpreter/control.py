@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array
-from compiler.schedule import ControlForm
+from compiler.schedule.tasks import ControlForm
 
 BodyFunction = Callable[[Sequence[Array]], Sequence[Array]]
 

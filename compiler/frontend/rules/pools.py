@@ -12,7 +12,7 @@ from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
 from compiler.frontend.semantics.windows import PoolAxis, pool_axes
 from compiler.ir.operators import infer
-from compiler.ir.operators.dtypes import FLOATS
+from compiler.tensors.dtypes import FLOATS
 
 Window = Mapping[str, list[int]]
 """The kernel, strides, dilations and pads of a pool."""

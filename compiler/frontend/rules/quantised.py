@@ -19,8 +19,7 @@ from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
 from compiler.ir.operators import ShapeMismatch
-from compiler.ir.operators.dtypes import ALL
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 
 
 def _cast(call: Call, value: Value, dtype: str) -> Value:

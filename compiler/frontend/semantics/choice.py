@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import currentframe
 
-from compiler.arguments import WAYS, closest_name
 from compiler.errors import ArgumentError, SemanticsWarning
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
 from compiler.ir.operators import ShapeMismatch
+from compiler.support.arguments import WAYS, closest_name
 
 OTHER_RULES = "*"
 """The key of the choice for all rules that are not listed."""

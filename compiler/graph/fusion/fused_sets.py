@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from compiler.dag import DAG
+from compiler.support.dag import DAG
 
 _SEARCH_LIMIT = 512
 

@@ -10,9 +10,9 @@ from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
-from compiler.ir.operators.dtypes import FLOAT8
 from compiler.ir.operators.indices import INDEXED
 from compiler.ir.types import dtype_of, shape_of
+from compiler.tensors.dtypes import FLOAT8
 
 _FEW = 4
 _INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")

@@ -16,7 +16,6 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 from compiler.ir.operators.einsum import einsum_shape
 from compiler.ir.operators.shapes import (
     broadcast,
@@ -27,6 +26,7 @@ from compiler.ir.operators.shapes import (
     one_number,
 )
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
+from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
 FOUR_BIT_MIDDLE = 8
 """The zero point of integers of four bits for which none is given."""

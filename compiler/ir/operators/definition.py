@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Shape = tuple[int, ...]
 

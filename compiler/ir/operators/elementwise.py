@@ -12,7 +12,16 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import (
+from compiler.ir.operators.shapes import (
+    broadcast,
+    fits_into,
+    has_rank,
+    has_shape,
+    listed,
+    one_number,
+    same_shape,
+)
+from compiler.tensors.dtypes import (
     ALL,
     BOOL,
     FLOATS,
@@ -23,15 +32,6 @@ from compiler.ir.operators.dtypes import (
     UNSIGNED,
     WIDE,
     WITHOUT_BFLOAT16,
-)
-from compiler.ir.operators.shapes import (
-    broadcast,
-    fits_into,
-    has_rank,
-    has_shape,
-    listed,
-    one_number,
-    same_shape,
 )
 
 ONNX_DTYPES = {

@@ -13,7 +13,6 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 from compiler.ir.operators.gathers import (
     gather_elements_shape,
     gather_nd_shape,
@@ -29,6 +28,7 @@ from compiler.ir.operators.shapes import (
     listed,
     without,
 )
+from compiler.tensors.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 
 
 def _concat(use: Use) -> list[Shape]:

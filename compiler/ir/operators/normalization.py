@@ -12,8 +12,8 @@ from compiler.ir.operators.definition import (
     number,
     operator,
 )
-from compiler.ir.operators.dtypes import FLOATS
 from compiler.ir.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
+from compiler.tensors.dtypes import FLOATS
 
 
 def _by_channel(use: Use) -> list[Shape]:

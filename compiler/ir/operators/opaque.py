@@ -11,9 +11,9 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 from compiler.ir.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
+from compiler.tensors.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 
 
 def _cumulative_sum(use: Use) -> list[Shape]:

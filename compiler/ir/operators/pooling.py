@@ -11,9 +11,9 @@ from compiler.ir.operators.definition import (
     integer,
     operator,
 )
-from compiler.ir.operators.dtypes import FLOATS
 from compiler.ir.operators.shapes import has_rank, listed
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
+from compiler.tensors.dtypes import FLOATS
 
 
 def _pool(use: Use) -> list[Shape]:

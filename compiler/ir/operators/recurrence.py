@@ -12,8 +12,8 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import FLOATS
 from compiler.ir.operators.shapes import has_rank, has_shape, listed
+from compiler.tensors.dtypes import FLOATS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """How many gates a cell has, each with its rows of the weights."""

@@ -12,8 +12,8 @@ from compiler.ir.operators.definition import (
     integers,
     operator,
 )
-from compiler.ir.operators.dtypes import BOOL, FLOATS, NUMBERS, WIDE
 from compiler.ir.operators.shapes import axes_in, axis_in, listed
+from compiler.tensors.dtypes import BOOL, FLOATS, NUMBERS, WIDE
 
 
 def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:

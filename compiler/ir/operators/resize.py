@@ -16,8 +16,8 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL
 from compiler.ir.operators.shapes import axes_in, listed
+from compiler.tensors.dtypes import ALL
 
 
 def scaled_size(size: int, scale: float) -> int:

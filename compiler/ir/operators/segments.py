@@ -9,8 +9,8 @@ from compiler.ir.operators.definition import (
     integer,
     operator,
 )
-from compiler.ir.operators.dtypes import FLOATS, INDICES
 from compiler.ir.operators.shapes import has_rank, has_shape, listed
+from compiler.tensors.dtypes import FLOATS, INDICES
 
 SCATTER_ORDER = "ScatterOrder"
 """The operator that sorts updates by the slots that their indices name."""

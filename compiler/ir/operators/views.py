@@ -13,8 +13,8 @@ from compiler.ir.operators.definition import (
     integer,
     operator,
 )
-from compiler.ir.operators.dtypes import MOVABLE
 from compiler.ir.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
+from compiler.tensors.dtypes import MOVABLE
 
 
 def _flatten(use: Use) -> list[Shape]:

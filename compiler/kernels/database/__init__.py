@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from compiler.caches import user_folder
 from compiler.errors import ArtifactError
 from compiler.kernels.database.fields import (
     Config,
@@ -23,6 +22,7 @@ from compiler.kernels.database.fields import (
     problem_fields,
     problem_key,
 )
+from compiler.support.caches import user_folder
 
 FORMAT = 3
 KEPT = 6

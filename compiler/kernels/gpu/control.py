@@ -7,7 +7,8 @@ from compiler.emulator.compile import compile_kernels
 from compiler.errors import KernelError
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.headers import headers
-from compiler.schedule import ControlKind, KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import ControlKind
 from compiler.target.target import GpuTarget, parse_gpu
 
 BINDING_THREADS = 64

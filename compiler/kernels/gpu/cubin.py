@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.errors import KernelError
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 

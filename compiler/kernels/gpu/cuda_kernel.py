@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from compiler.schedule import DECLARED, Footprint, Launch
+from compiler.schedule.kernels import DECLARED, Footprint, Launch
 
 
 @dataclass(frozen=True)

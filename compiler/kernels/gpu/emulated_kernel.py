@@ -6,7 +6,7 @@ from compiler.emulator.compile import compile_kernels
 from compiler.kernels.gpu.kernel import generate_entries
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
 
 

@@ -15,7 +15,7 @@ from compiler.kernels.gpu.select import best, entries
 from compiler.kernels.gpu.templates.attention.problem import read_chunks, read_strides
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
 TYPICAL_REGISTERS = 64

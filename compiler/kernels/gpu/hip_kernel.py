@@ -4,7 +4,7 @@ from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
 
 

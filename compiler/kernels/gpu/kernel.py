@@ -19,7 +19,7 @@ from compiler.kernels.gpu.wide_reductions import with_wide_reductions
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")

@@ -19,8 +19,9 @@ from compiler.kernels.gpu.untyped import (
     tvm_ffi,
 )
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
-from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 DEVICE_CALL = 2
 """TVM's number of the calling convention of a device function."""

@@ -13,7 +13,7 @@ from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
 from compiler.progress import kernel_progress
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
 
 

@@ -25,8 +25,9 @@ from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group
 from compiler.kernels.requantise import requantised
 from compiler.kernels.same import Same
-from compiler.nvrtc import nvrtc_version
-from compiler.schedule import ChoiceSource, Launch, Timing
+from compiler.schedule.choices import ChoiceSource, Timing
+from compiler.schedule.kernels import Launch
+from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import GpuTarget
 
 REMEMBERED = 256

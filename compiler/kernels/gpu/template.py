@@ -9,7 +9,7 @@ from compiler.kernels.database.fields import Config as Fields
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 Problem = TypeVar("Problem")

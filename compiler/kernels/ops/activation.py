@@ -5,11 +5,11 @@ from math import copysign, floor, isfinite, sqrt
 import numpy as np
 from tvm import te, tirx
 
-from compiler.ir.operators.dtypes import INTEGERS
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, elementwise, maximum, minimum, multiply
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
+from compiler.tensors.dtypes import INTEGERS
 
 
 def constant_like(x: Scalar, value: float) -> Scalar:

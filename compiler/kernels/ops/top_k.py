@@ -19,7 +19,7 @@ from compiler.kernels.ops.common import cast, is_float, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, workspace
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 KeyedPosition = tuple[Any, Any]
 """A key and a position."""

@@ -12,7 +12,7 @@ from compiler.kernels.tir.accesses import accesses_of
 from compiler.kernels.tir.containment import access_text, judge
 from compiler.kernels.tir.integers import leaves
 from compiler.kernels.tir.memory import Access, Accesses
-from compiler.schedule import Footprint, Launch
+from compiler.schedule.kernels import Footprint, Launch
 
 REPORT_IT = "report this as a bug of its schedule"
 

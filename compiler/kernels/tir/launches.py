@@ -17,7 +17,7 @@ from compiler.errors import KernelError
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 class StackError(KernelError):

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from compiler.kernels.tir.integers import Integer, KernelTerms
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

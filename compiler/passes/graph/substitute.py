@@ -13,18 +13,18 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.judges import PredictedJudge
 from compiler.errors import PipelineError
-from compiler.graph.autograph.backtracking import Cost, Limits
-from compiler.graph.autograph.blocks import operators_of
-from compiler.graph.autograph.choice import added_bytes, sparing
-from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
-from compiler.graph.autograph.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
 from compiler.graph.rewriting.terms import Graph, Terms
-from compiler.graph.substitutions import SEARCHED
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of, replace_graph
 from compiler.passes.base import CostContext, GraphPass
+from compiler.rewrite.rules import SEARCHED
+from compiler.rewrite.search.backtracking import Cost, Limits
+from compiler.rewrite.search.blocks import operators_of
+from compiler.rewrite.search.choice import added_bytes, sparing
+from compiler.rewrite.search.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
+from compiler.rewrite.search.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 
 MOST_COMPARED = 8000
 """Operators of all whole candidates together: of a large graph fewer are compared."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.dag import DAG
 from compiler.ir.dataflow import ControlOp
 from compiler.ir.edit import graphs_of
+from compiler.passes.adapter import read_dag, write_placement
 from compiler.passes.base import SchedulePass
-from compiler.scheduling.adapter import read_dag, write_placement
 from compiler.scheduling.placement import Placement
 from compiler.scheduling.placement_text import placement_from_text
+from compiler.support.dag import DAG
 
 
 @dataclass(frozen=True)

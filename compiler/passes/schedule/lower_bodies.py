@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
 from xdsl.rewriter import Rewriter
 
-from compiler.control import workspaces_of
 from compiler.ir import dataflow, taskflow
 from compiler.ir.control import types_of
+from compiler.schedule.control import workspaces_of
 
 
 @dataclass(frozen=True)

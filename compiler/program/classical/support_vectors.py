@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from compiler.backends.memory import address
-from compiler.native_code import native_function
 from compiler.program.classical.attributes import Attributes, check_labels, required_attribute
 from compiler.program.classical.scores import labels_in, labels_of, logistic, transformed
+from compiler.support.native_code import native_function
 
 Array = np.ndarray
 

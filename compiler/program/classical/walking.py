@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.memory import address
-from compiler.native_code import native_function
 from compiler.program.classical.ensembles import NODE_MODES, Array, Ensemble
+from compiler.support.native_code import native_function
 
 TREES = Path(__file__).with_name("trees.ll")
 

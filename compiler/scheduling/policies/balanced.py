@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from compiler.dag import DAG, depth_first_order
+from compiler.support.dag import DAG, depth_first_order
 
 ROUNDS = 8
 IMBALANCE = 1.1

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.dag import DAG
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.ordering import order_critical_path
+from compiler.support.dag import DAG
 
 
 def opara_chains(dag: DAG) -> list[int]:

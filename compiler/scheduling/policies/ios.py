@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from compiler.dag import DAG, subgraph
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.list_schedule import WAIT_NS
+from compiler.support.dag import DAG, subgraph
 
 MOST_NODES = 5_000
 BLOCK_NODES = 100

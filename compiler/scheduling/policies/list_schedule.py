@@ -1,7 +1,7 @@
 """The machine that stream policies plan for: streams that run alike, and waits that cost time."""
 
-from compiler.dag import DAG
 from compiler.scheduling.assignment import Assignment
+from compiler.support.dag import DAG
 
 WAIT_NS = 150
 """Nanoseconds from a node's end to the start of one on another stream: a CUDA graph's branch."""

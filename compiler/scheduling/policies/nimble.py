@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.dag import DAG, descendants, transitive_reduction
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.matching import FREE, maximum_matching
 from compiler.scheduling.policies.chains import fold
+from compiler.support.dag import DAG, descendants, transitive_reduction
 
 MOST_NODES = 10_000
 """The transitive reduction takes O(n * e / 64) time and O(n * n / 8) bytes."""

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_bound, makespan
+from compiler.support.dag import DAG
 
 MOST_NODES = 200
 MOST_STEPS = 20_000

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from compiler.dag import DAG, topological_order
 from compiler.scheduling.registry import Registry
+from compiler.support.dag import DAG, topological_order
 
 
 @dataclass(frozen=True, slots=True)

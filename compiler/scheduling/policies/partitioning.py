@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from compiler.dag import DAG
 from compiler.scheduling.policies.balanced import partition_balanced
 from compiler.scheduling.registry import Registry
+from compiler.support.dag import DAG
 
 Partitioning = Callable[[DAG, int], list[int]]
 """Gives each node its partition: numbered from 0, in a topological order of partitions.

@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.backends.memory import Array
-from compiler.display.words import counted
 from compiler.errors import ScheduleError
 from compiler.frontend.export import graph_of
 from compiler.frontend.interpreter import interpret
 from compiler.ir.types import dtype_of, shape_of
-from compiler.pipeline import Snapshot, watching
-from compiler.schedule import IN_RANGE, Allocation
+from compiler.passes.runner import Snapshot, watching
+from compiler.schedule.tasks import IN_RANGE, Allocation
+from compiler.support.words import counted
 from compiler.target.target import parse_target
 from compiler.tools.bisect.finding import Finding
 from compiler.tools.bisect.steps import (

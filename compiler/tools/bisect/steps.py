@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter import interpret
 from compiler.ir import dataflow
-from compiler.pipeline import Snapshot
+from compiler.passes.runner import Snapshot
 from compiler.tools.checking.groups import as_double
 from compiler.tools.comparison import Comparison, compare
 

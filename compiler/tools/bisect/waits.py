@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from compiler.artifact.module import without_checks
 from compiler.backends.base import backend, chosen_options
 from compiler.backends.memory import Array
-from compiler.module import without_checks
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.target.target import parse_target
 from compiler.tools.checking.module import CheckedModule
 from compiler.tools.checking.tasks import library_options

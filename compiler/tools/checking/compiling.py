@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.build import Build
-from compiler.pipeline import watching
+from compiler.driver.build import Build
+from compiler.passes.runner import watching
 from compiler.tools.checking.groups import GroupStore
 from compiler.tools.checking.module import CheckedModule
 

@@ -16,8 +16,8 @@ from compiler.ir.layouts import stored_block, with_block
 from compiler.ir.operators import PARTIAL_RANGES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import stored_as
-from compiler.pipeline import Snapshot
-from compiler.schedule import Task
+from compiler.passes.runner import Snapshot
+from compiler.schedule.tasks import Task
 
 OPSET = 23
 """The opset of the graph that holds a group alone; evaluation does not depend on it."""

@@ -6,15 +6,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from compiler.arguments import inputs_by_name
+from compiler.artifact.module import Module, without_checks
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import Array
 from compiler.errors import ArgumentError, DifferenceError
 from compiler.ir import dataflow
 from compiler.ir.operators import KINDS
 from compiler.ir.operators.definition import Kind
-from compiler.module import Module, without_checks
-from compiler.schedule import Task
+from compiler.schedule.tasks import Task
+from compiler.support.arguments import inputs_by_name
 from compiler.target.target import parse_target
 from compiler.tools.checking.groups import (
     GroupStore,

@@ -4,12 +4,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from compiler.display.words import counted, in_bytes
+from compiler.artifact.checking import CheckedArtifact, checked_artifacts
+from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in
+from compiler.artifact.signing import check_unlisted, is_signed, trusting, unlisted, write_signature
 from compiler.errors import ArgumentError
-from compiler.export.checking import CheckedArtifact, checked_artifacts
-from compiler.export.manifest import PROGRAM_MANIFEST, format_in
-from compiler.export.signing import check_unlisted, is_signed, trusting, unlisted, write_signature
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
+from compiler.support.words import counted, in_bytes
 from compiler.verify.footprints import containment_lines
 
 

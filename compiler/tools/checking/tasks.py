@@ -8,16 +8,9 @@ import numpy as np
 
 from compiler.backends.base import Executable, backend
 from compiler.backends.memory import Array, numpy_dtype
-from compiler.build import Build, with_library
-from compiler.schedule import (
-    Allocation,
-    AllocationKind,
-    KernelSpec,
-    Schedule,
-    Task,
-    View,
-    arena_aligned,
-)
+from compiler.driver.build import Build, with_library
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Allocation, AllocationKind, Schedule, Task, View, arena_aligned
 from compiler.target.target import parse_target
 
 

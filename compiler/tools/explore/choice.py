@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from compiler.module import Module
-from compiler.schedule import (
+from compiler.artifact.module import Module
+from compiler.schedule.choices import (
     CONTRACTED_AS,
     CONTRACTIONS,
     SCHEDULE,

@@ -6,14 +6,15 @@ from dataclasses import asdict, replace
 from math import prod
 from typing import Any
 
-from compiler.dag import adjacency, critical_path
+from compiler.artifact.module import Module
 from compiler.kernels.build import exact_target
 from compiler.kernels.group import Group
-from compiler.module import Module
-from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task, View
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
+from compiler.support.dag import adjacency, critical_path
 from compiler.target.devices import DeviceModel
 from compiler.target.target import Target, parse_target
 from compiler.tools.explore.choice import choice_fact, option_facts

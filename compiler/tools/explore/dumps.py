@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.graph.signature import signature
 from compiler.ir import dataflow
 from compiler.ir.context import parse_module
-from compiler.schedule import Task
+from compiler.schedule.tasks import Task
 from compiler.tools.explore.document import OperatorFact, PassFact
 
 COUNTED = {

@@ -7,7 +7,7 @@ with barycentres, and one dummy for each layer that an edge spans.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compiler.dag import adjacency
+from compiler.support.dag import adjacency
 from compiler.tools.explore.document import LayoutFact
 
 SWEEPS = 4

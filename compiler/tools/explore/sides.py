@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from compiler.errors import ArgumentError
-from compiler.export.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
+from compiler.artifact.module import Module
+from compiler.errors import ArgumentError, ShapeError
 from compiler.kernels.build import distinct_groups
-from compiler.module import Module
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
 from compiler.target.target import parse_target
@@ -78,8 +78,6 @@ def _saved_program(directory: Path) -> SideFact:
 
 def _segments_of(program: DynamicModule, title: str) -> Mapping[str, Module]:
     """The compiled segments of a program: those that read inputs alone, if sizes are known."""
-    from compiler.errors import ShapeError
-
     try:
         program.prepare()
     except ShapeError as error:

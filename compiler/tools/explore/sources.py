@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from compiler.errors import FlowloomError
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import Target, parse_cpu
 from compiler.tools.sass import sass_of
 

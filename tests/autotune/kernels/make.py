@@ -11,7 +11,7 @@ from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuf
 from compiler.autotune.kernels.measure import header_of, measure
 from compiler.autotune.kernels.results import Result, ResultFile, load_results
 from compiler.kernels.database.fields import Config, problem_key
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from tests.backends.gpu.recording import RecordingDriver
 from tests.frontend.checks import parse
 

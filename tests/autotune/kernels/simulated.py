@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import strategies as st
 
 from compiler.autotune.kernels.plan import TuningSubject
-from compiler.autotune.timing import Timing
+from compiler.choice.timing import Timing
 from compiler.kernels.database.fields import Config
 
 MEASURE_S, COMPARE_S = 0.01, 0.02

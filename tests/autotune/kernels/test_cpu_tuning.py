@@ -14,8 +14,8 @@ from compiler.autotune.kernels import cpu_bench
 from compiler.autotune.kernels.cpu_bench import CandidateRunner
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
 from compiler.autotune.kernels.plan import TuningLimits
-from compiler.autotune.timing import Timing
 from compiler.backends.cpu.bound import BoundKernel
+from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache, database
 from compiler.kernels.cpu.host import database_name, host_cpu
@@ -25,7 +25,8 @@ from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_candidate, build_kernel, cpu_tunable
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
-from compiler.schedule import KernelSpec, TuningRecord
+from compiler.schedule.choices import TuningRecord
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CpuTarget, parse_cpu
 from compiler.tools.report import report
 

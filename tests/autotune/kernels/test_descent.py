@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compiler.autotune.kernels.descent import Configs, KernelOptions, descend
 from compiler.choice.alternatives import surely_faster
-from compiler.schedule import Timing
+from compiler.schedule.choices import Timing
 from tests.autotune.kernels.make import config
 
 NOISE = 0.01

@@ -10,7 +10,7 @@ from compiler.autotune.kernels.cpu_bench import CandidateRunner
 from compiler.backends.cpu.bound import BoundKernel
 from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from tests.backends.objects import LANES, mix
 
 SLOW_TURNS = 20_000_000

@@ -29,7 +29,7 @@ from compiler.frontend import import_model
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import full_version
-from compiler.nvrtc import nvrtc_version
+from compiler.target.nvrtc import nvrtc_version
 from compiler.tools.cli import main
 from tests.autotune.kernels.make import (
     ELF,

@@ -16,14 +16,14 @@ from compiler.autotune.kernels import compiling, in_context, tune
 from compiler.autotune.kernels.prepare import prepare_bundle
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.lock import locked
-from compiler.autotune.timing import Timing
 from compiler.backends.cuda import device as cuda_target
+from compiler.choice.timing import Timing
 from compiler.errors import DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import full_version, problem_fields
-from compiler.nvrtc import nvrtc_version
 from compiler.progress import PartEnded, PartsBegan, ProgressEvent, listening
+from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import GpuTarget
 from compiler.tools.cli import main, with_step
 from tests.autotune.kernels.make import KEY, bottleneck, config

@@ -17,7 +17,7 @@ from compiler.backends.gpu.driver import Handle
 from compiler.errors import ArtifactError, DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, InContext, Measured
-from compiler.nvrtc import nvrtc_version
+from compiler.target.nvrtc import nvrtc_version
 from tests.autotune.kernels.make import (
     ELF,
     KEY,

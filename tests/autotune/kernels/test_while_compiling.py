@@ -11,22 +11,22 @@ import onnx
 import pytest
 
 import compiler
+from compiler.artifact.choice_json import choice_from_json, choice_to_json
 from compiler.autotune.kernels import device_bench, measure, while_compiling
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
 from compiler.autotune.kernels.plan import TuningLimits
 from compiler.autotune.kernels.prepare import fused_groups
 from compiler.autotune.schedule import decision
-from compiler.autotune.timing import Timing
 from compiler.backends.gpu.memory import upload
+from compiler.choice.timing import Timing
 from compiler.errors import DeviceError
-from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, database
 from compiler.kernels.gpu.compilers import nvrtc
 from compiler.kernels.gpu.select import Provenance, Selection, best
 from compiler.kernels.group import Group
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
-from compiler.schedule import SCHEDULE, ScheduleChoice, TuningRecord
+from compiler.schedule.choices import SCHEDULE, ScheduleChoice, TuningRecord
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu
 from compiler.tools.report import report
 from tests.autotune.kernels.test_tune import network, nothing
@@ -301,7 +301,7 @@ def present(driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> Recordi
     def found(target: str = "", ordinal: int = 0) -> RecordingDriver:
         return driver
 
-    for place in (f"{decision.__name__}.present_device", "compiler.decide.present_device"):
+    for place in (f"{decision.__name__}.present_device", "compiler.driver.decide.present_device"):
         monkeypatch.setattr(place, found)
     monkeypatch.setattr("compiler.backends.cuda.build.device", found)
     monkeypatch.setattr(CudaTarget, "gains_by_substitution", False)
@@ -345,7 +345,7 @@ def test_compile_says_what_it_did_and_the_second_time_measures_nothing(
 def test_a_budget_of_nothing_measures_nothing(
     present: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.kernels)
     module = compiler.compile(network().SerializeToString(), target="cuda", arch="sm_90", budget=0)
     assert module.choice is not None
     assert module.choice.schedule.tuning is None

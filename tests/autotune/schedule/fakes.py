@@ -13,7 +13,7 @@ from compiler.backends.gpu.executor import GpuExecutor
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import with_operands
 from compiler.kernels.group import extract_group
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.verify.seals import sealed_kernel
 from tests.backends.gpu.recording import RecordingDriver
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import compiler
+from compiler.artifact.choice_json import choice_to_json
 from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.schedule import decision
-from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import ArtifactError, DeviceError, PipelineError
-from compiler.export.choice_json import choice_to_json
-from compiler.schedule import MODES
+from compiler.schedule.choices import MODES
+from compiler.scheduling.costs import Costs
 from compiler.scheduling.simulator import predict
 from compiler.target.target import CudaTarget
 from compiler.tools.report import report
@@ -29,7 +29,7 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DeviceError("no CUDA device is present")
 
     without_substitutions(monkeypatch)
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.kernels)
     monkeypatch.setattr(decision, "present_device", missing)
 
 
@@ -85,7 +85,7 @@ def test_the_fastest_candidate_becomes_the_module(
 def test_early_launches_compete(
     driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, early: bool, tmp_path: Path
 ):
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.programmatic_kernels)
     takes(monkeypatch, lambda m, s: 1000.0 if (m == "graph+pdl") == early else 2000.0)
     module = compiled(budget=0.3)
     found = chosen(module)
@@ -121,7 +121,7 @@ def test_how_buffers_are_bound_is_measured_and_kept(
 
 def test_early_launches_are_taken_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
     plain = chosen(compiled(budget=0))
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.programmatic_kernels)
     early = chosen(compiled(budget=0))
     assert not plain["pdl"]
     assert early["pdl"]
@@ -283,7 +283,7 @@ def test_a_frozen_build_depends_on_the_database_alone(
     compiled(budget=0, profile=profile).save(tmp_path / "with")
     monkeypatch.undo()
     without_substitutions(monkeypatch)
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.kernels)
     compiled(budget=0, profile=profile).save(tmp_path / "without")
     for name in ("schedule.json", "manifest.json", "weights.safetensors"):
         assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()

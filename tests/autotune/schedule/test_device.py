@@ -8,16 +8,16 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
+from compiler.artifact.module import Module
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.build import build
+from compiler.driver.build import build
+from compiler.driver.settings import Settings
 from compiler.errors import DeviceError
 from compiler.kernels.cache import KernelCache
-from compiler.module import Module
-from compiler.pipeline import without_pass
-from compiler.schedule import KernelSpec
-from compiler.settings import Settings
+from compiler.passes.pipeline import without_pass
+from compiler.schedule.kernels import KernelSpec
 from compiler.verify.seals import sealed_kernel
 from tests.autotune.schedule import fakes
 from tests.backends.gpu import device_checks
@@ -56,7 +56,7 @@ def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_pa
         device()
     except DeviceError as error:
         pytest.skip(str(error))
-    monkeypatch.setattr("compiler.build.build_kernels", busy_kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", busy_kernels)
     settings = Settings("cuda", cache=KernelCache(), budget=3.0, substitution=False)
     module = Module.of(build(fakes.model(), None, settings), {})
     assert module.choice is not None

@@ -15,6 +15,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
+from compiler.artifact.choice_json import choice_to_json
 from compiler.autotune.kernel_times import (
     KernelTimeDatabase,
     KernelTimeKey,
@@ -24,8 +25,7 @@ from compiler.autotune.kernel_times import (
 from compiler.autotune.schedule import decision
 from compiler.autotune.schedule.costs import save_database
 from compiler.errors import DeviceError
-from compiler.export.choice_json import choice_to_json
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
 from compiler.verify.seals import sealed_kernel, unsealed_code
 from tests.autotune.schedule import fakes
 
@@ -122,7 +122,7 @@ def compiled(profile: Path, monkeypatch: pytest.MonkeyPatch, suffix: bytes = b""
             for name, kernel in fakes.kernels(module).items()
         }
 
-    monkeypatch.setattr("compiler.build.build_kernels", kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", kernels)
     module = compiler.compile(fakes.model(), target="cuda", arch="sm_90", budget=0, profile=profile)
     assert module.choice is not None
     return {**choice_to_json(module.choice), "specs": module.kernels}

@@ -23,7 +23,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
     def present(target: str = "", ordinal: int = 0) -> RecordingDriver:
         return found
 
-    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    monkeypatch.setattr("compiler.driver.build.build_kernels", fakes.kernels)
     monkeypatch.setattr(decision, "present_device", present)
     monkeypatch.setattr("compiler.backends.cuda.build.device", present)
     return found

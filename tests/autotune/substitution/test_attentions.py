@@ -9,11 +9,11 @@ from compiler.autotune.substitution import costs as costs_module
 from compiler.autotune.substitution.attentions import attention_key
 from compiler.autotune.substitution.costs import TermCosts
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.graph.autograph.kernels import kernels_of
 from compiler.graph.rewriting.terms import Graph
+from compiler.rewrite.search.kernels import kernels_of
 from compiler.scheduling.simulator import TaskDemand
 from compiler.target.target import GpuTarget
-from tests.graph.autograph.test_attention import ATTENTION, SLICED, SPLIT, TARGET, imported, read
+from tests.rewrite.search.test_attention import ATTENTION, SLICED, SPLIT, TARGET, imported, read
 
 MASKED = ATTENTION.replace("s = Softmax<axis=-1>(o)", "e = Add(o, mask) s = Softmax<axis=-1>(e)")
 DIVIDED = ATTENTION.replace("n = Mul(m, c)", "n = Div(m, c)")

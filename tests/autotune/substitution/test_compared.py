@@ -14,10 +14,11 @@ from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.choice.judges import MeasuredJudge
 from compiler.graph.targets import set_target
 from compiler.kernels.build import distinct_groups
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases, without_pass
-from compiler.schedule import Timing
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, without_pass
+from compiler.passes.runner import Runner
+from compiler.schedule.choices import Timing
 from compiler.target.target import parse_gpu
-from tests.graph.autograph.crafted import repvgg
+from tests.rewrite.search.crafted import repvgg
 
 TARGET = parse_gpu("cuda:sm_90:fp16")
 

@@ -17,7 +17,7 @@ from compiler.backends.cuda.device import device
 from compiler.choice.judges import estimated_timing
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache
-from compiler.schedule import Timing
+from compiler.schedule.choices import Timing
 from compiler.target.target import parse_gpu
 from tests.frontend.checks import parse, run
 

@@ -7,17 +7,17 @@ from xdsl.ir import SSAValue
 from compiler.autotune.substitution.costs import TermCosts, chains
 from compiler.autotune.substitution.kernels import NO_DEMAND, KernelCosts
 from compiler.autotune.substitution.model import SimulatedTimes
-from compiler.graph.autograph.cost_model import POLICIES
-from compiler.graph.autograph.kernels import TermKernel, critical_time, kernels_of
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import RESULT, Term, reachable
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
+from compiler.rewrite.search.cost_model import POLICIES
+from compiler.rewrite.search.kernels import TermKernel, critical_time, kernels_of
 from compiler.target.target import parse_gpu
-from tests.graph.autograph.crafted import read, repvgg
+from tests.apply_passes import graph_of
 from tests.graphs import GraphBuilder
+from tests.rewrite.search.crafted import read, repvgg
 from tests.strategies import Model
-from tests.support import graph_of
 
 TARGET = "cuda:sm_90:fp16"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.backends.cuda.driver import conditional_params
-from compiler.schedule import ControlKind
+from compiler.schedule.tasks import ControlKind
 from tests.tools import needs
 
 pytestmark = pytest.mark.skipif(find_spec("cuda") is None, reason="needs cuda-bindings")

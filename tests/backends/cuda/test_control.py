@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError, ScheduleError
-from compiler.nvrtc import compile_cuda
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.target.nvrtc import compile_cuda
 from compiler.verify.happens_before import check_schedule
 from tests.backends.gpu.controlled import check_random, check_trip_counts, rows
 from tests.controlled import controlled_schedules

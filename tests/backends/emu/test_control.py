@@ -12,7 +12,8 @@ from compiler.backends.emu.build import BACKEND
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError, ScheduleError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
 from compiler.verify.happens_before import check_schedule
 from tests.backends.gpu.controlled import adding, check_random, check_trip_counts, kernels_of, rows
 from tests.controlled import controlled_schedules

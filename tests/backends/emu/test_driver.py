@@ -16,7 +16,7 @@ from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import ArgumentError, DeviceError, ScheduleError
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.subflows import predecessors
 from compiler.verify.happens_before import check_schedule
 from tests.backends.gpu import device_checks

@@ -12,7 +12,8 @@ from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.kernels.gpu.select import best
 from compiler.kernels.group import extract_group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
 from tests.backends.emu.test_templates import error

@@ -19,8 +19,9 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.schedule import KernelSpec
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Allocation, AllocationKind, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, AllocationKind, Schedule, Task, View
 
 Words = NDArray[np.uint32]
 THREADS = 64

@@ -10,16 +10,8 @@ import numpy as np
 from compiler.backends.gpu.binding import Binding
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.kernels.gpu.control import control_kernels
-from compiler.schedule import (
-    Allocation,
-    Control,
-    ControlForm,
-    KernelSpec,
-    Launch,
-    Schedule,
-    Task,
-    View,
-)
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.target.target import parse_gpu
 from compiler.verify.happens_before import check_schedule
 from tests.controlled_runs import run, salt_of, with_names

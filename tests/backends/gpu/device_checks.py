@@ -18,8 +18,9 @@ from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned
 from compiler.errors import DeviceError
-from compiler.nvrtc import compile_cuda
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
+from compiler.target.nvrtc import compile_cuda
 from tests.backends.gpu.cases import Case, case
 
 Words = NDArray[np.uint32]

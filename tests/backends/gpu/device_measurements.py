@@ -15,7 +15,8 @@ from compiler.backends.gpu.executor import GpuExecutor
 from compiler.choice.alternatives import Alternatives, choose
 from compiler.choice.budget import Budget
 from compiler.choice.judges import MeasuredJudge
-from compiler.schedule import BINDING, MODES, Allocation, Schedule, Task, View
+from compiler.schedule.choices import BINDING, MODES
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
 from tests.backends.gpu.cases import Case, Mix, case
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
-from compiler.schedule import ControlKind
+from compiler.schedule.tasks import ControlKind
 
 Bytes = NDArray[np.uint8]
 BASE = 1 << 56

@@ -14,7 +14,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import ArgumentError, DeviceError, ShapeError
-from compiler.schedule import Allocation
+from compiler.schedule.tasks import Allocation
 from compiler.scheduling import graph_plan
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import RecordingDriver

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.schedule import MODES, Allocation, KernelSpec, Schedule, Task, View
+from compiler.schedule.choices import MODES
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.subflows import subflows
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import Graph, Node, RecordingDriver

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from compiler.autotune.profile import COLD_LENGTHS, measure_kernels
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import BASE, INDIRECT, Graph, Node, RecordingDriver

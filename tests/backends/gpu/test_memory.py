@@ -7,7 +7,8 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import memory_need
 from compiler.errors import DeviceError, KernelError, ShapeError
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Allocation, Schedule, Task
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load

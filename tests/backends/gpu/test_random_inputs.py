@@ -5,7 +5,7 @@ import pytest
 
 from compiler.backends.gpu.random_inputs import random_numbers
 from compiler.backends.memory import numpy_dtype
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 @pytest.mark.parametrize("dtype", sorted(ELEMENT_BYTES))

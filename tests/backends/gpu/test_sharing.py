@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.schedule import Allocation, Schedule
+from compiler.schedule.tasks import Allocation, Schedule
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load

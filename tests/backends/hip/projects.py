@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper, parser
 
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.generate import export_project
+from compiler.artifact.module import Module
 from compiler.backends.hip.build import load_library
 from compiler.backends.hip.executable import HipExecutable
-from compiler.build import Build
-from compiler.build import build as build_model
-from compiler.export.artifact import Artifact
-from compiler.export.generate import export_project
-from compiler.module import Module
-from compiler.settings import Settings
+from compiler.driver.build import Build
+from compiler.driver.build import build as build_model
+from compiler.driver.settings import Settings
 from compiler.verify.seals import sealed_library
-from tests.export.projects import build
+from tests.artifact.projects import build
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ def generated(network: ModelProto, target: str) -> Build:
     with (
         patch("compiler.kernels.gpu.hip_kernel.compile_hip", lambda *_: b""),  # pyright: ignore
         patch("compiler.kernels.build.hip_generator", str),
-        patch("compiler.build.with_library", lambda built, cache: built),  # pyright: ignore
+        patch("compiler.driver.build.with_library", lambda built, cache: built),  # pyright: ignore
     ):
         return build_model(network, None, Settings(target, jobs=1))
 

@@ -13,6 +13,8 @@ from unittest.mock import patch
 import pytest
 
 import compiler
+from compiler.artifact import artifact
+from compiler.artifact.module import Module
 from compiler.backends.base import backend
 from compiler.backends.hip.build import (
     HipBackend,
@@ -22,13 +24,11 @@ from compiler.backends.hip.build import (
 )
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.interface import INTERFACE, Library
-from compiler.build import build, full_target
+from compiler.driver.build import build, full_target
+from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError, DeviceError, KernelError
-from compiler.export import artifact
 from compiler.kernels import KernelCache
-from compiler.module import Module
-from compiler.schedule import MODES
-from compiler.settings import Settings
+from compiler.schedule.choices import MODES
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.tools import cli
 from compiler.verify.seals import sealed_library
@@ -124,7 +124,7 @@ def test_a_library_says_what_it_needs():
 
 
 def test_the_interface_is_the_header_s():
-    header = resources.files("compiler.export") / "project" / "include" / "flowloom" / "model.h"
+    header = resources.files("compiler.artifact") / "project" / "include" / "flowloom" / "model.h"
     text = header.read_text()
     assert f"#define FLOWLOOM_INTERFACE {INTERFACE}\n" in text
     enumeration = re.search(r"typedef enum \{ (.*) \} flowloom_mode", text)
@@ -159,7 +159,7 @@ def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
         with (
             patch("compiler.kernels.gpu.hip_kernel.compile_hip", compile_object),
             patch("compiler.kernels.build.hip_generator", lambda mark=mark: mark),
-            patch("compiler.build.with_library", lambda built, cache: built),  # pyright: ignore
+            patch("compiler.driver.build.with_library", lambda built, cache: built),  # pyright: ignore
         ):
             build(model("image"), None, Settings(f"hip:{target}:fp32", cache=cache, jobs=1))
         counts.append(len(built))

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from onnx import ModelProto
 
+from compiler.artifact.module import Module
 from compiler.backends.hip.build import load_library
 from compiler.backends.hip.executable import HipExecutable
-from compiler.build import Build
+from compiler.driver.build import Build
 from compiler.errors import ArgumentError, DeviceError, ShapeError
-from compiler.module import Module
 from compiler.tools.inputs import random_inputs
 from compiler.tools.measured import measured_times
 from compiler.tools.reference import run_onnxruntime
+from tests.artifact.projects import needs_cmake
 from tests.backends.hip.projects import configure, emulated_library, generated, model, module_of
-from tests.export.projects import needs_cmake
 
 pytestmark = needs_cmake
 BOTH, IMAGE = model("both"), model("image")

@@ -12,7 +12,7 @@ from compiler.frontend import import_model
 from compiler.frontend.rules.contrib import CONTRIB
 from compiler.frontend.rules.contrib.signatures import SIGNATURES
 from compiler.ir.operators.definition import Operator
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.frontend.contrib.checks import check, model_of, normal, whole
 
 runtime: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")

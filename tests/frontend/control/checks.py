@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper, parser
 
 import compiler
-from compiler.module import Module
+from compiler.artifact.module import Module
 
 Feeds = Mapping[str, Any]
 

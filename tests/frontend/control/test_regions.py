@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 import compiler
+from compiler.artifact.module import Module
 from compiler.backends.cuda.device import device
 from compiler.errors import DeviceError, InputDataError, UnsupportedOperatorError
-from compiler.module import Module
 from compiler.program.model import DynamicModule
 from compiler.target.target import parse_target
 from tests.frontend.control.checks import check, kinds, model_of, reference, static

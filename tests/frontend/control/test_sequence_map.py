@@ -5,8 +5,8 @@ import pytest
 from onnx import ModelProto, parser
 
 import compiler
+from compiler.artifact.module import Module
 from compiler.errors import InputDataError, ModelError, ShapeError
-from compiler.module import Module
 from compiler.program.model import DynamicModule
 from tests.frontend.control.checks import reference
 

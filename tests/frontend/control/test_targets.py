@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import compiler
+from compiler.artifact.artifact import load
+from compiler.artifact.generate import export_project
 from compiler.errors import DeviceError
-from compiler.export.artifact import load
-from compiler.export.generate import export_project
-from compiler.nvrtc import load_nvrtc
 from compiler.program.model import DynamicModule
 from compiler.scheduling.kernel_time import DECISION_NS, ITERATION_NS, task_time
+from compiler.target.nvrtc import load_nvrtc
 from tests.frontend.control.checks import kinds, model_of, static
 from tests.frontend.control.test_regions import BRANCHES, NESTED, STACKS
 

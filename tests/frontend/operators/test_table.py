@@ -18,8 +18,7 @@ from compiler.ir.operators import (
     SEGMENT_SUM,
     STRUCTURAL_INPUTS,
 )
-from compiler.ir.operators.dtypes import FLOAT8
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
 
 OPSET = 23
 RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}

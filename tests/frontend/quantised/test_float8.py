@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import compiler
+from compiler.artifact.module import Module
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
-from compiler.module import Module
 from tests.frontend.checks import parse
 from tests.frontend.quantised.float8_models import KINDS, gemm, layers, matmul, numbers
 from tests.frontend.quantised.models import START, quantised_models

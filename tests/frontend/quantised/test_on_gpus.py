@@ -10,8 +10,8 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner
-from compiler.pipeline import parse as passes
+from compiler.passes.pipeline import parse as passes
+from compiler.passes.runner import Runner
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
 

@@ -6,7 +6,7 @@ from compiler.graph.network import GraphNode, Network, read_network
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.network import network_of
 from compiler.ir.edit import graphs_of
-from tests.graph.autograph.test_attention import ATTENTION, SPLIT, imported, read
+from tests.rewrite.search.test_attention import ATTENTION, SPLIT, imported, read
 
 TEXT = SPLIT + ATTENTION
 

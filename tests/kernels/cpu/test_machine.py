@@ -19,7 +19,7 @@ from compiler.kernels.cpu.machine import (
 from compiler.target.caches import data_caches, last_cache_bytes
 from compiler.target.cpus import host_instruction_set, instruction_set
 from compiler.target.target import parse_cpu
-from tests.export.projects import small_model
+from tests.artifact.projects import small_model
 
 
 @pytest.mark.parametrize("known", ["aarch64", "x86_64"])

@@ -22,7 +22,7 @@ from compiler.kernels.gpu.templates.gemm.config import shared_bytes
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.of_template import estimated_tile
 from tests.kernels.harness import single

@@ -9,7 +9,7 @@ from compiler.frontend import import_model
 from compiler.kernels.gpu.estimate import estimated
 from compiler.kernels.gpu.select import best
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
 from examples import named
 

@@ -14,8 +14,9 @@ from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import config_fields, problem_key
 from compiler.kernels.gpu.select import Selection, best, current_versions
 from compiler.kernels.group import Group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.schedule import KernelSpec
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_gpu
 from tests.autotune.kernels.test_tune import network
 

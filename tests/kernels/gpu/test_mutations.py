@@ -8,7 +8,7 @@ import pytest
 from compiler.errors import DeviceError
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from tests.kernels.gpu.emulator import COMPILER, Order, Program
 from tests.kernels.gpu.mutation_cases import FAMILIES, Case
 

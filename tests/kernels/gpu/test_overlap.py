@@ -7,7 +7,7 @@ import pytest
 
 from compiler.autotune.kernels import in_context
 from compiler.autotune.kernels.descent import Descent, Improvement
-from compiler.autotune.timing import Timing
+from compiler.choice.timing import Timing
 from compiler.kernels import database
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields

@@ -13,8 +13,9 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.ranges.groups import ranged_results, without_ranges
 from compiler.kernels.gpu.select import candidates_of
 from compiler.kernels.group import Group, TensorInfo, extract_group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.schedule import Launch
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
+from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
 from tests.frontend import checks
 from tests.kernels.gpu.emulator import COMPILER, run_twice

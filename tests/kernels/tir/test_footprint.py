@@ -38,7 +38,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.tir.footprint import TaskBuffers, cpu_footprint, gpu_footprint, task_buffers
 from compiler.kernels.tir.launches import lower_function, split_launches
-from compiler.schedule import Footprint, Launch
+from compiler.schedule.kernels import Footprint, Launch
 from compiler.target.target import CpuTarget, parse_cpu, parse_gpu
 from tests.grouped import Model, grouped
 from tests.kernels.harness import single

@@ -28,7 +28,7 @@ from compiler.kernels.cpu.codegen import compile_llvm
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.tir.launches import lower_function, split_launches
-from compiler.native_code import LinkedCode
+from compiler.support.native_code import LinkedCode
 
 BF16 = ml_dtypes.bfloat16
 X = numpy.array([-3.0, -1.0, 0.0, 0.4375, 1.0, 1.5, 2.0, numpy.nan], BF16)

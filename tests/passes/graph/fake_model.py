@@ -7,10 +7,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.choice.judges import estimated_timing
-from compiler.graph.autograph.backtracking import Cost
-from compiler.graph.autograph.cost_model import CostPolicy, roofline_cost
 from compiler.ir.dataflow import GraphOp
-from compiler.schedule import ChoiceSource, Timing
+from compiler.rewrite.search.backtracking import Cost
+from compiler.rewrite.search.cost_model import CostPolicy, roofline_cost
+from compiler.schedule.choices import ChoiceSource, Timing
 
 
 @dataclass

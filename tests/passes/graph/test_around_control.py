@@ -16,7 +16,8 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 from tests.shared_models import feeds, shared_models
 

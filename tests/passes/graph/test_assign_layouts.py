@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
-from compiler.build import build_module
+from compiler.artifact.module import Module
+from compiler.driver.build import build_module
+from compiler.driver.settings import Settings
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
@@ -26,14 +28,13 @@ from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.layouts import block_of, stored_block
 from compiler.ir.types import dtype_of
-from compiler.module import Module
 from compiler.passes.graph.assign_layouts import apply_layouts
-from compiler.pipeline import Runner, parse
-from compiler.settings import Settings
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from examples import zoo
+from tests.apply_passes import graph_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
-from tests.support import graph_of, run
 
 Array = NDArray[Any]
 

@@ -14,9 +14,9 @@ from compiler.errors import PipelineError
 from compiler.graph.network import producers_of, read_network
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.types import shape_of
+from tests.apply_passes import graph_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
-from tests.support import graph_of, run
 
 SIZE = 3
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from tests.apply_passes import run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
-from tests.support import run
 
 Case = Callable[[GraphBuilder, SSAValue], SSAValue]
 

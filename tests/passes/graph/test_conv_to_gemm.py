@@ -15,7 +15,8 @@ from compiler.graph.patches import FEWEST_ELEMENTS
 from compiler.graph.targets import set_target
 from compiler.graph.weights import reshaped_key, weight_array
 from compiler.ir.dataflow import GraphOp, OperatorOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER
 

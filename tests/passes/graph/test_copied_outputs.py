@@ -9,7 +9,8 @@ from compiler.frontend.export import export_model
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 
 KEYS = "t = Transpose <perm=[0, 2, 1]> (h) k = Neg (t)"

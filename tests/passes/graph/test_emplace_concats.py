@@ -10,7 +10,8 @@ from compiler.graph.aliases import plan_views
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases, without_pass
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, without_pass
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER
 

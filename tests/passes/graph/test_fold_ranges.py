@@ -12,9 +12,10 @@ from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.ranges import LEAST_ELEMENTS, MOST_PARTS, range_parts
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner, parse, verify
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner, verify
+from tests.apply_passes import nodes_of
 from tests.frontend import checks
-from tests.support import nodes_of
 
 BEFORE = "canonicalize,fuse-ranges,fuse-operators,reduce-precision"
 QUANTISE = "(uint8[30,60] q, float s, uint8 z) {{ {} q, s, z = DynamicQuantizeLinear(r) }}"

@@ -15,10 +15,10 @@ from compiler.graph.attention import find_attentions
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import extract_group
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.strategies import Model, dataflow_graphs
-from tests.support import nodes_of, run
 
 PIPELINE = "canonicalize,fuse-attention"
 sizes = st.integers(1, 5)

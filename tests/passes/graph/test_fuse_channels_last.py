@@ -10,11 +10,12 @@ from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.signature import signature
 from compiler.graph.targets import set_target
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Array, Model, dataflow_graphs
-from tests.support import nodes_of, run
 
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 16, 5, 6
 PIXELS = HEIGHT * WIDTH

@@ -12,11 +12,12 @@ from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.signature import signature
 from compiler.graph.targets import set_target
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
+from compiler.passes.runner import Runner
+from tests.apply_passes import graph_of, nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Array, Model, dataflow_graphs
-from tests.support import graph_of, nodes_of, run
 
 CHANNELS, ROWS, SIZE = 4, 3, 6
 JOIN = "fuse-operators,fuse-depthwise-pointwise{policy=always}"

@@ -9,12 +9,13 @@ from xdsl.ir import SSAValue
 
 import compiler
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from examples import zoo
+from tests.apply_passes import run
 from tests.graphs import GraphBuilder
 from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Model
-from tests.support import run
 
 ROWS = 5
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
 

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import parser
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.frontend import import_model
 from compiler.graph.aliases import plan_views
@@ -14,10 +13,12 @@ from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
-from compiler.pipeline import Runner, parse
-from compiler.scheduling.adapter import read_dag
+from compiler.passes.adapter import read_dag
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from compiler.support.dag import DAG
+from tests.apply_passes import graph_of, run
 from tests.strategies import Model, dataflow_graphs
-from tests.support import graph_of, run
 
 ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 

@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.targets import set_target
 from compiler.ir.types import shape_of
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import nodes_of, run
 
 SHAPE = (3, 10)
 WHOLE = ["ReduceMin", "ReduceMax", "Sub", "Div", "Neg"]

@@ -10,10 +10,10 @@ from compiler.graph.targets import set_target
 from compiler.graph.weights import concatenated_key, weight_array
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.passes.graph.test_batch_gemv import whole
 from tests.strategies import Model
-from tests.support import nodes_of, run
 
 HEADS, SIZE, ROWS = 2, 4, 3
 WIDE = HEADS * SIZE

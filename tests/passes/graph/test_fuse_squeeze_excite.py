@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from compiler.graph.targets import set_target
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import nodes_of, run
 
 WHOLE = ["ReduceMean", "Conv", "Relu", "Conv", "HardSigmoid", "Mul"]
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from compiler.frontend.interpreter import interpret
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
+from tests.apply_passes import run
 from tests.graphs import GraphBuilder
 from tests.passes.graph.test_assign_layouts import ALWAYS, check_outputs
 from tests.strategies import Model
-from tests.support import run
 
 
 @pytest.mark.parametrize("kind", ["Concat", "Slice"])

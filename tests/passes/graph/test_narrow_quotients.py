@@ -7,7 +7,8 @@ from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 
 
 @pytest.mark.parametrize(("divisor", "dtype"), [

@@ -14,7 +14,8 @@ from compiler.graph.fusion.scattered_sums import MOST_SLOTS
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.kernels.gpu.templates.scatter_order.problem import MOST_BUCKET_SLOTS, MOST_BUCKETS
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 from tests.graphs import GraphBuilder
 from tests.strategies import Model

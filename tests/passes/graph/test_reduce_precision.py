@@ -21,12 +21,13 @@ from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of, nbytes_of
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
+from tests.apply_passes import graph_of
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
-from tests.support import graph_of
 
 Array = NDArray[Any]
 

@@ -14,7 +14,8 @@ from compiler.frontend.export import export_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of, shape_of
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, without_pass
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, without_pass
+from compiler.passes.runner import Runner
 from tests.frontend import checks
 
 WIDTH = 24

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from compiler.graph.fusion.state import MOST_TENSORS
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.types import shape_of
+from tests.apply_passes import nodes_of, run
 from tests.graphs import GraphBuilder
 from tests.strategies import Model
-from tests.support import nodes_of, run
 
 
 def fused(model: Model, most: int) -> GraphOp:

@@ -9,15 +9,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
 from compiler.frontend.interpreter import interpret
-from compiler.graph.autograph.cost_model import POLICIES
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
 from compiler.passes.base import CostContext
-from compiler.pipeline import Runner, parse
-from tests.graph.autograph.crafted import repvgg
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
+from compiler.rewrite.search.cost_model import POLICIES
+from tests.apply_passes import graph_of, nodes_of
 from tests.graphs import GraphBuilder
+from tests.rewrite.search.crafted import repvgg
 from tests.strategies import Model, rewritable_graphs
-from tests.support import graph_of, nodes_of
 
 TARGET = "cuda:sm_90:tf32"
 

@@ -11,15 +11,15 @@ import pytest
 
 from compiler.autotune.substitution import SimulatedTimes
 from compiler.errors import PipelineError
-from compiler.graph.autograph.cost_model import POLICIES
 from compiler.graph.targets import set_target
 from compiler.kernels import KernelCache
 from compiler.passes.base import CostContext
+from compiler.rewrite.search.cost_model import POLICIES
 from compiler.target.target import parse_gpu
-from tests.graph.autograph.crafted import repvgg
 from tests.graphs import GraphBuilder
 from tests.passes.graph.fake_model import FakeModel
 from tests.passes.graph.test_substitute import TARGET, kinds, merged, substituted
+from tests.rewrite.search.crafted import repvgg
 from tests.strategies import Model
 
 ROOT = Path(__file__).parents[3]
@@ -139,7 +139,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from compiler.passes.base import CostContext
-from compiler.pipeline import Runner, parse
+from compiler.passes.runner import Runner
+from compiler.passes.pipeline import parse
 from tests.passes.graph.test_substitute_decisions import on_gpu, simulated
 model = on_gpu()
 Runner(context=CostContext(simulated(Path(sys.argv[1])))).run(

@@ -2,9 +2,9 @@
 
 from compiler.ir.dataflow import WeightOp
 from compiler.passes.base import CostContext
-from tests.graph.autograph.crafted import repvgg
 from tests.passes.graph.test_substitute import merged, substituted
 from tests.passes.graph.test_substitute_decisions import FakeModel
+from tests.rewrite.search.crafted import repvgg
 
 OPTIONS = "candidates=4 policy=taso"
 

@@ -12,7 +12,7 @@ from xdsl.context import Context
 
 from compiler.errors import PipelineError, ScheduleError
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.constraints import Constraints, Tasks, constrain
 from compiler.scheduling.constraints_json import constraints_from_json, constraints_to_json
 from compiler.verify.happens_before import check_schedule

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
+from tests.apply_passes import run
 from tests.strategies import STREAMS, Model, dataflow_graphs
-from tests.support import run
 
 
 @settings(max_examples=40, deadline=None)

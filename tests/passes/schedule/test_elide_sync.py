@@ -10,7 +10,7 @@ from xdsl.context import Context
 
 from compiler.errors import ScheduleError
 from compiler.passes.schedule.elide_sync import ElideSync
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.verify.happens_before import check_schedule, find_race
 from tests.adversary import agrees, in_order, shuffled
 from tests.grouped import Scheduled, synchronise

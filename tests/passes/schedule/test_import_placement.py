@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.placement import assign_streams, partition_graph
 from compiler.scheduling.placement_text import placement_from_text, placement_to_text
+from compiler.support.dag import DAG
 from tests.strategies import STREAMS, dags
 
 DIAMOND = DAG.from_edges([5, 3, 4, 2], [(0, 1), (0, 2), (1, 3), (2, 3)])

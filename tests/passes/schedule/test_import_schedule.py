@@ -12,7 +12,7 @@ from compiler.errors import PipelineError, ScheduleError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.unflatten import unflattened
 from compiler.passes.schedule.import_schedule import ImportSchedule
-from compiler.schedule import Schedule
+from compiler.schedule.tasks import Schedule
 from compiler.verify.schedule_json import to_json
 from tests.grouped import Scheduled, synchronise, taskflow_of
 from tests.networks import networks

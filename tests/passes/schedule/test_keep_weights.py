@@ -13,8 +13,9 @@ from compiler.frontend import import_model
 from compiler.graph.targets import caches_of, set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import Runner, parse
-from compiler.scheduling.adapter import read_placement, weights_read
+from compiler.passes.adapter import read_placement, weights_read
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.caches import (
     CACHES,
     TYPICAL_CACHE,
@@ -22,8 +23,8 @@ from compiler.target.caches import (
     data_caches,
     last_cache_bytes,
 )
+from tests.apply_passes import graph_of, run
 from tests.strategies import Model, dataflow_graphs
-from tests.support import graph_of, run
 
 HIDDEN, STEPS = 8, 4
 WEIGHT_BYTES = 4 * HIDDEN * HIDDEN * 4

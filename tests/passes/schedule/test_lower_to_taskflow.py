@@ -12,7 +12,7 @@ from compiler.ir.context import parse_module
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.flatten import schedule_of
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
-from compiler.schedule import ARENA_ALIGNMENT
+from compiler.schedule.tasks import ARENA_ALIGNMENT
 from tests.adversary import in_order
 from tests.graphs import GraphBuilder
 from tests.grouped import Scheduled, graph_of, group_each, schedule_groups, scheduled, taskflow_of

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GroupOp, OperatorOp
+from tests.apply_passes import graph_of, run
 from tests.strategies import ORDERS, Model, dataflow_graphs
-from tests.support import graph_of, run
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
-from compiler.scheduling.adapter import read_dag
+from compiler.passes.adapter import read_dag
+from tests.apply_passes import run
 from tests.strategies import Model, dataflow_graphs
-from tests.support import run
 
 
 @settings(max_examples=30, deadline=None)

@@ -12,7 +12,7 @@ from compiler.passes.schedule.elide_sync import ElideSync
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.schedule.plan_memory import PlanMemory
-from compiler.schedule import Allocation, Schedule, Task, View, arena_aligned
+from compiler.schedule.tasks import Allocation, Schedule, Task, View, arena_aligned
 from compiler.verify.happens_before import HappensBefore, check_schedule
 from compiler.verify.memory import plan_arena
 from tests.adversary import agrees, in_order, shuffled

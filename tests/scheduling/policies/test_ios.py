@@ -6,7 +6,6 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.policies import ios
 from compiler.scheduling.policies.ios import (
@@ -16,6 +15,7 @@ from compiler.scheduling.policies.ios import (
     narrowest_position,
 )
 from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_finish_times, makespan
+from compiler.support.dag import DAG
 from tests.strategies import dags
 
 

@@ -6,13 +6,13 @@ from time import process_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, is_order
 from compiler.scheduling.policies.ordering import (
     ORDERINGS,
     Demand,
     order_critical_path,
     order_opara,
 )
+from compiler.support.dag import DAG, is_order
 from tests.strategies import dags
 
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, depth_first_order, quotient
 from compiler.errors import PipelineError
 from compiler.scheduling.policies.balanced import (
     equal_intervals,
@@ -14,6 +13,7 @@ from compiler.scheduling.policies.balanced import (
     refine,
 )
 from compiler.scheduling.policies.partitioning import PARTITIONINGS, partition_ppd
+from compiler.support.dag import DAG, depth_first_order, quotient
 from tests.strategies import dags
 
 

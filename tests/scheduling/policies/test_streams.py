@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dag import DAG, critical_path, descendants, reaches, transitive_reduction
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import Assignment, check_assignment
 from compiler.scheduling.policies import optimal
@@ -28,6 +27,7 @@ from compiler.scheduling.policies.streams import (
     assign_sequential,
     assign_wavefront,
 )
+from compiler.support.dag import DAG, critical_path, descendants, reaches, transitive_reduction
 from tests.strategies import dags
 
 DIAMOND = DAG.from_edges([5, 3, 4, 2, 1], [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4)])

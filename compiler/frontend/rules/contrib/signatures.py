@@ -18,7 +18,7 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import ALL, FLOATS
+from compiler.tensors.dtypes import ALL, FLOATS
 
 DOMAIN = "com.microsoft"
 

@@ -9,9 +9,9 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.graph.strides import StridedWindow
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
+from compiler.tensors.strides import StridedWindow
 
 FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""

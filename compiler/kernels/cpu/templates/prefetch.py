@@ -15,7 +15,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import loop_over, sequence
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 FIRST_LEVEL, SECOND_LEVEL = 3, 2
 """LLVM's numbers of the caches that lines are prefetched into."""

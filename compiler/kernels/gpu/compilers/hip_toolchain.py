@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compiler.errors import KernelError
 
-FILES = Path(str(resources.files("compiler"))) / "export" / "project"
+FILES = Path(str(resources.files("compiler"))) / "artifact" / "project"
 """The folder of the headers of kernels for HIP: those of exported projects."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.source import headers
-from compiler.nvrtc import compile_cuda, load_nvrtc, nvrtc_version
+from compiler.target.nvrtc import compile_cuda, load_nvrtc, nvrtc_version
 from compiler.target.target import GpuTarget
 
 _MADE: dict[tuple[str, str], bytes] = {}

@@ -10,7 +10,7 @@ from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.ranges.groups import RangedResult, ranged_results
 from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 
 FOLD_US = 0.35
 """Microseconds in which the threads of a kernel fold what they store and warps write ranges: 0.16

@@ -11,7 +11,8 @@ from compiler.ir.edit import graphs_of
 from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
 from tests.frontend import checks
 

@@ -20,7 +20,7 @@ from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import GpuTarget, parse_gpu
-from tests.export.code_objects import code_objects
+from tests.artifact.code_objects import code_objects
 from tests.kernels.gpu.emulator import COMPILER, Order, run
 from tests.kernels.gpu.of_template import estimated, gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import CASES, DTYPES, group_of
@@ -36,7 +36,7 @@ BOUNDS = {"fp32": 1e-6, "fp16": 2e-3, "bf16": 1e-2}
 MFMA = {"fp32": "16x16x4f32", "fp16": "16x16x16f16", "bf16": "16x16x16bf16_1k"}
 WAVEFRONTS = Order(3, 64)
 SMALL = Tile(32, 32, 16, 16, 1, STAGES, WAVE)
-HIP_HEADERS = Path(__file__).parents[4] / "compiler" / "export" / "project" / "kernels" / "hip"
+HIP_HEADERS = Path(__file__).parents[4] / "compiler" / "artifact" / "project" / "kernels" / "hip"
 
 
 def error(kernel: CudaKernel, group: Group, order: Order = WAVEFRONTS) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, helper
 
 import compiler
-from compiler.build import set_target
+from compiler.driver.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import kernel as _lowerings
@@ -19,7 +19,8 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.attention.config import Config, likeliest
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice

@@ -13,12 +13,13 @@ from compiler.graph.targets import set_target
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.attention import attention_of
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
+from tests.apply_passes import graph_of
 from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Model
-from tests.support import graph_of
 
 OPERANDS = {
     "flat batch": """

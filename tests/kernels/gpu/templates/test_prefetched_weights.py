@@ -12,8 +12,8 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
-from compiler.nvrtc import load_nvrtc
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
+from compiler.target.nvrtc import load_nvrtc
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program
 from tests.kernels.gpu.of_template import gemm_kernel

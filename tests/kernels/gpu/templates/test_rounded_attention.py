@@ -7,7 +7,7 @@ import numpy
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from compiler.build import set_target
+from compiler.driver.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
@@ -20,7 +20,8 @@ from compiler.kernels.gpu.templates.attention.config import (
     keeps_scores,
 )
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in

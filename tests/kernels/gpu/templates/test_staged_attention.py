@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.autotune.kernels.prepare import CANDIDATES
-from compiler.build import set_target
+from compiler.driver.build import set_target
 from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
@@ -27,7 +27,8 @@ from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.attention import attention_of
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
+from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
+from compiler.passes.runner import Runner
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice

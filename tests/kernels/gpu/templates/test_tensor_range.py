@@ -13,7 +13,8 @@ from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
 from compiler.kernels.group import Group, Operator, extract_group
-from compiler.pipeline import Runner, parse
+from compiler.passes.pipeline import parse
+from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
 from tests.frontend import checks
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice

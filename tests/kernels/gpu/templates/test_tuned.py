@@ -35,8 +35,8 @@ from compiler.kernels.gpu.templates.gemm.neighbours import (
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.nvrtc import nvrtc_version
-from compiler.schedule import KernelSpec
+from compiler.schedule.kernels import KernelSpec
+from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.of_template import chosen, entry, estimated_tile, key_text
 

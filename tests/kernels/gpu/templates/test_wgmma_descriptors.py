@@ -21,7 +21,7 @@ from compiler.kernels.gpu.source import headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.gpu.of_template import gemm_kernel

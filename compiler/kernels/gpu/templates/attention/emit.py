@@ -10,7 +10,6 @@ from typing import Any
 from tvm.ir import Call, PrimType, Var
 from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
-from compiler.graph.strides import StridedWindow
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
@@ -44,8 +43,9 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
 from compiler.kernels.group import Group
 from compiler.kernels.tir.attention import score_context, scores_at
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.strides import StridedWindow
 
 
 @dataclass(frozen=True)

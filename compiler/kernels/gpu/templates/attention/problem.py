@@ -5,11 +5,11 @@ from math import prod
 
 from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions, width_slices
-from compiler.graph.strides import StridedWindow
 from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.group import Group
 from compiler.kernels.tir.attention import attention_of
 from compiler.target.target import GpuTarget
+from compiler.tensors.strides import StridedWindow
 
 FOUR, EIGHT = 4, 8
 """Elements that are loaded, or copied, as a vector."""

@@ -22,7 +22,7 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
 )
 from compiler.kernels.gpu.templates.gemm.estimate import RATES
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 BLOCK_US, RATE_SHARE = 2.2, 0.55

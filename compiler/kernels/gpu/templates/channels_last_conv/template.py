@@ -17,7 +17,7 @@ from compiler.kernels.gpu.templates.channels_last_conv.problem import (
     read_channels_last,
 )
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 START_US, WAVE_US, TILE_US = 0.84, 0.81, 0.22

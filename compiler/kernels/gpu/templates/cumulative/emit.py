@@ -7,8 +7,9 @@ from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.cumulative.problem import Config, Division, Problem
 from compiler.kernels.group import Group
-from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 def cumulative_kernel(

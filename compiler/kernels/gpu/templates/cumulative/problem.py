@@ -6,8 +6,8 @@ from math import isqrt, prod
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import normal_axis
-from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 WARP = 32
 """Rows side by side that a block has: their elements at a step make a load of a warp."""

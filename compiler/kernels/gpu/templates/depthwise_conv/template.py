@@ -22,7 +22,7 @@ from compiler.kernels.gpu.templates.depthwise_conv.problem import (
     tile_rows,
 )
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 PRECISIONS = {"float16": ("fp16", "FP16"), "bfloat16": ("bf16", "BF16")}

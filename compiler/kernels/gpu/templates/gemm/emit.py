@@ -23,7 +23,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
     prefetched_reads,
 )
 from compiler.kernels.group import Group, Operator
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
 MMA_PRECISIONS = (*PRECISIONS, "int8")

@@ -4,7 +4,7 @@ from compiler.kernels.gpu.blocks import DEVICE, block_index, block_type, passed_
 from compiler.kernels.gpu.epilogue import Part, StoreFunction
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 PROBLEM_NUMBER = "    [[maybe_unused]] const int z = slice / Problem::SPLITS;"
 

@@ -12,7 +12,7 @@ from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.gemm.four_bits import four_bit_anchor, read_four_bits
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group, Operator
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 MOST_GEMV_ROWS = 16

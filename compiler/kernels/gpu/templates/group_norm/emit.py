@@ -17,7 +17,7 @@ from compiler.kernels.gpu.templates.group_norm.problem import Config, Problem
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 EPSILON = 1e-5

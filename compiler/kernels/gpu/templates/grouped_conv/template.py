@@ -17,7 +17,7 @@ from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 

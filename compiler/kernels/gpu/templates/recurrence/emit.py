@@ -13,7 +13,7 @@ from compiler.kernels.gpu.templates.recurrence.problem import (
     Problem,
 )
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 

@@ -23,7 +23,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")

@@ -16,7 +16,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.opaque import combine
 from compiler.kernels.ops.tables import table_element
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 COPY_THREADS, COPY_ITEMS = 256, 4

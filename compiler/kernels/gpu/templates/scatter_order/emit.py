@@ -13,7 +13,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops.common import safe_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 INTEGER_BYTES = 4

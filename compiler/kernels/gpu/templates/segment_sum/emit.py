@@ -15,7 +15,7 @@ from compiler.kernels.gpu.templates.segment_sum.problem import FLIGHT, THREADS, 
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 COPIED = 8

@@ -6,7 +6,7 @@ from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, shared_bytes
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 
 ANY_TILE = Tile(16, 32, 16, 32, 1)
 """A tile for the constants of a GEMM, which skinny ones do not use."""

@@ -21,8 +21,9 @@ from compiler.kernels.gpu.templates.squeeze_excite.problem import (
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
-from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 def excite_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:

@@ -8,8 +8,8 @@ from compiler.graph.fusion.squeeze_excite import find_squeeze_excites
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.group import Group, Operator
-from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 CLUSTERS, THREADS = (8, 4, 2, 1), (512, 1024, 256)
 

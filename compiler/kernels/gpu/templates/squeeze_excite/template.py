@@ -15,8 +15,8 @@ from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     read_problem,
 )
 from compiler.kernels.group import Group
-from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 START_US, EXCHANGE_US = 3.9, 1.25
 """Microseconds of launching and reducing, and of an exchange within a cluster: fitted, as the rates

@@ -15,8 +15,8 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
     tiles_of,
 )
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem
-from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 START_US, BLOCK_US, COPY_US = 1.2, 0.5, 0.6
 """Launching and ending a kernel, and a block, and the latency of the copies before the MMAs."""

@@ -11,8 +11,8 @@ from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
-from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 CHANNELS = 4
 """Most channels of the image."""

@@ -26,7 +26,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 from compiler.kernels.gpu.templates.stem_conv.estimate import estimate_us
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
-from compiler.schedule import Launch
+from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
 

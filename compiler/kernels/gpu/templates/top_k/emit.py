@@ -9,7 +9,8 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.top_k.problem import ITEMS, Config, Merging, Problem, Sorting
 from compiler.kernels.group import Group
-from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.schedule.kernels import Launch
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
 def top_k_kernel(group: Group, problem: Problem, config: Config) -> CudaKernel:

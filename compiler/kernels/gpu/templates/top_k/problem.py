@@ -7,7 +7,7 @@ from math import prod
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import normal_axis
-from compiler.schedule import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES
 
 ITEMS = 8
 """Entries of a thread."""

@@ -1,0 +1,265 @@
+"""The saved form of a compiled module: a directory of plain files listed in a manifest.
+
+manifest.json (`compiler.artifact.manifest`; target, requirements, choice, tuning), schedule.json,
+kernels/ (one file a kernel, and kernels.json), weights.safetensors, and library.so for targets that
+run through the C interface of an exported project. The seal of the manifest covers the certificate
+of the schedule and its kernels, the weights, the library and the manifest's own entries; each
+kernel's seal is in its code (`compiler.verify.seals`).
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from compiler.artifact.choice_json import choice_from_json, choice_to_json, tuning_from_json
+from compiler.artifact.kernels_json import kernel_files, read_kernels
+from compiler.artifact.manifest import (
+    ARTIFACT_MANIFEST,
+    KERNELS_FILE,
+    LIBRARY,
+    SCHEDULE,
+    WEIGHTS,
+    Vouch,
+    check_unchanged,
+    format_in,
+    read_checked,
+    trust_all,
+    write_hashed,
+)
+from compiler.artifact.replacing import contents, replacing
+from compiler.artifact.signing import SIGNATURE_SUFFIX
+from compiler.artifact.weights import Placing, in_one_block, read_weights, write_weights
+from compiler.backends.base import Array
+from compiler.backends.memory import check_weights
+from compiler.errors import (
+    ArtifactError,
+    FlowloomError,
+    KernelError,
+    ScheduleError,
+    ShapeError,
+)
+from compiler.schedule.choices import Choice, TuningRecord
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.support.arguments import WAYS
+from compiler.verify import checked_json as read
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.schedule_json import from_json, to_json
+from compiler.verify.seals import check_library
+
+MANIFEST = ARTIFACT_MANIFEST.file
+SIGNATURE = Path(MANIFEST).with_suffix(SIGNATURE_SUFFIX).name
+
+_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT_MANIFEST.format.encode())
+"""How a manifest begins."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The content of a saved module: all that a backend needs to run it."""
+
+    target: str
+    requirements: Mapping[str, Any]
+    schedule: Schedule
+    kernels: Mapping[str, KernelSpec]
+    weights: Mapping[str, Array]
+    choice: Choice | None = None
+    """How the schedule and its execution mode were chosen, on targets where there is a choice."""
+    tuning: TuningRecord | None = None
+    """The kernels that were measured before they were built, if any were."""
+    library: bytes = b""
+    """The shared library of the whole module, for targets that run through one."""
+    certificate: Certificate | None = None
+    """That the schedule and the kernels were checked, if they were."""
+    semantics: Mapping[str, str] | None = None
+    """The choices between the ONNX text and onnxruntime, by rule; None where an older version
+    recorded none."""
+
+
+def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
+    """Write an artifact to a temporary directory, then move it; an older artifact is replaced.
+
+    Raises ArtifactError, with nothing changed, if `directory` is something else or cannot be
+    written.
+    """
+    place = Path(os.path.abspath(directory))
+    if os.path.lexists(place):
+        _check_replaceable(place)
+    with replacing(place) as new:
+        new.mkdir()
+        _write_files(artifact, new)
+
+
+def _check_replaceable(place: Path) -> None:
+    """Raise ArtifactError unless a directory is an artifact without further files, or empty."""
+    if place.is_symlink() or not place.is_dir():
+        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
+    found = contents(place)
+    if not found:
+        return
+    manifest = _old_manifest(place)
+    if manifest.get("format") != ARTIFACT_MANIFEST.format:
+        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
+    files = manifest.get("files")
+    for name in found:
+        ours = name in files if isinstance(files, dict) else ARTIFACT_MANIFEST.names.fullmatch(name)
+        if not ours and name not in (MANIFEST, SIGNATURE, "kernels"):
+            raise ArtifactError(
+                f"{place / name} does not belong to the artifact there: move it away, or choose "
+                "another directory"
+            )
+
+
+def _old_manifest(place: Path) -> dict[str, Any]:
+    """The manifest, of any version or truncated; empty for other files."""
+    try:
+        content = (place / MANIFEST).read_bytes()
+    except OSError:
+        return {}
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError):
+        return {"format": ARTIFACT_MANIFEST.format} if _HEAD.match(content) else {}
+    return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
+
+
+def _write_files(artifact: Artifact, directory: Path) -> None:
+    certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
+    (directory / "kernels").mkdir()
+    table, codes = kernel_files(artifact.kernels)
+    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: table}
+    contents = {name: text.encode() for name, text in texts.items()} | codes
+    if artifact.library:
+        contents[LIBRARY] = artifact.library
+    files = {
+        name: write_hashed(directory / name, lambda write, content=content: write(content))
+        for name, content in contents.items()
+    }
+    files[WEIGHTS] = write_hashed(
+        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights)
+    )
+    entries: dict[str, Any] = {"target": artifact.target, "requirements": artifact.requirements}
+    if artifact.choice is not None:
+        entries["choice"] = choice_to_json(artifact.choice)
+    if artifact.tuning is not None:
+        entries["tuning"] = asdict(artifact.tuning)
+    if artifact.semantics is not None:
+        entries["semantics"] = dict(artifact.semantics)
+    ARTIFACT_MANIFEST.write(directory, entries, files, _sealed_contents(certificate, files))
+
+
+def _sealed_contents(certificate: Certificate, files: Mapping[str, Any]) -> dict[str, str]:
+    """The digests under the seal: of the schedule, all kernels, the weights and the library."""
+    large = {name: files[name]["sha256"] for name in (WEIGHTS, LIBRARY) if name in files}
+    return {"schedule and kernels": certificate.digest, **large}
+
+
+def load(
+    directory: str | os.PathLike[str],
+    check: Callable[[str, Any], None],
+    place: Placing = in_one_block,
+    vouch: Vouch = trust_all,
+) -> Artifact:
+    """Read an artifact after verifying every file, the schedule, the kernels and the seal.
+
+    `check(target, requirements)` is called before the weights are read, and may refuse them;
+    `place` puts weights somewhere; `vouch` says which manifests to trust. Raises ArtifactError,
+    naming the file, if any is missing, truncated, edited or of another format version.
+    """
+    folder = Path(directory)
+    manifest = _manifest(folder, vouch)
+    files: Mapping[str, Any] = manifest["files"]
+    contents = {
+        name: read_checked(folder / name, entry, ARTIFACT_MANIFEST.remedy)
+        for name, entry in files.items()
+        if name != WEIGHTS
+    }
+    try:
+        kernels = _kernels(contents)
+        schedule = from_json(contents[SCHEDULE].decode())
+        certificate = certified(schedule, kernels)
+        if library := contents.get(LIBRARY, b""):
+            check_library(library, certificate.digest)
+    except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
+        raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
+    ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
+    choice = _choice(manifest, folder)
+    _check_host(manifest, folder, check)
+    check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT_MANIFEST.remedy)
+    weights = read_weights(folder / WEIGHTS, place)
+    try:
+        check_weights(schedule, weights)
+    except ShapeError as error:
+        raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
+    return Artifact(
+        target=manifest["target"],
+        requirements=manifest["requirements"],
+        schedule=schedule,
+        kernels=kernels,
+        weights=weights,
+        choice=choice,
+        tuning=tuning_from_json(manifest.get("tuning"), f"{folder / MANIFEST}: tuning"),
+        library=library,
+        certificate=certificate,
+        semantics=_semantics(manifest, folder),
+    )
+
+
+def _check_host(
+    manifest: Mapping[str, Any], place: Path, check: Callable[[str, Any], None]
+) -> None:
+    """Call the backend's `check`; ArtifactError if the requirements are not such as it writes."""
+    try:
+        check(manifest["target"], manifest["requirements"])
+    except FlowloomError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{place / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
+            f" ({error!r}): compile the model again"
+        ) from error
+
+
+def _choice(manifest: Mapping[str, Any], place: Path) -> Choice | None:
+    found = manifest.get("choice")
+    return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
+
+
+def _semantics(manifest: Mapping[str, Any], place: Path) -> dict[str, str] | None:
+    """The recorded choices by rule; ArtifactError for a way that is none of the two."""
+    where = f"{place / MANIFEST}: semantics"
+    if "semantics" not in manifest:
+        return None
+    found = read.as_object(manifest["semantics"], where)
+    return {rule: read.checked_one_of(way, WAYS, f"{where}.{rule}") for rule, way in found.items()}
+
+
+def _manifest(place: Path, vouch: Vouch) -> dict[str, Any]:
+    if format_in(place) is not ARTIFACT_MANIFEST:
+        raise ArtifactError(
+            f"{place} is a dynamic module: name the artifact of one of its compiled segments, which"
+            f" are in {place / 'segments'} once it has run and was saved"
+        )
+    path, manifest = place / MANIFEST, ARTIFACT_MANIFEST.read(place, vouch)
+    read.string(manifest, "target", str(path))
+    read.as_object(manifest.get("requirements"), f"{path}: requirements")
+    return manifest
+
+
+def _kernels(contents: Mapping[str, bytes]) -> dict[str, KernelSpec]:
+    """Every kernel of the table by name, with its code and source; `contents` are files by name."""
+    kernels: dict[str, KernelSpec] = {}
+    for entry in read_kernels(contents[KERNELS_FILE], KERNELS_FILE):
+        name = entry.kernel.name
+        if name in kernels:
+            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")
+        for file in (entry.code, *([entry.source] if entry.source else [])):
+            if file not in contents:
+                raise ArtifactError(f"{MANIFEST} has no hash of {file}: compile the model again")
+        source = contents[entry.source].decode() if entry.source else ""
+        kernels[name] = replace(entry.kernel, code=contents[entry.code], source=source)
+    return kernels

@@ -1,0 +1,216 @@
+"""The part of an exported project that runs a model on GPUs: kernels as text, tasks as tables."""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.plan_text import braced, cpp_record, cpp_table
+from compiler.artifact.project_parts import ProjectPart
+from compiler.backends.gpu.functions import SMEM_CARVEOUT
+from compiler.errors import ArtifactError
+from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.schedule.tasks import Schedule, Task
+from compiler.scheduling.graph_plan import GraphPlan, plan_graph
+from compiler.scheduling.subflows import subflows
+from compiler.target.devices import only_architecture
+from compiler.target.target import parse_gpu
+from compiler.verify.control import refuse_control
+
+GPU_HEADER = "gpu/tasks.h"
+"""The header of the project's `src` that declares the tables."""
+
+URGENCY = (0, 1000)
+"""The least and the greatest priority in the tables, which the project scales to its device's."""
+
+OTHER_ARCHITECTURES = "gfx90a;gfx1030"
+"""AMD's architectures that a project of a CUDA module is built for by default."""
+
+PLATFORM_HEADERS = (
+    *("arrivals.cuh", "bytes.cuh", "half.cuh", "instructions.cuh"),
+    *("warpgroups.cuh", "byte_warpgroups.cuh", "wgmma_registers.cuh"),
+)
+"""Headers of kernels that each platform has; on AMD there are half and instructions alone."""
+
+CONFIGURATIONS = """\
+    cmake -B build -DFLOWLOOM_GPU=CUDA [-DFLOWLOOM_ARCHITECTURES="{cuda}"]
+    cmake -B build -DFLOWLOOM_GPU=HIP -DCMAKE_CXX_COMPILER=hipcc [-DFLOWLOOM_ARCHITECTURES="{hip}"]
+    cmake -B build -DFLOWLOOM_GPU=EMU
+"""
+"""How a project is configured for each platform."""
+
+
+def gpu_part(artifact: Artifact) -> ProjectPart:
+    """The part of a project for CUDA, HIP and the emulator.
+
+    Raises ArtifactError if kernels have no source, or a run decides what is launched.
+    """
+    refuse_control(
+        artifact.schedule,
+        "a C++ project",
+        "run the module instead, or compile the model for hip, which divides it there",
+    )
+    lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
+    if lacking:
+        raise ArtifactError(
+            f"the kernels of target {artifact.target} have no C++ source (such as {lacking[0]}): "
+            "compile the model again"
+        )
+    architectures = _architectures(artifact)
+    alone, oldest = architectures["CUDA_ONLY"], architectures["CUDA_OLDEST"]
+    cuda = alone or (f"{oldest};90a" if int(oldest) < 90 else oldest)
+    launches = [launch for kernel in artifact.kernels.values() for launch in kernel.launches]
+    shared = max((launch.shared_bytes for launch in launches), default=0)
+    return ProjectPart(
+        name="gpu",
+        foreign=("cpu*", "aarch64.cmake"),
+        header=GPU_HEADER,
+        plan=gpu_plan(artifact),
+        files=_files(artifact),
+        sources=[f"kernels/{name}.cu" for name in artifact.kernels],
+        variables={**architectures, "SHARED_BYTES": str(shared)},
+        readme={
+            "files": "a file for each kernel",
+            "needs": "The CUDA or HIP runtime is the only dependency.",
+            "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES),
+            "ways": "all modes",
+            "runs_on": "On NVIDIA its kernels run on "
+            + (f"sm_{alone} alone." if alone else f"sm_{oldest} and newer."),
+        },
+    )
+
+
+def _files(artifact: Artifact) -> Mapping[str, bytes]:
+    """A file of each kernel, the headers that kernels include, and the emulator's sources."""
+    nodes = nodes_of(artifact.schedule)
+    texts = {
+        f"kernels/{name}.cu": kernel_text(kernel, nodes.get(name, []))
+        for name, kernel in artifact.kernels.items()
+    }
+    for name, text in kernel_headers().items():
+        texts[f"kernels/{'cuda/' if name in PLATFORM_HEADERS else ''}{name}"] = text
+    emulator = Path(str(resources.files("compiler.emulator")))
+    native = [*emulator.glob("*.cpp"), *emulator.glob("*.h")]
+    return {
+        **{name: text.encode() for name, text in texts.items()},
+        **{f"emulator/{path.name}": path.read_bytes() for path in native},
+        **{f"kernels/emu/{p.name}": p.read_bytes() for p in (emulator / "include").iterdir()},
+    }
+
+
+def gpu_plan(artifact: Artifact) -> str:
+    """The tables of plan.cpp that `gpu/tasks.h` declares.
+
+    With `early`, kernels in graphs that wait themselves start before their predecessors have ended.
+    """
+    schedule, kernels = artifact.schedule, artifact.kernels
+    choice = None if artifact.choice is None else artifact.choice.schedule
+    costs: Mapping[str, float] = {} if choice is None else choice.costs
+    device = parse_gpu(artifact.target).device
+    planned = plan_graph(schedule, kernels, costs, device, URGENCY)
+    early = choice is not None and choice.pdl
+    works = (_work(planned, i, kernels[t.kernel]) for i, t in enumerate(schedule.tasks))
+    partitions = [
+        f"{{{u.stream}, {braced(u.tasks)}, {braced(u.after)}}}" for u in subflows(schedule)
+    ]
+    return (
+        "".join(f"void* flowloom_{symbol}();\n" for symbol in symbols(schedule, kernels))
+        + "\nnamespace flowloom {\nnamespace {\n\n"
+        + cpp_table("Work", "work", works,
+                columns="urgency, after, launches: {function, grid, block, shared, waits itself, "
+                "arguments: {allocation, offset}}")
+        + cpp_table("Partition", "partitions", partitions, columns="stream, tasks, after")
+        + cpp_table("size_t", "insertion", map(str, planned.order),
+                columns="tasks in the order in which a graph gets them")
+        + "}  // namespace\n\n"
+        + cpp_record("GpuPlan", "gpu_plan", [str(early).lower(),
+                 str(SMEM_CARVEOUT if planned.crowded else -1), str(schedule.streams),
+                 f"{{work, {len(schedule.tasks)}}}", f"{{partitions, {len(partitions)}}}",
+                 f"{{insertion, {len(planned.order)}}}"])
+        + "}  // namespace flowloom\n"
+    )  # fmt: skip
+
+
+def symbols(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[str]:
+    """The functions that a schedule launches, once each."""
+    names = dict.fromkeys(task.kernel for task in schedule.tasks)
+    return [launch.symbol for name in names for launch in kernels[name].launches]
+
+
+def _work(plan: GraphPlan, index: int, kernel: KernelSpec) -> str:
+    task = plan.schedule.tasks[index]
+    launches = ",\n      ".join(_launch(task, launch) for launch in kernel.launches)
+    return f"{{{plan.priorities[index]}, {braced(plan.before[index])},\n     {{{launches}}}}}"
+
+
+def _launch(task: Task, launch: Launch) -> str:
+    buffers = (*task.reads, *task.writes)
+    views = (f"{{{buffers[i].allocation}, {buffers[i].offset}}}" for i in launch.args)
+    sizes = f"{braced(launch.grid)}, {braced(launch.block)}, {launch.shared_bytes}"
+    sizes += f", {str(launch.programmatic).lower()}"
+    return f"{{flowloom_{launch.symbol}, {sizes}, {braced(views)}}}"
+
+
+def kernel_headers() -> dict[str, str]:
+    """The headers that kernels include, by name, in their CUDA form."""
+    folder = Path(str(resources.files("compiler"))) / "kernels" / "gpu"
+    return {path.name: path.read_text() for path in sorted(folder.rglob("*.cuh"))}
+
+
+def nodes_of(schedule: Schedule) -> dict[str, list[str]]:
+    """The ONNX nodes that each kernel computes, a line a task."""
+    found: dict[str, list[str]] = {}
+    for index, task in enumerate(schedule.tasks):
+        found.setdefault(task.kernel, []).append(f"task {index}: {' '.join(task.nodes)}")
+    return found
+
+
+_SPECIALISED = re.compile(
+    r"^template <>\nstruct \w+<Problem> \{\n.*?^\};\n", re.MULTILINE | re.DOTALL
+)
+
+
+def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
+    """A file of one kernel: includes, then everything else in the kernel's namespace."""
+    lines = kernel.source.splitlines()
+    includes = [line for line in lines if line.startswith("#include")]
+    body = "\n".join(line for line in lines if not line.startswith("#include"))
+    body = _SPECIALISED.sub(partial(_outside, kernel.name), body)
+    comment = "".join(f"//   {_printable(line)}\n" for line in nodes)
+    exports = "".join(f"GPU_EXPORT({launch.symbol})\n" for launch in kernel.launches)
+    return (
+        f"// {kernel.name}: {kernel.flops} FLOPs, {kernel.traffic_bytes} bytes moved.\n{comment}"
+        '#include "flowloom/kernel.h"\n' + "\n".join(includes) + f"\n\nnamespace {kernel.name} {{\n"
+        f"{body}\n}}  // namespace {kernel.name}\n\nusing namespace {kernel.name};\n{exports}"
+    )
+
+
+def _outside(name: str, found: re.Match[str]) -> str:
+    """A specialisation of a header's template, which must follow the kernel's namespace."""
+    text = found[0].replace("<Problem>", f"<{name}::Problem>", 1)
+    return f"}}  // namespace {name}\n\n{text}\nnamespace {name} {{\n"
+
+
+def _printable(text: str) -> str:
+    """Text on one line of a comment that no backslash continues."""
+    return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
+
+
+def _architectures(artifact: Artifact) -> dict[str, str]:
+    """Which architectures the kernels are built for by default, and which they can run on."""
+    target = parse_gpu(artifact.target)
+    oldest = str(target.capability)
+    named = ";".join(target.architectures)
+    only = {name: only_architecture(k.source) for name, k in artifact.kernels.items()}
+    kernel = next((name for name, architecture in only.items() if architecture), "")
+    alone = (only.get(kernel) or "").removeprefix("sm_")
+    return {
+        "CUDA_ARCHITECTURES": alone or oldest,
+        "CUDA_OLDEST": oldest,
+        "CUDA_ONLY": alone,
+        "CUDA_ONLY_KERNEL": kernel,
+        "HIP_ARCHITECTURES": named if target.kind == "hip" else OTHER_ARCHITECTURES,
+        "EMU_ARCHITECTURES": "",
+    }

@@ -1,0 +1,378 @@
+"""A compiled model, ready to run: what `compiler.compile` and `compiler.load` return."""
+
+import os
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+from compiler.artifact import artifact
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.manifest import Vouch
+from compiler.artifact.signing import KeyFile, trusting
+from compiler.artifact.weights import Placing, in_one_block
+from compiler.backends.base import (
+    Array,
+    Executable,
+    Executor,
+    MemoryReport,
+    backend,
+    chosen_options,
+)
+from compiler.backends.memory import place_weights
+from compiler.display.html import schedule_html
+from compiler.errors import InputDataError
+from compiler.schedule.choices import Choice, TuningRecord
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import IN_RANGE, Allocation, AllocationKind, Schedule
+from compiler.support.arguments import (
+    LOAD,
+    MODULE,
+    ArgumentKind,
+    check_arguments,
+    inputs_by_name,
+    taking,
+)
+from compiler.support.words import counted, in_bytes
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import check_library
+
+if TYPE_CHECKING:
+    from compiler.driver.build import Build
+
+
+def _is_schedule(value: object) -> bool:
+    return isinstance(value, Schedule)
+
+
+_SCHEDULE = ArgumentKind("a Schedule", _is_schedule)
+
+
+def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a run without the results of index checks.
+
+    Raises InputDataError if a check found an index out of range.
+    """
+    kept = {**outputs}
+    for name, array in outputs.items():
+        if name.startswith(IN_RANGE):
+            _check_in_range(name, array)
+            del kept[name]
+    return kept
+
+
+def _check_in_range(name: str, array: Any) -> None:
+    """Raise InputDataError unless all indices of a check were in range."""
+    if not int(array.numpy() if hasattr(array, "numpy") else array):
+        raise InputDataError(
+            f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
+        )
+
+
+class Module:
+    """A schedule, its kernels and its packed weights.
+
+    Modules can be pickled, copied and sent to processes; the copy is loaded at its first run.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        *,
+        requirements: Mapping[str, Any] | None = None,
+        build_seconds: Mapping[str, float] | None = None,
+        choice: Choice | None = None,
+        tuning: TuningRecord | None = None,
+        loaded: Executable | None = None,
+        library: bytes = b"",
+        certificate: Certificate | None = None,
+        semantics: Mapping[str, str] | None = None,
+        **options: Any,
+    ):
+        """Make a module of a compilation's results; the target's backend loads it at its first run.
+
+        `weights` are packed, by allocation name. `options` are the backend's, such as the CPU's
+        `threads`. `requirements` default to those of the target's code on this host;
+        `build_seconds` is the time of each step of the compilation, empty for a loaded module.
+        `choice` is the mode of the schedule and the reasons, unless `options` name a mode;
+        `tuning` says which kernels were measured before they were built, None where none were;
+        `loaded` is the schedule if it is on its device already; `library` is the shared library of
+        the module's code, for backends that run one. `certificate` is that of the schedule and the
+        kernels if they were checked before. `semantics` are the choices between the ONNX text and
+        onnxruntime that the code was compiled with, by rule, None if they are not recorded.
+
+        Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
+        was not built for, KernelError for a kernel or a library that is not as it was built,
+        ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
+        for an option that the backend does not take.
+        """
+        check_arguments(locals(), MODULE | {"schedule": _SCHEDULE})
+        self._backend = backend(target)
+        self._backend.check_options(options)
+        self.target = target
+        self._certificate = certified(schedule, kernels, certificate)
+        if library:
+            check_library(library, self._certificate.digest)
+        self.schedule = schedule
+        self.kernels = dict(kernels)
+        self.build_seconds = dict(build_seconds or {})
+        self.requirements = dict(
+            self._backend.requirements(target) if requirements is None else requirements
+        )
+        self._weights = place_weights(schedule, weights)
+        self.choice = choice
+        self.tuning = tuning
+        self.semantics = None if semantics is None else dict(semantics)
+        costs = {} if choice is None else {"costs": choice.schedule.costs}
+        self._library = library
+        code = {"library": library} if library else {}
+        self._options = {**costs, **chosen_options(choice), **code, **options}
+        self._lock = Lock()
+        self._loaded = loaded
+
+    @classmethod
+    def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
+        """The module of a compilation, to be loaded with the backend's options."""
+        return cls(
+            built.target,
+            built.schedule,
+            built.kernels,
+            built.weights,
+            build_seconds=built.seconds,
+            choice=built.choice,
+            tuning=built.tuning,
+            requirements=built.requirements,
+            library=built.library,
+            certificate=built.certificate,
+            semantics=built.semantics,
+            loaded=None if options else built.executable,
+            **options,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for `pickle` and `copy`, without what is on the device."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_loaded", "_backend")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._backend = backend(self.target)
+        self._weights = place_weights(self.schedule, self._weights)
+        self._lock, self._loaded = Lock(), None
+
+    @property
+    def pipeline(self) -> str | None:
+        """The recorded pipeline: compiled with it, the model gets this schedule without a search.
+
+        None for targets whose schedule is not chosen.
+        """
+        return None if self.choice is None else self.choice.schedule.pipeline
+
+    @property
+    def executable(self) -> Executable:
+        """The schedule on its device; loaded at its first use, so that saving needs no device.
+
+        Raises DeviceError if the device is missing or too small, or cannot run the code.
+        """
+        return self._loaded or self._load()
+
+    def _load(self) -> Executable:
+        with self._lock:
+            if self._loaded is None:
+                self._backend.check(self.requirements)
+                self._check()
+                code = self.schedule, self.kernels, self._weights
+                with taking("the backend", **self._options):
+                    self._loaded = self._backend.load(*code, **self._options)
+            return self._loaded
+
+    def _check(self) -> Certificate:
+        """Check the schedule and the kernels again if they are not those that were checked."""
+        self._certificate = certified(self.schedule, self.kernels, self._certificate)
+        if self._library:
+            check_library(self._library, self._certificate.digest)
+        return self._certificate
+
+    @property
+    def inputs(self) -> Sequence[Allocation]:
+        """Name, dtype and shape of every input, in the model's order."""
+        return self.schedule.of_kind("input")
+
+    @property
+    def outputs(self) -> Sequence[Allocation]:
+        """Name, dtype and shape of every output, in the model's order."""
+        outputs = self.schedule.of_kind("output")
+        return [output for output in outputs if not output.name.startswith(IN_RANGE)]
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The packed weights, by allocation name."""
+        return self._weights
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Bytes of the weights, of each executor's arena and of the code."""
+        return self.executable.memory
+
+    @property
+    def threads(self) -> int:
+        """The number of host threads of a run."""
+        return self.executable.threads
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
+        """Run once: arrays by input name in, arrays by output name out, in the model's order.
+
+        Any number of threads may call this at once. Arrays may be any that support DLPack; on the
+        CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
+        for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
+        index out of range if the module was compiled with `check_indices`.
+        """
+        inputs = inputs_by_name(inputs)
+        if not options:
+            return without_checks(self.executable.run(inputs))
+        executable = self.executable
+        with taking("a run", **options):
+            return without_checks(executable.run(inputs, **options))
+
+    def executor(self, **options: Any) -> Executor:
+        """A new executor, which shares code and weights and has its own arena.
+
+        If the module checks indices, pass the results of its runs to `without_checks`.
+        """
+        executable = self.executable
+        with taking("an executor", **options):
+            return executable.executor(**options)
+
+    def with_options(self, **options: Any) -> "Module":
+        """The same module, to be loaded with further options of its backend (a GPU's `ordinal`).
+
+        Raises DeviceError for an unknown option, and ArgumentError for a wrong value.
+        """
+        self._backend.check_options(options)
+        kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
+        with taking("a module", **options):
+            return Module(
+                self.target,
+                self.schedule,
+                self.kernels,
+                self._weights,
+                requirements=self.requirements,
+                build_seconds=self.build_seconds,
+                choice=self.choice,
+                tuning=self.tuning,
+                library=self._library,
+                certificate=self._certificate,
+                semantics=self.semantics,
+                **(kept | options),
+            )
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the artifact that `compiler.load` reads; replaces an older one atomically.
+
+        Raises ArtifactError, and changes nothing, if that fails.
+        """
+        check_arguments({"directory": directory}, LOAD)
+        saved = Artifact(
+            target=self.target,
+            requirements=self.requirements,
+            schedule=self.schedule,
+            kernels=self.kernels,
+            weights=self._weights,
+            choice=self.choice,
+            tuning=self.tuning,
+            library=self._library,
+            certificate=self._check(),
+            semantics=self.semantics,
+        )
+        artifact.save(saved, directory)
+
+    def close(self) -> None:
+        """Release idle threads and arenas; the next run allocates new ones."""
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def summary(self) -> str:
+        """One line: target, tasks, kernels, streams and memory."""
+        code = sum(len(kernel.code) for kernel in self.kernels.values())
+        chosen = None if self.choice is None else self.choice.schedule
+        mode = f" as {chosen.chosen} ({chosen.source})" if chosen else ""
+        tasks, kernels = counted(len(self.schedule.tasks), "task"), len(self.kernels)
+        return (
+            f"{self.target}, {tasks} of {counted(kernels, 'kernel')} on"
+            f" {counted(self.schedule.streams, 'stream')}{mode}, weights {self._size('weight')},"
+            f" arena {self._size('arena')}, code {in_bytes(code)}"
+        )
+
+    def _size(self, kind: AllocationKind) -> str:
+        return in_bytes(sum(a.nbytes for a in self.schedule.of_kind(kind)))
+
+    def __repr__(self) -> str:
+        return f"<Module {self.schedule.name!r}: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: a table, and the predicted timeline.
+
+        The prediction needs the compiler's libraries, which a loaded module runs without.
+        """
+        rows, spans = {"target": self.target}, None
+        try:
+            from compiler.scheduling.prediction import gap, prediction
+
+            found = prediction(self)
+            spans, time = found.spans, gap(self, found)
+        except ImportError as error:
+            time = f"not predicted: {error.name} is missing"
+        return schedule_html(self.schedule, rows, {"time": time}, spans)
+
+
+def load(
+    directory: str | os.PathLike[str],
+    threads: int | None = None,
+    *,
+    trusted: KeyFile | Sequence[KeyFile] | None = None,
+    **options: Any,
+) -> Module:
+    """Load a saved module after verifying its files, its schedule, its kernels and this host.
+
+    Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
+    missing requirement, if this host cannot run it, or an unknown option. With `trusted`, one or
+    several files of public keys, an artifact that none of them signed is an ArtifactError, too.
+    `threads` work on each run (default: as many as the process may use); `options` are the
+    backend's.
+    """
+    check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
+    if threads is not None:
+        options["threads"] = threads
+    return load_placed(directory, in_one_block, options, trusting(trusted))
+
+
+def load_placed(
+    directory: str | os.PathLike[str],
+    place: Placing,
+    options: Mapping[str, Any],
+    vouch: Vouch,
+) -> Module:
+    """As `load`, with options of the backend, weights where they are placed, and what to trust."""
+
+    def check(target: str, needed: Mapping[str, Any]) -> None:
+        backend(target).check_options(options)
+        backend(target).check(needed)
+
+    saved = artifact.load(directory, check, place, vouch)
+    with taking("a module", **options):
+        module = Module(
+            saved.target,
+            saved.schedule,
+            saved.kernels,
+            saved.weights,
+            requirements=saved.requirements,
+            choice=saved.choice,
+            tuning=saved.tuning,
+            library=saved.library,
+            certificate=saved.certificate,
+            semantics=saved.semantics,
+            **options,
+        )
+    _ = module.executable
+    return module

@@ -1,0 +1,454 @@
+"""The compilation driver: frontend, graph passes, kernels, schedule passes, packed weights."""
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.artifact.artifact import Artifact
+from compiler.autotune.bindings import running
+from compiler.autotune.lock import measuring
+from compiler.autotune.schedule import (
+    annotate,
+    scheduled,
+)
+from compiler.autotune.substitution import CostContext
+from compiler.autotune.substitution.kernels import predicted
+from compiler.backends.base import chosen_options
+from compiler.backends.cuda import device as cuda
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.hip import device as hip
+from compiler.backends.memory import Array
+from compiler.choice.alternatives import Alternatives, choose
+from compiler.choice.budget import Budget
+from compiler.choice.judges import MeasuredJudge, PredictedJudge, Sampler
+from compiler.driver.decide import decide_schedule, present_driver, substitution_context
+from compiler.driver.hip_library import hip_library
+from compiler.driver.packed_weights import WeightPacker
+from compiler.driver.requirements import cpu_requirements
+from compiler.driver.settings import SUBSTITUTE, Settings
+from compiler.errors import DeviceError, KernelError
+from compiler.frontend import Imported, import_model
+from compiler.graph.fusion.recurrences import recurrence_kernels
+from compiler.graph.targets import set_target
+from compiler.ir import dataflow
+from compiler.ir.flatten import schedule_of
+from compiler.ir.index_limits import index_limits
+from compiler.ir.operators import BYTE_CONTRACTIONS
+from compiler.kernels import (
+    KernelCache,
+    build_control_kernels,
+    build_kernels,
+    counted_groups,
+    exact_target,
+)
+from compiler.kernels.cpu.machine import named_target
+from compiler.kernels.texts import dump_kernels
+from compiler.passes.pipeline import parse, split_phases, with_decisions
+from compiler.passes.runner import PassTiming, Runner, name_kernels
+from compiler.progress import StepClock, StepEnded, notify
+from compiler.schedule.choices import CONTRACTIONS, SUBSTITUTION, Choice, TuningRecord
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Schedule
+from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES
+from compiler.target.nvrtc import nvrtc_architectures
+from compiler.target.target import complete, parse_cpu, parse_target
+from compiler.verify.certificate import Certificate, certified
+from compiler.verify.seals import sealed_library
+
+if TYPE_CHECKING:
+    import onnx
+
+
+COMPARISON_SHARE = 0.1
+"""Further seconds for running whole modules in turns, as a part of the budget."""
+
+ORIGINAL, SUBSTITUTED = "original", "substituted"
+"""The graph as it was, and with operators substituted."""
+
+_LOG = logging.getLogger(__name__)
+
+PRESENT: Mapping[str, Callable[[], str]] = {
+    "cuda": cuda.present_architecture,
+    "hip": hip.present_architecture,
+    "emu": lambda: DEFAULT_ARCHITECTURES["cuda"],
+}
+"""The architecture that a backend's target means where it names none."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """The compiled model, from which backends make modules, and the seconds of each step."""
+
+    target: str
+    schedule: Schedule
+    kernels: dict[str, KernelSpec]
+    weights: dict[str, Array]
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    passes: tuple[PassTiming, ...] = ()
+    choice: Choice | None = None
+    """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
+    tuning: TuningRecord | None = None
+    """The kernels that were measured before they were built, if any were."""
+    executable: GpuExecutable | None = None
+    """The module on the device, if it was measured there."""
+    kernels_ns: float = 0.0
+    library: bytes = b""
+    """The shared library of the whole module, for targets that run one."""
+    requirements: dict[str, Any] | None = None
+    """The requirements of the code on its host, where the target alone does not say them."""
+    certificate: Certificate | None = None
+    """That the schedule and the kernels were checked, if they were."""
+    semantics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The choices between the ONNX text and onnxruntime, by rule."""
+
+
+def build(
+    model: "str | os.PathLike[str] | bytes | onnx.ModelProto",
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    settings: Settings,
+) -> Build:
+    """Compile a model; settings are checked before the model is read."""
+    parse(settings.passes)
+    target = parse_target(settings.target)
+    import_as = partial(import_model, model, input_shapes, settings.check_indices)
+    import_as = partial(
+        import_as,
+        target.runs_control_flow,
+        has_kernel=recurrence_kernels(target),
+        semantics=settings.semantics,
+    )
+    return build_imported(import_as, settings)
+
+
+def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> Build:
+    """Compile a model that is imported with contractions of bytes in one way or another.
+
+    Where it has contractions that the target computes in bytes or in floats, it is compiled in both
+    ways, and the faster one is kept. Where it has none of bytes, the last way is the only one.
+    """
+    start = perf_counter()
+    way, *others = settings.byte_contractions
+    imported = import_as(way)
+    actual = _contracted(imported, way)
+    if actual == "floats" and "unrounded" in others:
+        way, others = "unrounded", []
+        imported = import_as(way)
+        actual = _contracted(imported, way)
+    notify(StepEnded("import", perf_counter() - start))
+    if not others or actual != way:
+        alone = replace(settings, contractions=(way,))
+        built = build_module(imported.module, imported.weights, alone)
+        built = replace(built, choice=_only_contraction(actual, built.choice))
+    else:
+        settings = replace(settings, contractions=(way, *others))
+        tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
+        budget = Budget(settings.budget).among(1 + len(others))
+        inner = replace(settings, budget=budget.seconds, tuner=tuner)
+        builds = {way: build_module(imported.module, imported.weights, inner)}
+        for other in others:
+            imported = import_as(other)
+            other = "floats" if other == "unrounded" and not imported.unrounded else other
+            dumped = replace(inner, dump_ir=_other_dump(settings.dump_ir, other))
+            builds[other] = build_module(imported.module, imported.weights, dumped)
+        built = _best_contraction(builds, settings)
+    importing = perf_counter() - start - sum(built.seconds.values())
+    return replace(built, seconds={"import": importing, **built.seconds})
+
+
+def _contracted(imported: Imported, way: str) -> str:
+    """The way in which quantised operators are contracted; empty without any."""
+    operators = (op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp))
+    if any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators):
+        return way
+    return "unrounded" if imported.unrounded else "floats" if imported.widened else ""
+
+
+def _only_contraction(way: str, choice: Choice | None) -> Choice | None:
+    """The choice of a module whose quantised operators were compiled in one way alone.
+
+    The way is empty for a module without such operators.
+    """
+    if choice is None or not way:
+        return choice
+    schedule = choice.schedule
+    timing = schedule.timings.get(schedule.chosen)
+    return Choice(
+        question=CONTRACTIONS,
+        chosen=way,
+        baseline=way,
+        source=schedule.source,
+        reason="the only way that was compiled",
+        estimates={way: min(schedule.estimates.values())} if timing is None else {},
+        timings={} if timing is None else {way: timing},
+        within=(choice,),
+    )
+
+
+def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
+    """The build kept of those that contract bytes in several ways, with the record of that.
+
+    On a device the last way, the least of bytes, is the baseline. Without one the first is: there
+    the estimates of the kernels alone decide, and no interval says how wrong they may be.
+    """
+    driver = present_driver(settings)
+    if driver is None or any(built.executable is None for built in builds.values()):
+        judge = PredictedJudge[Build](lambda built: built.kernels_ns, uncertainty=0.0)
+        choice = choose(Alternatives(CONTRACTIONS, builds), judge)
+    else:
+        floats_first = dict(reversed([*builds.items()]))
+        choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
+    kept = builds[choice.chosen]
+    nested = kept.choice and replace(choice, within=(kept.choice,))
+    _LOG.info("%s", nested or choice)
+    others = {way: built for way, built in builds.items() if built is not kept}
+    spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
+    return replace(kept, choice=nested, seconds=kept.seconds | spent)
+
+
+def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) -> Choice:
+    """The choice among modules that were measured, by running them in turns."""
+
+    def opened(built: Build) -> AbstractContextManager[Sampler]:
+        assert built.executable is not None, "a module was not measured"
+        return running(built.executable.executor())
+
+    with measuring(driver.device):
+        budget = Budget(settings.budget).share(COMPARISON_SHARE)
+        return choose(modules, MeasuredJudge(opened, budget))
+
+
+def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
+    """Compile a module's `dataflow.graph`; the module is used up.
+
+    Where its operators were substituted and a device measures, it is compiled without that, too,
+    and the faster one is kept; not where other modules' weights are in memory.
+    """
+    compares = settings.pipeline is None and settings.substitution
+    driver = present_driver(settings) if compares else None
+    original = module.clone() if driver is not None else None
+    packer = WeightPacker(weights, settings.jobs)
+    prepared = _prepared(module, packer, settings)
+    budget = prepared.budget
+    if driver is None or original is None or settings.packed or not prepared.substituted:
+        return _finished(prepared, packer, budget)
+    substituted = _finished(prepared, packer, budget.among(2))
+    without = replace(
+        settings,
+        substitution=False,
+        dump_ir=_other_dump(settings.dump_ir, ORIGINAL),
+        tuner=settings.tuner and settings.tuner.after(prepared.tuning.seconds),
+    )
+    try:
+        plain = _finished(_prepared(original, packer, without), packer, budget.among(2))
+        if substituted.executable is None or plain.executable is None:
+            _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
+            return substituted
+        return _better_graph(driver, {ORIGINAL: plain, SUBSTITUTED: substituted}, settings)
+    except DeviceError as error:
+        _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
+        return substituted
+
+
+def _better_graph(driver: Driver, builds: Mapping[str, Build], settings: Settings) -> Build:
+    """The build kept of the graph as it was and the substituted one, with the record of that."""
+    start = perf_counter()
+    choice = _compared(driver, Alternatives(SUBSTITUTION, builds), settings)
+    kept = builds[choice.chosen]
+    schedules = {name: built.choice.schedule for name, built in builds.items() if built.choice}
+    # kernels were measured for both graphs, whichever is kept
+    tuning = sum((s.tuning for s in schedules.values() if s.tuning), TuningRecord())
+    schedule = replace(schedules[choice.chosen], tuning=tuning if tuning.kernels else None)
+    spent = {f"{n} graph": sum(b.seconds.values()) for n, b in builds.items() if b is not kept}
+    return replace(
+        kept,
+        choice=replace(choice, within=(schedule,)),
+        seconds=kept.seconds | spent | {"comparison": perf_counter() - start},
+    )
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A module whose kernels are built, and what schedules it."""
+
+    module: ModuleOp
+    settings: Settings
+    kernels: dict[str, KernelSpec]
+    runner: Runner
+    clock: StepClock
+    tuning: TuningRecord
+    limits: Mapping[str, int]
+    """The limits of the inputs that are indices."""
+
+    @property
+    def budget(self) -> Budget:
+        """The seconds for measuring schedules."""
+        tuner, budget = self.settings.tuner, self.settings.budget
+        return Budget(budget if tuner is None else tuner.left(budget, self.tuning))
+
+    @property
+    def decided(self) -> Mapping[str, str | None]:
+        """The decisions of graph passes by the times of kernels; None for those left out."""
+        context = self.runner.context
+        left_out = {} if self.settings.substitution else {SUBSTITUTE: None}
+        return left_out | (context.decided if isinstance(context, CostContext) else {})
+
+    @property
+    def substituted(self) -> bool:
+        """Whether any changed the graph."""
+        return any(spec is not None for spec in self.decided.values())
+
+
+def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Prepared:
+    """Run the graph passes and build the kernels."""
+    target = parse_target(settings.target)
+    graph_passes, _ = split_phases(parse(settings.passes))
+    dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
+    limits = _limits(module)
+    context = substitution_context(packer, settings, limits)
+    runner = Runner(dump, context=context, weights=packer.weights)
+    set_target(module, settings.target)
+    runner.write(module, "import", f"imported, for target {settings.target}")
+    clock = StepClock()
+    runner.run(module, graph_passes)
+    name_kernels(module, graph_passes)
+    clock.lap("graph passes")
+    tuning = _tuned(module, settings)
+    if tuning.kernels:
+        clock.lap("tuning")
+    cache, jobs, packed = settings.cache, settings.jobs, settings.packed
+    kernels = build_kernels(module, settings.target, cache, jobs, packed)
+    kernels |= build_control_kernels(module, settings.target)
+    annotate(module, kernels, target.device if target.is_gpu else None)
+    if dump is not None:
+        dump_kernels(module, settings.target, dump / "kernels")
+    clock.lap("kernels")
+    return _Prepared(
+        module=module,
+        settings=settings,
+        kernels=kernels,
+        runner=runner,
+        clock=clock,
+        tuning=tuning,
+        limits=limits,
+    )
+
+
+def _limits(module: ModuleOp) -> dict[str, int]:
+    graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
+    return index_limits(graphs[0]) if graphs else {}
+
+
+def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
+    """Measure kernels that no database has, where there are a device and a budget."""
+    tuner, target, driver = settings.tuner, exact_target(settings.target), present_driver(settings)
+    if tuner is None or (driver is None and (target.is_gpu or not settings.budget)):
+        return TuningRecord()
+    try:
+        return tuner.tune(driver, counted_groups(module), target, settings.cache)
+    except DeviceError as error:
+        _LOG.warning("kernels stay as estimated, as measuring them failed: %s", error)
+        return TuningRecord()
+
+
+def _finished(prepared: _Prepared, packer: WeightPacker, budget: Budget) -> Build:
+    """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
+    module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
+    settings, runner = replace(prepared.settings, budget=budget.seconds), prepared.runner
+    kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
+    decision = decide_schedule(module, kernels, packer, settings, prepared.limits)
+    clock.lap("choice")
+    runner.write(module, "kernels", "after the kernels were built")
+    graph = scheduled(module, decision.pipeline, runner)
+    schedule = schedule_of(graph)
+    certificate = certified(schedule, kernels)
+    clock.lap("schedule passes")
+    packed = decision.weights if decision.weights is not None else packer.pack(graph)
+    clock.lap("pack weights")
+    choice = decision.choice and replace(
+        decision.choice,
+        pipeline=with_decisions(decision.choice.pipeline, prepared.decided),
+        tuning=prepared.tuning if prepared.tuning.kernels else None,
+    )
+    built = Build(
+        target=settings.target,
+        schedule=schedule,
+        kernels=kernels,
+        weights=packed,
+        certificate=certificate,
+        semantics=settings.semantics.ways,
+        seconds=clock.seconds,
+        passes=tuple(runner.timings),
+        choice=choice,
+        tuning=prepared.tuning if prepared.tuning.kernels else None,
+        kernels_ns=kernels_ns,
+        executable=decision.loaded
+        and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
+    )
+    backend = parse_target(settings.target).backend
+    if backend == "cpu":
+        return replace(built, requirements=cpu_requirements(settings.target))
+    if backend != "hip":
+        return built
+    linked = with_library(built, settings.cache)
+    clock.lap("library")
+    return linked
+
+
+def _other_dump(dump: str | os.PathLike[str] | None, name: str) -> Path | None:
+    """The folder for the IR of another module than the one that is asked for."""
+    return None if dump is None else Path(dump) / name
+
+
+def with_library(built: Build, cache: KernelCache | None) -> Build:
+    """The build with the shared library of its kernels, which the backend runs."""
+    saved = Artifact(
+        target=built.target,
+        requirements={},
+        schedule=built.schedule,
+        kernels=built.kernels,
+        weights=built.weights,
+        choice=built.choice,
+    )
+    library, needed = hip_library(saved, cache and cache.directory)
+    if built.certificate is not None:
+        library = sealed_library(library, built.certificate.digest)
+    return replace(built, library=library, requirements=needed)
+
+
+def full_target(target: str, arch: str | None = None, precision: str | None = None) -> str:
+    """A target with everything that decides its kernels, such as `cuda:sm_90:tf32`.
+
+    An architecture is the device's where none is given, or sm_90 or gfx90a without a device. Raises
+    DeviceError for an unknown target or precision, KernelError for an unknown architecture or CPU.
+    """
+    found = complete(target, arch, precision, lambda backend: PRESENT[backend]())
+    if found.backend == "cpu":
+        named_target(parse_cpu(str(found)))
+    elif found.backend == "cuda" and found.architecture not in DEVICES:
+        _check_known(found.architecture, nvrtc_architectures())
+    if found.idle_matrix_cores:
+        warnings.warn(
+            f"one text is compiled for {found}, so it does not use the matrix cores of"
+            f" {', '.join(found.idle_matrix_cores)}: compile for those apart",
+            stacklevel=2,
+        )
+    return str(found)
+
+
+def _check_known(architecture: str, known: Sequence[str]) -> None:
+    """Raise KernelError for an architecture that is not among those of the compiler, if it says."""
+    if known and architecture not in known:
+        raise KernelError(
+            f"the CUDA compiler here does not know the architecture {architecture}: use one of"
+            f" {', '.join(known)}"
+        )

@@ -1,0 +1,61 @@
+"""Tensors of sessions on a GPU: new ones, copies from the host, and those of other owners."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from compiler.backends.cuda import device as cuda
+from compiler.backends.emu import device as emu
+from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.memory import as_bytes, reserve, upload
+from compiler.backends.memory import Array, numpy_name
+from compiler.errors import DeviceError
+from compiler.schedule.tasks import Allocation
+
+
+class OwnedMemory:
+    """Device memory that is freed when nothing refers to it."""
+
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        driver.make_current()
+        self._driver = driver
+        self.address = reserve(driver, max(1, nbytes), "a tensor of a session")
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._driver.make_current()
+            self._driver.free(self.address)
+
+
+def driver_of(device: str, ordinal: int) -> Driver:
+    """The driver of a device by onnxruntime's word; raises DeviceError."""
+    if device in ("cuda", "gpu"):
+        return cuda.device(ordinal)
+    if device == "emu":
+        return emu.device()
+    raise DeviceError(f"tensors cannot be on {device!r}: use cpu or cuda")
+
+
+def empty_on(driver: Driver, dtype: str, shape: Sequence[int]) -> DeviceArray:
+    """A new tensor, not initialised."""
+    allocation = Allocation("output", "", dtype, tuple(shape))
+    memory = OwnedMemory(driver, allocation.nbytes)
+    return DeviceArray(driver, allocation, memory.address, memory)
+
+
+def copied_to(driver: Driver, array: Array) -> DeviceArray:
+    """A copy of an array of the host."""
+    found = empty_on(driver, numpy_name(array.dtype), array.shape)
+    fill(found, array)
+    return found
+
+
+def fill(tensor: DeviceArray, array: Array) -> None:
+    """Overwrite a tensor with an array of its dtype and shape."""
+    tensor.driver.make_current()
+    upload(tensor.driver, [(tensor.address, as_bytes(array))])
+
+
+def borrowed(driver: Driver, dtype: str, shape: Sequence[int], address: int) -> DeviceArray:
+    """A tensor in memory of the caller, who keeps it alive."""
+    return DeviceArray(driver, Allocation("output", "", dtype, tuple(shape)), address, None)

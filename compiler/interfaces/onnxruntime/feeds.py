@@ -1,0 +1,81 @@
+"""Checks of what a session is given, before it runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from compiler.backends.host_arrays import native
+from compiler.backends.memory import numpy_dtype
+from compiler.errors import InvalidArgument
+from compiler.interfaces.onnxruntime.node_arg import NodeArg, dtype_of_type
+
+
+def checked_feed(
+    inputs: Sequence[NodeArg], overridable: Sequence[NodeArg], feed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The feed with lists as arrays; raises InvalidArgument for what does not fit the inputs.
+
+    Initializers that are inputs too may be left out.
+    """
+    known = {arg.name: arg for arg in (*inputs, *overridable)}
+    for name in feed:
+        _check_known(name, known)
+    absent = [
+        arg.name for arg in inputs if arg.name not in feed and not arg.type.startswith("optional")
+    ]
+    if absent:
+        raise InvalidArgument(
+            f"the inputs {', '.join(map(repr, absent))} are missing; given were"
+            f" {', '.join(map(repr, feed)) or 'none'}"
+        )
+    return {name: _checked(known[name], value) for name, value in feed.items()}
+
+
+def _check_known(name: str, known: Mapping[str, NodeArg]) -> None:
+    if name not in known:
+        raise InvalidArgument(
+            f"the model has no input {name!r}; its inputs are {', '.join(known) or 'none'}"
+        )
+
+
+def _checked(arg: NodeArg, value: Any) -> Any:
+    dtype = dtype_of_type(arg.type)
+    if dtype is None:
+        return value
+    listed = type(value) in (list, tuple, int, float, bool)
+    array: Any = np.asarray(value, dtype) if listed else value
+    array = native(cast(Any, array)) if isinstance(array, np.ndarray) else array
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        raise InvalidArgument(f"the input {arg.name!r} is a {type(value).__name__}: pass an array")
+    found = dtype_of(array)
+    if found is not None and found != dtype and not (dtype.kind == "O" and found.kind in "SU"):
+        raise InvalidArgument(
+            f"the input {arg.name!r} is {found}, and the model takes {dtype} ({arg.type}):"
+            " convert it"
+        )
+    _check_shape(arg, tuple(array.shape))
+    return array
+
+
+def dtype_of(array: Any) -> "np.dtype[Any] | None":
+    """The numpy dtype of an array; None for a library's own that numpy does not know."""
+    try:
+        name = array.dtype
+        return numpy_dtype(name) if isinstance(name, str) else np.dtype(name)
+    except TypeError:
+        return None
+
+
+def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
+    if arg.shape and len(shape) != len(arg.shape):
+        raise InvalidArgument(
+            f"the input {arg.name!r} has {len(shape)} dimensions, {list(shape)}, and the model"
+            f" takes {len(arg.shape)}, {arg.shape}"
+        )
+    for axis, (size, wanted) in enumerate(zip(shape, arg.shape, strict=False)):
+        if isinstance(wanted, int) and size != wanted:
+            raise InvalidArgument(
+                f"dimension {axis} of the input {arg.name!r} is {size}, and the model takes"
+                f" {wanted}"
+            )

@@ -1,0 +1,1 @@
+"""Rules that prove graphs equal, their patterns, and the search that applies them."""

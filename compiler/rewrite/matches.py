@@ -1,0 +1,325 @@
+"""Matches of rules at terms, and their replacements, whichever graph the terms are in."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from compiler.graph.rewriting.attributes import with_defaults
+from compiler.graph.rewriting.terms import Term, Terms
+from compiler.ir.operators import Mismatch
+from compiler.rewrite.patterns import Apply, Fill, Identity, OneOf, Pattern, Tensor, Unknown
+from compiler.rewrite.rule import Rule
+
+COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min"})
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Match:
+    """The terms and values for which the names of a rule stand in a graph."""
+
+    tensors: Mapping[Tensor, Term] = field(default_factory=dict[Tensor, Term])
+    unknowns: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The extents of a tensor."""
+        return self.tensors[tensor].shape
+
+    def value(self, unknown: Unknown) -> Any:
+        """The value of an attribute."""
+        return self.unknowns[unknown.name]
+
+    def with_tensor(self, tensor: Tensor, term: Term) -> "Match | None":
+        """The match with one more tensor; None if it stands for another one."""
+        known = self.tensors.get(tensor)
+        if known is not None:
+            return self if known is term else None
+        if tensor.rank not in (None, len(term.shape)):
+            return None
+        return Match({**self.tensors, tensor: term}, self.unknowns)
+
+    def with_unknown(self, name: str, value: Any) -> "Match | None":
+        """The match with one more unknown; None if it stands for another value."""
+        if name in self.unknowns:
+            return self if self.unknowns[name] == value else None
+        return Match(self.tensors, {**self.unknowns, name: value})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """A place where a rule applies: the terms that it replaces, and what was matched.
+
+    Of a Concat of several parts a rule may replace two, from the part `first` on.
+    """
+
+    rule: Rule
+    roots: tuple[Term, ...]
+    match: Match
+    first: int | None = None
+
+
+NOTHING = Match()
+"""The match of no pattern."""
+
+
+@dataclass(slots=True)
+class Replayed(Generic[Item]):
+    """The items of an iterator for several readers, fetched when the first one asks for them."""
+
+    source: Iterator[Item] | None
+    found: list[Item] = field(default_factory=list[Item])
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.found) if self.source is None else self._read()
+
+    def _read(self) -> Iterator[Item]:
+        number = 0
+        while number < len(self.found) or self._advance():
+            yield self.found[number]
+            number += 1
+
+    def _advance(self) -> bool:
+        """Ask the source for one more; whether there was one."""
+        for item in self.source or ():
+            self.found.append(item)
+            return True
+        self.source = None
+        return False
+
+
+class Matches:
+    """Matches of patterns and sites of rules at terms: each is found once, when it is asked for.
+
+    With `all_constant` every tensor may stand for a constant one of a rule, as in derivations,
+    where a weight is any tensor.
+    """
+
+    def __init__(self, terms: Terms, *, all_constant: bool = False):
+        self.terms, self.all_constant = terms, all_constant
+        self._matches: dict[tuple[Pattern, Term, Match], Replayed[Match]] = {}
+        self._single: dict[tuple[Rule, Term], Iterable[Site]] = {}
+        self._pairs: dict[tuple[Rule, Term], Replayed[tuple[int, Match]]] = {}
+        self._sites: dict[tuple[Rule, tuple[Term, ...], Match, int | None], Replayed[Site]] = {}
+        self._changes: dict[Site, Mapping[Term, Term]] = {}
+        self._halves: dict[tuple[Term, int], Sequence[Term]] = {}
+
+    def at(self, pattern: Pattern, term: Term, match: Match) -> Iterable[Match]:
+        """A match with what a pattern stands for at a term, in every way."""
+        key = (pattern, term, match)
+        if key not in self._matches:
+            self._matches[key] = Replayed(self._match(pattern, term, match))
+        return self._matches[key]
+
+    def single(self, rule: Rule, term: Term) -> Iterable[Site]:
+        """The sites of a rule of one source at a term."""
+        key = (rule, term)
+        found = self._single.get(key)
+        if found is None:
+            found = self._single[key] = self._first_sites(rule, term)
+        return found
+
+    def _first_sites(self, rule: Rule, term: Term) -> Iterable[Site]:
+        pattern = rule.source[0]
+        if isinstance(pattern, Apply) and not _has_inputs(pattern, term):
+            return ()
+        matches = self._match(pattern, term, NOTHING)
+        chosen = (one for match in matches for one in _chosen(rule, match))
+        return Replayed(Site(rule, (term,), one) for one in chosen)
+
+    def pairs(self, rule: Rule, concat: Term) -> Iterable[tuple[int, Match]]:
+        """Where a rule for a Concat of two matches neighbours of a longer one: from which part."""
+        key = (rule, concat)
+        if key not in self._pairs:
+            self._pairs[key] = Replayed(self._neighbours(rule.source[0], concat))
+        return self._pairs[key]
+
+    def sites(
+        self, rule: Rule, roots: tuple[Term, ...], match: Match, first: int | None = None
+    ) -> Iterable[Site]:
+        """The sites of a rule for each choice of its parameters."""
+        key = (rule, roots, match, first)
+        if key not in self._sites:
+            found = (Site(rule, roots, one, first) for one in _chosen(rule, match))
+            self._sites[key] = Replayed(found)
+        return self._sites[key]
+
+    def changes(self, site: Site) -> Mapping[Term, Term]:
+        """The terms by which a rule replaces others.
+
+        Raises Mismatch if types do not fit, which a proof of the rule excludes.
+        """
+        if site not in self._changes:
+            self._changes[site] = self._changed(site)
+        return self._changes[site]
+
+    def _changed(self, site: Site) -> Mapping[Term, Term]:
+        node = site.roots[0].node
+        new = [build(self.terms, pattern, site.match, node) for pattern in site.rule.target]
+        if site.first is not None:
+            new = [self._with_part(site.roots[0], site.first, new[0])]
+        changed = dict(zip(site.roots, new, strict=True))
+        if any(old.types != term.types for old, term in changed.items()):
+            raise Mismatch(f"the rule {site.rule.name} changes a type")
+        return {old: term for old, term in changed.items() if old is not term}
+
+    def _with_part(self, concat: Term, first: int, part: Term) -> Term:
+        """A Concat with one part instead of two."""
+        parts = [*concat.inputs[:first], part, *concat.inputs[first + 2 :]]
+        return self.terms.apply("Concat", parts, concat.attributes, concat.node)
+
+    def _neighbours(self, pattern: Pattern, concat: Term) -> Iterator[tuple[int, Match]]:
+        assert isinstance(pattern, Apply)
+        parts = list(concat.operands)
+        for i in range(len(parts) - 1 if len(parts) > 2 else 0):
+            two = parts[i : i + 1], parts[i + 1 : i + 2]
+            if all(map(_may_be, pattern.inputs, two, (None, None))):
+                pair = self.terms.apply("Concat", parts[i : i + 2], concat.attributes)
+                for match in self._match(pattern, pair, NOTHING):
+                    yield i, match
+
+    def _match(self, pattern: Pattern, term: Term, match: Match) -> Iterator[Match]:
+        if isinstance(pattern, Tensor):
+            fits = term.constant or self.all_constant or not pattern.constant
+            found = match.with_tensor(pattern, term) if fits else None
+            if found is not None:
+                yield found
+        elif isinstance(pattern, Apply):
+            found = _operator(pattern, term, match)
+            if found is not None:
+                for inputs in self._inputs(pattern, term):
+                    yield from self._all(pattern.inputs, inputs, found)
+
+    def _all(
+        self, patterns: Sequence[Pattern], terms: Sequence[Term], match: Match
+    ) -> Iterator[Match]:
+        if len(patterns) != len(terms):
+            return
+        if not patterns:
+            yield match
+            return
+        for found in self._match(patterns[0], terms[0], match):
+            yield from self._all(patterns[1:], terms[1:], found)
+
+    def _inputs(self, pattern: Apply, term: Term) -> Iterator[Sequence[Term]]:
+        """The ways to read a term's inputs: in both orders, without a bias, a Concat in two."""
+        inputs = [t for t in term.inputs if t is not None]
+        if term.kind in ("Conv", "Gemm") and len(inputs) == 2 < len(pattern.inputs):
+            width = term.shape[1]
+            inputs.append(self.terms.fill(0.0, term.dtype, (width,)))
+        if term.kind == "Concat" and len(inputs) > len(pattern.inputs) == 2:
+            for count in range(1, len(inputs)):
+                parts = inputs[:count], inputs[count:]
+                axis = pattern.attributes["axis"]
+                if all(map(_may_be, pattern.inputs, parts, (axis, axis))):
+                    yield self._halves_of(term, count)
+            return
+        yield inputs
+        if term.kind in COMMUTATIVE and len(inputs) == 2 and inputs[0] is not inputs[1]:
+            yield inputs[::-1]
+
+    def _halves_of(self, concat: Term, count: int) -> Sequence[Term]:
+        """Two terms whose Concat one is: of the first parts and of the others."""
+        key = (concat, count)
+        if key not in self._halves:
+            halves = concat.operands[:count], concat.operands[count:]
+            made = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
+            self._halves[key] = made
+        return self._halves[key]
+
+
+def _has_inputs(pattern: Apply, term: Term) -> bool:
+    """Whether a term has an input for each operator that a pattern reads: a Concat may have halves
+    that are none of its inputs, and a convolution gets a bias when it is matched."""
+    if term.kind == "Concat" or len(term.operands) < len(pattern.inputs):
+        return True
+    kinds = [operand.kind for operand in term.operands]
+    return all(any(kind in asked for kind in kinds) for asked in _asked(pattern))
+
+
+@cache
+def _asked(pattern: Apply) -> Sequence[frozenset[str]]:
+    """The kinds of each operator that a pattern reads."""
+    return [_kinds(item) for item in pattern.inputs if isinstance(item, Apply)]
+
+
+def _kinds(pattern: Apply) -> frozenset[str]:
+    return frozenset({pattern.kind}) if isinstance(pattern.kind, str) else pattern.kind.kinds
+
+
+def _may_be(pattern: Pattern, parts: Sequence[Term], axis: Any) -> bool:
+    """Whether a pattern may match one of a Concat's parts, or several along its axis."""
+    if not isinstance(pattern, Apply):
+        return True
+    if len(parts) > 1:
+        return pattern.kind == "Concat" and pattern.attributes["axis"] == axis
+    return parts[0].kind in _kinds(pattern)
+
+
+def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
+    """The match with each choice of a rule's parameters that its guard allows."""
+    for values in rule.parameters(match):
+        chosen = {unknown.name: value for unknown, value in values.items()}
+        found = Match(match.tensors, {**match.unknowns, **chosen})
+        if all(rule.guard(found)):
+            yield found
+
+
+def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
+    """The match with a term's operator and attributes; None if they differ."""
+    if isinstance(pattern.kind, OneOf):
+        if term.kind not in pattern.kind.kinds:
+            return None
+        content = (term.kind, tuple(sorted(term.attributes.items())))
+        return match.with_unknown(pattern.kind.name, content)
+    if term.kind != pattern.kind:
+        return None
+    found = _unknowns(pattern, term, match.unknowns)
+    if found is None or len(found) == len(match.unknowns):
+        return None if found is None else match
+    return Match(match.tensors, found)
+
+
+def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Known values and those of a term's attributes; None if an attribute differs."""
+    wanted = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
+    if not wanted.keys() <= term.attributes.keys():
+        return None
+    found = dict(known)
+    for name, value in term.attributes.items():
+        asked = pattern.attributes.get(name)
+        named = isinstance(asked, Unknown)
+        if value != (found.setdefault(asked.name, value) if named else wanted.get(name)):
+            return None
+    return found
+
+
+@cache
+def _wanted(pattern: Apply, rank: int) -> Mapping[str, Any]:
+    """The known attributes of a pattern, on a first input of this rank."""
+    assert isinstance(pattern.kind, str)
+    known = {n: v for n, v in pattern.attributes.items() if not isinstance(v, Unknown)}
+    return with_defaults(pattern.kind, known, [(1,) * rank])
+
+
+def build(terms: Terms, pattern: Pattern, match: Match, node: str) -> Term:
+    """The term of a target; `node` is the name of the ONNX node that it is made for."""
+    if isinstance(pattern, Tensor):
+        return match.tensors[pattern]
+    if isinstance(pattern, Fill):
+        return terms.fill(pattern.value, match.tensors[pattern.like].dtype, pattern.shape(match))
+    if isinstance(pattern, Identity):
+        return terms.identity(pattern.size(match), match.tensors[pattern.like].dtype)
+    inputs = [build(terms, item, match, node) for item in pattern.inputs]
+    if isinstance(pattern.kind, OneOf):
+        kind, attributes = match.unknowns[pattern.kind.name]
+        return terms.apply(kind, inputs, dict(attributes), node)
+    values = {name: _value(value, match) for name, value in pattern.attributes.items()}
+    return terms.apply(pattern.kind, inputs, values, node)
+
+
+def _value(value: Any, match: Match) -> Any:
+    if isinstance(value, Unknown):
+        return match.value(value)
+    return value(match) if callable(value) else value

@@ -1,0 +1,210 @@
+"""The search over a whole graph: dynamic programming over its parts, then whole candidates.
+
+AutoGraph (AAAI 2023): MCP[G] = min over parts p of MCP[G - p] + search(p).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import chain, count
+from typing import Literal, get_args
+
+from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.progress import in_parts
+from compiler.rewrite.matches import Matches
+from compiler.rewrite.matching import Matcher
+from compiler.rewrite.rule import Rule
+from compiler.rewrite.search.backtracking import SAME_COST, Backtracking, Cost, Found, Limits
+from compiler.rewrite.search.blocks import blocks_of, operators_of, spans
+from compiler.rewrite.search.parts import Divider, GraphPart, composed
+
+LEAST_STEPS = 20
+"""The graphs that are judged for a part of a large graph, at least."""
+
+MOST_CHOICES = 2000
+"""Choices that are looked at for candidates."""
+
+SEARCH_STEP = "search for substitutions"
+"""The step whose parts are searched, for those who watch."""
+
+Division = Literal["dynamic", "greedy", "one"]
+DIVISIONS: tuple[Division, ...] = get_args(Division)
+"""By dynamic programming, by filling each part from the front, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartSizes:
+    """The operators of a part, at least and at most; blocks have at most half as many."""
+
+    least: int = 40
+    most: int = 120
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCandidate:
+    """A whole graph and the rules that were applied, for each part by which it was found."""
+
+    graph: Graph
+    rules: tuple[str, ...]
+
+
+@dataclass
+class Search:
+    """A search of one graph; parts of one structure are searched once."""
+
+    terms: Terms
+    rules: Sequence[Rule]
+    cost: Cost
+    limits: Limits = field(default_factory=Limits)
+    sizes: PartSizes = field(default_factory=PartSizes)
+    division: Division = "dynamic"
+    """How a graph becomes parts; see `DIVISIONS`."""
+    searched: dict[Graph, list[Found]] = field(default_factory=dict[Graph, list[Found]])
+    """The graphs found for each structure of a part."""
+    matches: Matches = field(init=False)
+    _share: int = 1 << 30
+    """The graphs that may be judged for a part."""
+
+    def __post_init__(self) -> None:
+        self.matches = Matches(self.terms)
+
+    def candidates(self, graph: Graph) -> list[GraphCandidate]:
+        """Whole graphs by the sum of their parts' costs, the best first; the last is the graph."""
+        parts = self.parts(graph)
+        options = [self.search(part) for part in in_parts(SEARCH_STEP, parts, _described)]
+        found = {graph: GraphCandidate(graph, ())}
+        for chosen in _cheapest([[one.cost for one in option] for option in options]):
+            picked = [option[i] for option, i in zip(options, chosen, strict=True)]
+            candidate = self._composed(graph, zip(parts, picked, strict=True))
+            found.setdefault(candidate.graph, candidate)
+            if len(found) > self.limits.kept:
+                break
+        return [*list(found.values())[1:], found[graph]]
+
+    def refined(self, graph: Graph) -> GraphCandidate:
+        """The graph with each part, in turn, as it makes the cost of the whole graph least.
+
+        For costs other than sums over parts: what shortens a part may delay the whole.
+        """
+        parts = self.parts(graph)
+        chosen = [(part, Found(0.0, part.graph)) for part in parts]
+        best, cost = GraphCandidate(graph, ()), self.cost(graph)
+        for number, part in enumerate(parts):
+            for option in self.search(part)[: self.limits.tried]:
+                trial = [*chosen[:number], (part, option), *chosen[number + 1 :]]
+                candidate = self._composed(graph, trial)
+                if (changed := self.cost(candidate.graph)) < cost:
+                    best, cost, chosen = candidate, changed, trial
+        return best
+
+    def _composed(self, graph: Graph, chosen: Iterable[tuple[GraphPart, Found]]) -> GraphCandidate:
+        picked = list(chosen)
+        whole = composed(self.terms, graph, [(part, one.graph) for part, one in picked])
+        return GraphCandidate(whole, tuple(name for _, one in picked for name in one.rules))
+
+    def search(self, part: GraphPart) -> list[Found]:
+        """The cheapest graphs of a part."""
+        if part.graph not in self.searched:
+            alone = self.division == "one"
+            steps = self.limits.total if alone else min(self.limits.steps, self._share)
+            limits = replace(self.limits, steps=steps)
+            search = Backtracking(self.matches, self.rules, self.cost, limits)
+            self.searched[part.graph] = search.run(part.graph)
+        return self.searched[part.graph]
+
+    def parts(self, graph: Graph) -> list[GraphPart]:
+        """The sequence of parts of the least total cost."""
+        operators = operators_of(graph)
+        if self.division == "one" or len(operators) <= self.sizes.most:
+            return [Divider(self.terms, graph).part(operators)] if operators else []
+        matcher = Matcher(self.matches, graph)
+        sites = spans(site for rule in self.rules for site in matcher.sites(rule))
+        blocks = blocks_of(operators, sites, max(1, self.sizes.most // 2))
+        if self.division == "greedy":
+            divider = Divider(self.terms, graph)
+            return [divider.part(members) for members in _filled(blocks, self.sizes.most)]
+        return self._sequence(graph, blocks)
+
+    def _sequence(self, graph: Graph, blocks: Sequence[Sequence[Term]]) -> list[GraphPart]:
+        """Consecutive blocks as parts of the least total cost, by dynamic programming."""
+        ends = range(1, len(blocks) + 1)
+        places = [(s, end) for end in ends for s in _starts(blocks, end, self.sizes)]
+        divider = Divider(self.terms, graph)
+        parts = {
+            (start, end): divider.part(chain.from_iterable(blocks[start:end]))
+            for start, end in in_parts("parts for substitutions", places)
+        }
+        structures = {part.graph: part for part in parts.values()}
+        self._share = max(LEAST_STEPS, self.limits.total // len(structures))
+        for part in in_parts(SEARCH_STEP, structures.values(), _described):
+            self.search(part)
+        best: dict[int, tuple[float, list[GraphPart]]] = {0: (0.0, [])}
+        for (start, end), part in parts.items():
+            cost = best[start][0] + self.search(part)[0].cost
+            if end not in best or cost < best[end][0]:
+                best[end] = cost, [*best[start][1], part]
+        return best[len(blocks)][1]
+
+
+def _described(part: GraphPart) -> str:
+    return f"{len(operators_of(part.graph))} operators"
+
+
+def _filled(blocks: Iterable[Sequence[Term]], most: int) -> list[list[Term]]:
+    """Consecutive blocks together, as many as a part may have operators."""
+    parts: list[list[Term]] = []
+    for block in blocks:
+        if parts and len(parts[-1]) + len(block) <= most:
+            parts[-1].extend(block)
+        else:
+            parts.append([*block])
+    return parts
+
+
+def _starts(blocks: Sequence[Sequence[Term]], end: int, sizes: PartSizes) -> Iterator[int]:
+    """Where a part that ends before a block may start: at sizes that are allowed, or else once."""
+    size, any_found = 0, False
+    for start in range(end - 1, -1, -1):
+        size += len(blocks[start])
+        if size > sizes.most and any_found:
+            return
+        if size >= sizes.least or start == 0:
+            any_found = True
+            yield start
+
+
+def _cheapest(costs: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
+    """Choices of one option each, the least sum first, one for each sum; options are sorted.
+
+    Graphs of one cost differ by the order of what was merged, which changes little.
+    """
+    first = tuple(0 for _ in costs)
+    number, seen = count(), {first}
+    total = partial(_total, costs)
+    queue = [(total(first), next(number), first)]
+    last = -1.0
+    for _ in range(MOST_CHOICES):
+        if not queue:
+            return
+        cost, _, chosen = heappop(queue)
+        if cost > last * (1 + SAME_COST):
+            last = cost
+            yield chosen
+        for other in _successors(chosen, costs):
+            if other not in seen:
+                seen.add(other)
+                heappush(queue, (total(other), next(number), other))
+
+
+def _total(costs: Sequence[Sequence[float]], chosen: Iterable[int]) -> float:
+    return sum(options[i] for options, i in zip(costs, chosen, strict=True))
+
+
+def _successors(
+    chosen: tuple[int, ...], costs: Sequence[Sequence[float]]
+) -> Iterator[tuple[int, ...]]:
+    """The choices that take the next option at one place."""
+    for place, index in enumerate(chosen):
+        if index + 1 < len(costs[place]):
+            yield (*chosen[:place], index + 1, *chosen[place + 1 :])

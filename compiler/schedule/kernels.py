@@ -1,0 +1,114 @@
+"""Compiled kernels: code, launches, operands and footprints. Times are in nanoseconds."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from compiler.tensors.dtypes import ELEMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a compiled function.
+
+    `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
+    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    `shared_bytes` are asked for by the launch; what the code itself takes are `registers` a thread
+    and `static_shared_bytes` a block, both 0 where they are unknown.
+    One that is `programmatic` waits, before it touches memory, for the end of the launches that it
+    follows in a graph, so that it may be started before they have ended. `indirect` names a second
+    entry point, if there is one, whose parameters are the addresses of pointers to the buffers.
+    """
+
+    symbol: str
+    args: tuple[int, ...]
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+    registers: int = 0
+    static_shared_bytes: int = 0
+    programmatic: bool = False
+    indirect: str = ""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Its entry points, one or two."""
+        return (self.symbol, self.indirect) if self.indirect else (self.symbol,)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The dtype and shape of a tensor that a kernel was built for."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+Containment = Literal["proved", "tested", "declared"]
+"""How it is known that a kernel touches nothing but its task's tensors: see docs/safety.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The proofs that a kernel's accesses to its tensors and its other buffers stay inside.
+
+    `read_launches` names the launches whose code was generated, and read. Of its `accesses`,
+    `by_solver` and `by_enumeration` say how many were proved in that way to be inside; intervals
+    proved all others but the `undecided`, which are described.
+    """
+
+    read_launches: tuple[str, ...] = ()
+    accesses: int = 0
+    by_solver: int = 0
+    by_enumeration: int = 0
+    undecided: tuple[str, ...] = ()
+
+
+DECLARED = Footprint()
+"""The footprint of code that was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """The compiled form of one fused group, for one target.
+
+    `packings` has one entry a read: how a weight there is laid out beforehand (see
+    `compiler.graph.packing`; empty for as it is). `workspaces` are the sizes of scratch
+    buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
+    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/gpu`.
+    `serial_ns` are nanoseconds besides its work, of steps that wait for each other;
+    `estimated_ns` are all by its template's model or measured config, 0 where it has neither.
+    `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
+    task's views must have these types. `footprint` is that of generated code; code that is written
+    by hand has none.
+    """
+
+    name: str
+    language: Literal["object", "cuda", "hip", "emu"]
+    code: bytes
+    launches: tuple[Launch, ...]
+    packings: tuple[str, ...]
+    workspaces: tuple[int, ...] = ()
+    flops: int = 0
+    traffic_bytes: int = 0
+    serial_ns: int = 0
+    estimated_ns: int = 0
+    source: str = ""
+    reads: tuple[Operand, ...] = ()
+    writes: tuple[Operand, ...] = ()
+    footprint: Footprint = DECLARED
+
+    @property
+    def containment(self) -> Containment:
+        """Whether all accesses are proved to be inside, or some only tested or declared to be."""
+        if {launch.symbol for launch in self.launches} - set(self.footprint.read_launches):
+            return "declared"
+        return "tested" if self.footprint.undecided else "proved"

@@ -1,0 +1,1 @@
+"""Small helpers: checked arguments, caches, graphs, native code, users' files, words."""

@@ -1,0 +1,317 @@
+"""Type checks of the public functions' arguments."""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import wraps
+from operator import index
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
+
+from compiler.errors import ArgumentError, FlowloomError
+
+Interface = TypeVar("Interface")
+
+_MOST = (1 << 31) - 1
+"""The largest size of a dimension."""
+
+
+class ArgumentKind(NamedTuple):
+    """A type of arguments: its description and its test."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+
+
+def is_path(value: object) -> bool:
+    """Whether a value can name a file: a str or os.PathLike without NUL."""
+    try:
+        text = os.fspath(cast(str, value))
+        os.fsencode(text)
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return isinstance(cast(object, text), str) and "\0" not in text
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is text that UTF-8 can encode: no surrogates of undecodable bytes."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
+
+
+def _is_model(value: object) -> bool:
+    protobuf = any(kind.__name__ == "ModelProto" for kind in type(value).__mro__)
+    return is_path(value) or isinstance(value, bytes) or protobuf
+
+
+def _are_shapes(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    entries = cast(Mapping[object, object], value).items()
+    return all(isinstance(n, str) and _is_listing(shape) for n, shape in entries)
+
+
+def _is_listing(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _are_names(value: object) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence | Set):
+        return False
+    return all(isinstance(name, str) for name in cast(Iterable[object], value))
+
+
+def _are_paths(value: object) -> bool:
+    if is_path(value):
+        return True
+    if isinstance(value, bytes) or not isinstance(value, Sequence | Set):
+        return False
+    return all(map(is_path, cast(Iterable[object], value)))
+
+
+def _is_time(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= cast(float, value) <= sys.float_info.max
+
+
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def whole(least: int = 0, most: int = _MOST) -> ArgumentKind:
+    """Whole numbers within bounds."""
+
+    def accepts(value: object) -> bool:
+        return _is_whole(value) and least <= index(cast(int, value)) <= most
+
+    return ArgumentKind(f"a whole number, at least {least} and at most {most}", accepts)
+
+
+def choice_of(words: Sequence[str]) -> ArgumentKind:
+    """Some words."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, str) and value in words
+
+    return ArgumentKind(" or ".join(map(repr, words)), accepts)
+
+
+def instance(kind: type[object], text: str) -> ArgumentKind:
+    """Objects of a class, which the text describes."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, kind)
+
+    return ArgumentKind(text, accepts)
+
+
+def optional(kind: ArgumentKind) -> ArgumentKind:
+    """The kind, or None."""
+
+    def accepts(value: object) -> bool:
+        return value is None or kind.accepts(value)
+
+    return ArgumentKind(f"{kind.text}, or None", accepts)
+
+
+def _are_sizes(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    sizes = cast(Mapping[object, object], value).values()
+    return all(SIZE.accepts(size) for size in sizes)
+
+
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_semantics(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return _is_text(value)
+    return all(isinstance(name, str) for name in cast(Mapping[object, object], value))
+
+
+def _is_name(value: object) -> bool:
+    return _is_text(value) and value != ""
+
+
+def _is_file(value: object) -> bool:
+    return is_path(value) and os.fspath(cast(str, value)) != ""
+
+
+TEXT = ArgumentKind("a str of whole characters", _is_text)
+NONEMPTY_TEXT = ArgumentKind("a str of whole characters, not an empty one", _is_name)
+PATH = ArgumentKind("a path without NUL (a str or os.PathLike), not an empty one", _is_file)
+SIZE = whole()
+THREAD_COUNT = whole(1)
+SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
+MAPPING = ArgumentKind("a mapping", _is_mapping)
+BOOLEAN = ArgumentKind("True or False", _is_boolean)
+
+WAYS = ("onnx", "onnxruntime")
+"""Whose results a node has: those of the ONNX text, or onnxruntime's."""
+
+COMPILE: Mapping[str, ArgumentKind] = {
+    "model": ArgumentKind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
+    "target": TEXT,
+    "pipeline": optional(TEXT),
+    "input_shapes": optional(
+        ArgumentKind("a mapping from input names to lists of sizes", _are_shapes)
+    ),
+    "arch": optional(NONEMPTY_TEXT),
+    "precision": optional(NONEMPTY_TEXT),
+    "threads": optional(THREAD_COUNT),
+    "dump_ir": optional(PATH),
+    "budget": optional(ArgumentKind("a number of seconds, at least 0", _is_time)),
+    "profile": optional(PATH),
+    "schedule": optional(PATH),
+    "passes": ArgumentKind("a list of passes", _is_list),
+    "overridable": ArgumentKind("a list of names", _are_names),
+    "cache": BOOLEAN,
+    "check_indices": BOOLEAN,
+    "check": BOOLEAN,
+    "progress": optional(ArgumentKind("a function of an event of compiler.progress", callable)),
+    "dynamic": BOOLEAN,
+    "graphs": TEXT,
+    "quantised": TEXT,
+    "semantics": optional(
+        ArgumentKind("'onnx', 'onnxruntime' or a mapping from rules to these", _are_semantics)
+    ),
+    "buckets": optional(
+        ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
+    ),
+}
+"""The arguments of `compiler.compile`."""
+
+LOAD: Mapping[str, ArgumentKind] = {
+    "directory": PATH,
+    "threads": optional(THREAD_COUNT),
+    "trusted": optional(ArgumentKind("the path of a public key, or a list of such", _are_paths)),
+    "key": PATH,
+}
+"""The arguments of `compiler.load`, `compiler.sign` and `Module.save`."""
+
+_BY_NAME = "a mapping from names to what a compilation made"
+MODULE: dict[str, ArgumentKind] = {
+    "target": TEXT,
+    "kernels": ArgumentKind(_BY_NAME, _is_mapping),
+    "weights": ArgumentKind(_BY_NAME, _is_mapping),
+}
+"""The arguments of `Module(...)` but the schedule."""
+
+PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES_BY_NAME)}
+"""The arguments of `DynamicModule.prepare`."""
+
+RUN: Mapping[str, ArgumentKind] = {
+    "inputs": ArgumentKind("a mapping from input names to arrays", _is_mapping)
+}
+"""The arguments of `Module.run`."""
+
+
+def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:
+    """Raise ArgumentError for an argument of a wrong type; it names the argument and the type."""
+    for name, kind in kinds.items():
+        if name in given and not _accepts(kind, value := given[name]):
+            raise ArgumentError(
+                f"{name} is {type(value).__name__} {_shown(value)}: it must be {kind.text}"
+            )
+
+
+def closest_name(name: str, known: Iterable[str]) -> str:
+    """Advice for an unknown name: the one that looks like it, or all there are."""
+    names = [*known]
+    near = get_close_matches(name, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+
+
+def _accepts(kind: ArgumentKind, value: object) -> bool:
+    """Whether a value is of a kind; one whose own methods fail is of none."""
+    try:
+        return kind.accepts(value)
+    except Exception:
+        return False
+
+
+@contextmanager
+def taking(what: str, **arguments: Any) -> Generator[None]:
+    """Turn errors of another kind into ArgumentError, which names what was asked and with what.
+
+    For calls that do nothing but use their arguments, so that these are at fault.
+    """
+    try:
+        yield
+    except FlowloomError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+        reason = f"{type(error).__name__}: {error}"
+        raise ArgumentError(f"{what} cannot take {given} ({reason}): correct it") from error
+
+
+def own_errors(kind: type[Interface]) -> type[Interface]:
+    """A class whose public methods raise no error but a FlowloomError: ArgumentError for others.
+
+    For interfaces that hand what they are given on to numpy and to other rooms.
+    """
+    for name, member in [*vars(kind).items()]:
+        own = not name.startswith("_") or name in ("__init__", "__array__", "__dlpack__")
+        if own and isinstance(member, FunctionType):
+            setattr(kind, name, _wrapped(member))
+        elif own and isinstance(member, classmethod):
+            setattr(kind, name, classmethod(_wrapped(cast(Any, member).__func__)))
+    return kind
+
+
+def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return method(*given, **named)
+        except FlowloomError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ArgumentError(
+                f"{method.__qualname__} cannot take its arguments ({reason}): correct them"
+            ) from error
+
+    return call
+
+
+def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
+    """Raise ArgumentError for buckets with an option that only one schedule can have."""
+    asked = [name for name, given in one_schedule.items() if given]
+    if buckets and asked:
+        raise ArgumentError(
+            f"buckets={_shown(buckets)} make several schedules, and {asked[0]} is for one: leave"
+            " that out, or the buckets (--bucket on the command line) and name one size in"
+            " input_shapes (--input-shape)"
+        )
+
+
+def inputs_by_name(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a run as a dictionary; raises ArgumentError for others than mappings."""
+    if type(inputs) is dict:
+        return cast(dict[str, Any], inputs)
+    check_arguments({"inputs": inputs}, RUN)
+    try:
+        return {**inputs}
+    except Exception as error:  # the mapping's methods are a caller's code
+        raise ArgumentError(f"inputs cannot be read ({error}): pass a dict of arrays") from error
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"(its repr: {type(error).__name__})"
+    return text if len(text) <= 60 else text[:57] + "..."

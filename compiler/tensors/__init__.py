@@ -1,0 +1,1 @@
+"""Dtypes, and tensors as strided windows of a buffer."""
