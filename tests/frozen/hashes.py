@@ -1,6 +1,7 @@
 """The recorded hashes: of networks by part, of node cases one for each target."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -115,10 +116,11 @@ def observed_of(text: str) -> list[Observed]:
 
 def header_hashes() -> dict[str, str]:
     """A hash of each CUDA header of the product, which kernels include, by file name."""
-    contents: dict[str, bytes] = {}
-    for path in sorted(Path(str(compiler.__file__)).parent.rglob("*.cuh")):
-        contents[path.name] = contents.get(path.name, b"") + path.read_bytes()
-    return {name: short_hash(content) for name, content in sorted(contents.items())}
+    contents: dict[str, list[bytes]] = defaultdict(list)
+    for path in Path(str(compiler.__file__)).parent.rglob("*.cuh"):
+        contents[path.name].append(path.read_bytes())
+    # Headers of one name are in the order of their contents: a folder may be renamed.
+    return {name: short_hash(b"".join(sorted(contents[name]))) for name in sorted(contents)}
 
 
 def package_versions() -> dict[str, str]:
