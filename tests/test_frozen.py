@@ -77,8 +77,8 @@ def _observed(fields: dict[str, Any]) -> Observed:
 def recorded(modules: list[list[Observed]], texts: TextStore, folder: Path) -> Hashes:
     """The hashes of the keys after a file was written and read."""
     hashes = Hashes(headers={"a.cuh": "1"}, versions={"onnx": "2"})
-    for key, each in zip(KEYS, modules, strict=True):
-        hashes.add(key, each, texts)
+    for key, compiled in zip(KEYS, modules, strict=True):
+        hashes.add(key, compiled, texts)
     hashes.write(folder)
     read = Hashes.read(folder)
     assert read == hashes
@@ -100,7 +100,7 @@ def test_a_changed_kernel_is_found(
     assert "the machine code is the same" in str(cpu)
     assert str(cuda).startswith("test_relu tf32: kernel 1 of 1 (Relu_")
     assert str(node).startswith("test_relu hip: kernel 1 of 1 (Relu_")
-    assert {each.part for each in network} == {"kernels"}
+    assert {difference.part for difference in network} == {"kernels"}
     assert len(network) == len(before[-1][0].kernels)
     assert "+// changed" in "\n".join(text_diff(cuda, texts))
 
@@ -124,7 +124,7 @@ def test_parts_are_compared_one_by_one(tmp_path: Path):
     old = Observed(kernels[:2], ("x", "y"), "1", "2", names=("A", "B"))
     new = Observed((kernels[0], kernels[2]), ("z", "w"), "1", "3", "program", ("A", "B"))
     found = list(of_modules(("net", "cpu"), [old], [new], texts))
-    assert [(each.part, each.text) for each in found] == [
+    assert [(difference.part, difference.text) for difference in found] == [
         ("code", "kernel 1 of 2 (A): other machine code of the same text"),
         ("kernels", "kernel 2 of 2 (B): the text differs, so does machine code"),
         ("weights", "the weights differ"),

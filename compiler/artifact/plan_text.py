@@ -14,8 +14,8 @@ def plan_text(artifact: Artifact, header: str, tables: str, *, label: str, toler
     `label` is the library's version; `tolerance` bounds the relative error of outputs in the
     Euclidean norm.
     """
-    schedule, choice = artifact.schedule, artifact.choice
-    mode = "graph" if choice is None else choice.mode
+    schedule = artifact.schedule
+    mode = "graph" if artifact.choice is None else artifact.choice.schedule.mode
     offsets, sizes = device_layout(schedule)
     allocations = (_allocation(a, offsets.get(i, 0)) for i, a in enumerate(schedule.allocations))
     tasks = (

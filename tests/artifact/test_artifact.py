@@ -14,11 +14,13 @@ import pytest
 from safetensors import safe_open
 
 from compiler.artifact import artifact
+from compiler.artifact.choice_json import choice_from_json
 from compiler.artifact.module import Module, load
 from compiler.artifact.weights import read_weights, write_weights
 from compiler.backends.memory import address
 from compiler.errors import ArtifactError, DeviceError, ScheduleError
 from compiler.tools.cli import main
+from tests.artifact.test_choice_json import FLAT, PREDICTED
 from tests.backends.objects import LANES, chain, kernels, mix, reference, values
 from tests.forgery import edit_json, redo_hashes
 from tests.schedules import unchecked_certificate
@@ -207,10 +209,43 @@ def test_a_file_without_a_hash_is_not_loaded(saved: Path, name: str) -> None:
         load(saved)
 
 
-def test_another_version_is_refused(saved: Path) -> None:
-    redo_hashes(saved, version=99)
-    with pytest.raises(ArtifactError, match="version 99"):
+@pytest.mark.parametrize("version", [3, 99])
+def test_another_version_is_refused(saved: Path, version: int) -> None:
+    redo_hashes(saved, version=version)
+    with pytest.raises(ArtifactError, match=f"version {version}, this Flowloom reads 4 and 5: "):
         load(saved)
+
+
+def test_the_version_before_loads_and_its_choice_is_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flat(_: object) -> dict[str, Any]:
+        return FLAT
+
+    def accept(target: str, requirements: Any) -> None:
+        """Any host runs it."""
+
+    with monkeypatch.context() as before:
+        before.setattr(
+            artifact, "ARTIFACT_MANIFEST", replace(artifact.ARTIFACT_MANIFEST, version=4)
+        )
+        before.setattr(artifact, "choice_to_json", flat)
+        artifact.save(
+            artifact.Artifact(
+                target="cpu",
+                requirements={},
+                schedule=chain(),
+                kernels=kernels(),
+                weights={"w": values(1)},
+                choice=PREDICTED,
+            ),
+            tmp_path / "a",
+        )
+    assert json.loads((tmp_path / "a" / "manifest.json").read_text())["version"] == 4
+    loaded = artifact.load(tmp_path / "a", accept)
+    assert loaded.choice == choice_from_json(FLAT, "choice")
+    module().save(tmp_path / "a")
+    assert json.loads((tmp_path / "a" / "manifest.json").read_text())["version"] == 5
 
 
 def test_every_flipped_bit_of_the_manifest_is_noticed(saved: Path) -> None:

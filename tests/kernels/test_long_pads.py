@@ -1,5 +1,7 @@
 """Pads of long axes compute the positions that those of short ones read from a table."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -8,7 +10,7 @@ import compiler
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
-def test_a_long_padded_axis(mode: str):
+def test_a_long_padded_axis(mode: Literal["edge", "reflect", "wrap"]):
     x = np.arange(40_000, dtype=np.float32)
     pads = numpy_helper.from_array(np.array([30_003, 9]), "pads")
     graph = helper.make_graph(

@@ -136,8 +136,10 @@ def test_a_register_hands_a_counter_on():
 
 def test_marks_have_the_order_of_the_text():
     inner = "  %a = and i32 %k, 3"
-    for number in range(12):  # sets of other names have other orders
-        text = kernel("  %b = srem i32 %i, 4", inside=inner).replace("%k", f"%k{number}_")
+    for number in range(12):  # sets of other labels have other orders
+        text = kernel("  %b = srem i32 %i, 4", inside=inner).replace(
+            "for_next_", f"for_next{number}_"
+        )
         marks = re.findall(r"!llvm\.loop !(\d+)$", guard_loops(text), re.M)
         assert len(marks) == 2
         assert marks == sorted(marks)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import tests.reverted
 
@@ -79,9 +78,15 @@ def tested(names: Sequence[str], tree: Path) -> tuple[int | None, list[str]]:
     with tempfile.TemporaryDirectory(prefix="flowloom-reverted-") as folder:
         command = [*PYTEST, "-o", f"cache_dir={folder}", *names]
         environment = {**os.environ, "PYTHONPATH": str(tree)}
-        options: dict[str, Any] = {"cwd": tree, "env": environment, "capture_output": True}
         try:
-            ran = subprocess.run(command, timeout=SECONDS, check=False, **options)
+            ran = subprocess.run(
+                command,
+                cwd=tree,
+                env=environment,
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return None, []
         failed = Path(folder, "v", "cache", "lastfailed")
