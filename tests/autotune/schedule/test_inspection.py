@@ -119,7 +119,7 @@ def test_the_cpu_has_no_choice_and_a_measured_trace(
         (["compile", "m.onnx", "-o", "x", "--frozen"], "--profile"),
         (
             ["compile", "m.onnx", "-o", "x", "--target", "cuda", "--frozen", "--profile", "n.json"],
-            "m.onnx",
+            "n.json",
         ),
     ],
 )
