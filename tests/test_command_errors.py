@@ -210,7 +210,7 @@ def test_tuning_without_models_asks_for_models(capsys: pytest.CaptureFixture[str
 
 def test_a_damaged_record_of_the_choice_is_named():
     choice: dict[str, Any] = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
-    with pytest.raises(ArtifactError, match=r"manifest: choice\.kernels is not an object"):
+    with pytest.raises(ArtifactError, match=r"manifest: choice\.pipeline is not a string"):
         choice_from_json(choice, "manifest: choice")
 
 

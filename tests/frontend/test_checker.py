@@ -67,6 +67,13 @@ SHAPES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, Any]
     ("MaxPool", [1, 1, 4, 4], [], {"kernel_shape": [5, 5]}),
     ("RoiAlign", [1, 1, 4, 0], [ones(2, 4), zeros(2)], {}),
     ("ConvTranspose", [1, 4, 8, 8], [ones(3, 4, 1, 1)], {}),
+    ("ConvTranspose", [1, 4, 8, 8], [ones(4, 4, 2, 2)], {"output_padding": [0, 1]}),
+    (
+        "ConvTranspose",
+        [1, 4, 8, 8],
+        [ones(4, 4, 2, 2)],
+        {"output_padding": [1, 2], "strides": [2, 2]},
+    ),
     ("LayerNormalization", [2, 4096], [ones(3)], {}),
     ("LayerNormalization", [2, 3, 4, 5], [ones(5)], {"axis": 7}),
     ("InstanceNormalization", [2, 3, 4, 5], [ones(1), ones(1)], {}),
