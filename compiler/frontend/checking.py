@@ -226,13 +226,23 @@ class NodeCheck:
         schema = self._schema
         if schema is None or schema.deprecated or self.op_type == "Constant":
             return []
+        # a newer opset's inference, where only that takes the types; its shapes may differ else
+        opset = self.opset if self._has_types_of(schema) else onnx.defs.onnx_opset_version()
         try:
-            args = self.inputs, self.attributes, self.outputs, self.opset
-            return infer_types(self.op_type, *args)
+            return infer_types(self.op_type, self.inputs, self.attributes, self.outputs, opset)
         except Contradiction as error:
             if self.op_type in ONNX_DIFFERS or not self.is_by_text:
                 return []
             raise self.error(ShapeMismatch(str(error))) from error
+
+    def _has_types_of(self, schema: onnx.defs.OpSchema) -> bool:
+        """Whether the inputs have types of a schema, not only of a later one."""
+        last = len(schema.inputs) - 1
+        return all(
+            onnx_type(value.dtype) in schema.inputs[min(i, last)].types
+            for i, value in enumerate(self.inputs)
+            if value is not None and value.dtype
+        )
 
     def _compare(self, who: str, value: Value, type: Declared) -> None:
         try:

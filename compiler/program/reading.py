@@ -18,7 +18,6 @@ from compiler.frontend.load import (
     read_model,
 )
 from compiler.frontend.part import ModelContext
-from compiler.frontend.rules.classical import ML_DOMAIN
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
@@ -28,7 +27,6 @@ from compiler.frontend.tensors import arrays_of, bring_inside
 from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
 from compiler.program.host import (
-    ONLY_HOST,
     obstacle_of_types,
     obstacle_on_host,
     only_on_host,
@@ -79,7 +77,7 @@ def read_program(
     context = ModelContext(opsets, functions, folder, check_indices, semantics=semantics)
     check_operators(proto.graph, context)
     check_forms(proto.graph, opsets)
-    check_host_types(proto, context)
+    check_element_types(proto, context)
     constants = arrays_of(proto.graph, folder)
     inputs = [i for i in proto.graph.input if i.name not in constants]
     outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
@@ -182,13 +180,13 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
             raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
 
 
-def check_host_types(model: onnx.ModelProto, context: ModelContext) -> None:
-    """Raise UnsupportedOperatorError for nodes of the host that do not take their inputs' types.
+def check_element_types(model: onnx.ModelProto, context: ModelContext) -> None:
+    """Raise UnsupportedOperatorError for nodes that do not take the element types of their inputs.
 
     Types are those that the model declares and that onnx infers from them.
     """
     refused: list[Problem] = []
-    for node, infos in typed_nodes(model) if _has_host_nodes(model.graph, context) else ():
+    for node, infos in typed_nodes(model):
         elements = [infos[n].tensor_type.elem_type if n in infos else 0 for n in node.input]
         if error := obstacle_of_types(node, elements, context):
             domain = domain_of(node)
@@ -199,14 +197,6 @@ def check_host_types(model: onnx.ModelProto, context: ModelContext) -> None:
         raise UnsupportedOperatorError(
             f"{count} cannot be compiled:\n" + "\n".join(map(str, refused))
         )
-
-
-def _has_host_nodes(graph: onnx.GraphProto, context: ModelContext) -> bool:
-    """Whether there is a node that only the host computes, or an input of texts."""
-    texts = any(info.type.tensor_type.elem_type in ONLY_HOST for info in graph.input)
-    return texts or any(
-        domain_of(node) == ML_DOMAIN or only_on_host(node, context) for node in _all_nodes(graph)
-    )
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

@@ -50,9 +50,11 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
     if os.path.lexists(place) and not is_program(place) and not _is_empty(place):
         raise ArtifactError(f"{place} exists and is not a program: choose another directory")
     with replacing(place) as new:
-        (new / SEGMENTS_FOLDER).mkdir(parents=True)
+        new.mkdir(parents=True)
         _write_model(program.model, new / MODEL_FILE)
         names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
+        if program.modules:  # an empty folder is not something that was saved
+            (new / SEGMENTS_FOLDER).mkdir()
         for digest, module in program.modules.items():
             module.save(new / SEGMENTS_FOLDER / digest)
             names.append(f"{SEGMENTS_FOLDER}/{digest}/{ARTIFACT_MANIFEST.file}")

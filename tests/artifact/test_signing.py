@@ -59,7 +59,13 @@ def program(place: Path) -> dict[str, np.ndarray]:
     return inputs
 
 
-KINDS = pytest.mark.parametrize("kind", [artifact, program])
+def uncompiled(place: Path) -> dict[str, np.ndarray]:
+    """Save a dynamic module that no run has compiled yet; the inputs of its runs."""
+    compiled(ordered(DATA)).save(place)
+    return {"x": np.random.default_rng(3).standard_normal((6, 32)).astype("f4")}
+
+
+KINDS = pytest.mark.parametrize("kind", [artifact, program, uncompiled])
 Save = Callable[[Path], dict[str, np.ndarray]]
 
 

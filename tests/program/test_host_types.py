@@ -55,6 +55,10 @@ REFUSED: list[tuple[str, list[int], int, dict[str, Any], str]] = [
     ("StringConcat", [TEXT, FLOAT], 20, {}, "tensor(string)"),
     ("StringNormalizer", [FLOAT], 10, {}, "tensor(string)"),
     ("Equal", [TEXT, FLOAT], 19, {}, "cast one to the type of the other"),
+    ("Unique", [TensorProto.FLOAT8E5M2], 11, {}, "tensor(float)"),
+    ("Concat", [TensorProto.UINT4], 13, {"axis": 0}, "tensor(float)"),
+    ("Equal", [TensorProto.FLOAT8E4M3FNUZ] * 2, 19, {}, "tensor(float)"),
+    ("NonZero", [TensorProto.INT4], 13, {}, "tensor(float)"),
 ]
 
 
@@ -100,3 +104,12 @@ def test_types_that_fit_are_taken():
     module = compiler.compile(model_of("LabelEncoder", [TEXT], 4, attributes, "n"))
     found = module.run({"x0": np.array(["b", "?", "a"], object)})["y"]
     np.testing.assert_array_equal(found, [2, -1, 1])
+
+
+def test_types_of_a_later_opset_are_taken():
+    """Unique has bfloat16 from a later opset on, whose inference of types is asked then."""
+    model = model_of("Unique", [TensorProto.BFLOAT16], 11, {}, "n")
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    found = compiler.compile(model).run({"x0": np.array([2, 1, 2], dtype)})["y"]
+    np.testing.assert_array_equal(found.astype("f4"), [1, 2])

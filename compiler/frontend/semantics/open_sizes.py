@@ -1,6 +1,7 @@
 """Warnings about models whose sizes only a run decides, before any run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -41,12 +42,11 @@ def warn_of_open_sizes(
 def typed_nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, Infos]]:
     """The nodes of a model and of its bodies with the types, by name, that onnx infers.
 
-    Nothing where the inference fails, which has no class of errors.
+    Where the inference fails, which has no class of errors, those that the model declares.
     """
-    try:
+    typed = model
+    with suppress(Exception):
         typed = onnx.shape_inference.infer_shapes(_without_weights(model))
-    except Exception:
-        return
     yield from _nodes(typed.graph, {})
 
 

@@ -28,13 +28,13 @@ def type_obstacle(
     schema = schema_of(op_type, opset, domain)
     if schema is None or not schema.inputs:
         return None
+    if obstacle := schema_obstacle(op_type, domain, opset, elements):
+        return obstacle
     variables: dict[str, str] = {}
     for index, element in enumerate(elements):
         if not element:
             continue
-        own, allowed = formal_name(element), input_types(op_type, opset, index, domain)
-        if own not in allowed:
-            return _refused(index, own, "its schema", sorted(allowed))
+        own = formal_name(element)
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         other = variables.setdefault(formal.type_str, own)
         if other != own and formal.is_homogeneous:
@@ -45,6 +45,23 @@ def type_obstacle(
     taken = _taken(op_type, domain, attributes)
     if elements and elements[0] and taken and (own := formal_name(elements[0])) not in taken:
         return _refused(0, own, "its attributes", taken)
+    return None
+
+
+def schema_obstacle(
+    op_type: str, domain: str, opset: int, elements: Sequence[int]
+) -> Unsupported | None:
+    """Why an operator does not take the element types of its inputs, 0 where one is not known.
+
+    It takes those of its schema in its opset or a later one.
+    """
+    schema = schema_of(op_type, opset, domain)
+    if schema is None or not schema.inputs:
+        return None
+    for index, element in enumerate(elements):
+        allowed = input_types(op_type, opset, index, domain)
+        if element and formal_name(element) not in allowed:
+            return _refused(index, formal_name(element), "its schema", sorted(allowed))
     return None
 
 

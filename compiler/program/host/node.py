@@ -19,7 +19,7 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.specialise import is_compiled
 from compiler.frontend.tensors import array_of
 from compiler.program.host import images, learned, operators, random, text, training
-from compiler.program.host.admission import type_obstacle
+from compiler.program.host.admission import schema_obstacle, type_obstacle
 from compiler.program.host.node_results import node_results
 from compiler.program.host.registry import HOST_OPERATORS, HostCall, HostFunction, HostValue
 from compiler.program.host.types import FormalTypes, standard_results
@@ -116,16 +116,16 @@ def obstacle_on_host(node: onnx.NodeProto, context: ModelContext) -> Unsupported
 def obstacle_of_types(
     node: onnx.NodeProto, elements: Sequence[int], context: ModelContext
 ) -> Unsupported | None:
-    """Why the host, where it alone computes a node, does not for the element types of its inputs.
+    """Why nothing computes a node for the element types of its inputs, 0 where one is not known.
 
-    A type is 0 where it is not known. Nodes of texts and of complex numbers are the host's, too.
-    Raises ModelError for attributes that are invalid.
+    Nodes that the host alone computes, such as those of texts and of complex numbers, are checked
+    for what their attributes ask, too. Raises ModelError for attributes that are invalid.
     """
     domain = domain_of(node)
-    if not (domain == ML_DOMAIN or only_on_host(node, context) or ONLY_HOST & {*elements}):
-        return None
-    attributes = {a.name: _attribute(a, context.folder) for a in node.attribute}
     opset = context.opsets.get(domain, 0)
+    if not (domain == ML_DOMAIN or only_on_host(node, context) or ONLY_HOST & {*elements}):
+        return None if domain else schema_obstacle(node.op_type, domain, opset, elements)
+    attributes = {a.name: _attribute(a, context.folder) for a in node.attribute}
     with invalid_attributes(node):
         return type_obstacle(node.op_type, domain, opset, elements, attributes)
 
