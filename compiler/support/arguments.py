@@ -67,11 +67,11 @@ def _are_names(value: object) -> bool:
 
 
 def _are_paths(value: object) -> bool:
-    if is_path(value):
+    if _is_file(value):
         return True
     if isinstance(value, bytes) or not isinstance(value, Sequence | Set):
         return False
-    return all(map(is_path, cast(Iterable[object], value)))
+    return all(map(_is_file, cast(Iterable[object], value)))
 
 
 def _is_time(value: object) -> bool:

@@ -48,14 +48,14 @@ class SearchOptions:
         found = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
         if found is None:
             return None
+        options = [option.partition("=") for option in (found[2] or "").split()]
+        if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
+            raise PipelineError(f"'{schedule}' is not a search: write auto{{steps=1000 seed=0}}")
         if not parse_target(target).searches_schedules or pipeline is not None:
             raise PipelineError(
                 "a schedule is searched for in place of the default pipeline of the target cuda:"
                 " leave out schedule=auto, or pipeline and other targets"
             )
-        options = [option.partition("=") for option in (found[2] or "").split()]
-        if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
-            raise PipelineError(f"'{schedule}' is not a search: write auto{{steps=1000 seed=0}}")
         return cls(**{name: int(text) for name, _, text in options})
 
 
