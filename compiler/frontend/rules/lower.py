@@ -171,6 +171,12 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     strides = attributes.get("strides") or ones
     dilations = attributes.get("dilations") or ones
     extra = attributes.get("output_padding") or [0] * rank
+    given = attributes.get("kernel_shape")
+    if given and list(given) != kernel:
+        raise ShapeMismatch(
+            f"its kernel_shape is {listed(given)}, its weight has the shape"
+            f" {listed(call.operand(1).shape)}"
+        )
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(s, d) for more, s, d in zip(extra, strides, dilations, strict=True)):
         raise ShapeMismatch(
