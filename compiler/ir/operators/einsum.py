@@ -18,12 +18,12 @@ def _split(term: str, equation: str) -> tuple[str, str, bool]:
 
 
 class _Letters:
-    """The extent of every letter, and the extents of the ellipsis."""
+    """The extent of every letter, and the extents of the ellipsis, None before one is read."""
 
     def __init__(self, equation: str):
         self.equation = equation
         self.extents: dict[str, int] = {}
-        self.dots: Shape = ()
+        self.dots: Shape | None = None
 
     def read(self, term: str, shape: Shape) -> None:
         """Bind the letters of an input's term."""
@@ -34,7 +34,15 @@ class _Letters:
                 f"the term {term!r} of its equation {self.equation!r} does not fit the input of"
                 f" shape {listed(shape)}"
             )
-        self.dots = broadcast(self.dots, shape[len(head) : len(head) + rest])
+        if dots:
+            between = shape[len(head) : len(head) + rest]
+            # ONNX: every occurrence of an ellipsis represents the same number of dimensions
+            if self.dots is not None and len(self.dots) != rest:
+                raise ShapeMismatch(
+                    f"the ellipsis of its equation {self.equation!r} stands for {len(self.dots)}"
+                    f" axes in one input and for {rest} in another"
+                )
+            self.dots = between if self.dots is None else broadcast(self.dots, between)
         sizes = (*shape[: len(head)], *shape[len(head) + rest :])
         own: dict[str, int] = {}
         for letter, size in zip(head + tail, sizes, strict=True):
@@ -75,7 +83,7 @@ def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
             f"the result {result!r} of its equation {equation!r} repeats or adds letters"
         )
     before, after = ([letters.extents[letter] for letter in part] for part in (head, tail))
-    return (*before, *(letters.dots if dots else ()), *after)
+    return (*before, *(letters.dots or () if dots else ()), *after)
 
 
 def _implicit(terms: str) -> str:
