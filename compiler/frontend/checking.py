@@ -137,6 +137,8 @@ class NodeCheck:
     remedy: str
     is_by_text: bool = True
     """Whether its results have the shapes of the ONNX text."""
+    is_valid_by_text: bool = True
+    """Whether the ONNX text gives it a result at all; if not, only onnxruntime's way is known."""
     expected: list[KnownTensor] | None = field(default=None, init=False)
 
     @property
@@ -159,12 +161,13 @@ class NodeCheck:
     def shapes(self) -> None:
         """Check how the node's inputs fit each other, and infer what its results must be."""
         schema = schema_of(self.op_type, self.opset)
-        if schema is None or not self.is_own or not self.is_by_text:
+        if schema is None or not self.is_own or not self.is_valid_by_text:
             return
         try:
-            self.expected = check_source(self._source(schema))
+            expected = check_source(self._source(schema))
         except Mismatch as error:
             raise self.error(error) from error
+        self.expected = expected if self.is_by_text else None
 
     def _source(self, schema: onnx.defs.OpSchema) -> Source:
         return Source(

@@ -161,6 +161,6 @@ def evaluate(
     arrays = [None if value is None else value.array for value in inputs]
     try:
         return evaluate_node(op_type, arrays, attributes, used)
-    except (TypeError, KeyError, RuntimeError) as error:  # numpy broadcasts at most 32 axes
+    except (TypeError, KeyError) as error:
         reason = f"it cannot be evaluated on constants of these types ({error})"
         raise Unsupported(reason, "compute its result before exporting the model") from error

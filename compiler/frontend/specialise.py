@@ -264,6 +264,7 @@ class Specialiser:
             check.before_shapes()
             node.onnxruntime = self._onnxruntime_rules(node) if check.is_own else ()
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
+            check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()
             if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)

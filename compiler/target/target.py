@@ -117,6 +117,11 @@ class CpuTarget(Target):
     mcpu: str = ""
     features: str = ""
 
+    @property
+    def feature_names(self) -> list[str]:
+        """The extra features, each with its + or -."""
+        return [name for name in self.features.split(",") if name]
+
     def __str__(self) -> str:
         return ":".join(part for part in ("cpu", self.mcpu, self.features) if part)
 

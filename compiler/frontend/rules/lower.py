@@ -23,9 +23,7 @@ from compiler.frontend.semantics.table import (
     factors,
 )
 from compiler.frontend.semantics.windows import effective
-from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.resize import scaled_size
-from compiler.ir.operators.shapes import listed
 from compiler.ir.values import numpy_dtype
 
 
@@ -171,18 +169,6 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     strides = attributes.get("strides") or ones
     dilations = attributes.get("dilations") or ones
     extra = attributes.get("output_padding") or [0] * rank
-    given = attributes.get("kernel_shape")
-    if given and list(given) != kernel:
-        raise ShapeMismatch(
-            f"its kernel_shape is {listed(given)}, its weight has the shape"
-            f" {listed(call.operand(1).shape)}"
-        )
-    # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
-    if any(more >= max(s, d) for more, s, d in zip(extra, strides, dilations, strict=True)):
-        raise ShapeMismatch(
-            f"its output_padding {listed(extra)} is not less than its strides {listed(strides)} or"
-            f" dilations {listed(dilations)}"
-        )
     pads = attributes.get("pads") or [0] * (2 * rank)
     mode, target = attributes.pop("auto_pad", "NOTSET"), attributes.pop("output_shape", None)
     sizes = call.data.shape[2:]

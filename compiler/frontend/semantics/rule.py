@@ -31,10 +31,13 @@ class NodeForm:
         return "" if value is None else value.dtype
 
     def known(self, index: int) -> np.ndarray | None:
-        """The elements of a constant input; None for others, and for one without elements."""
+        """The elements of a constant input, in order; None for others and where there are none.
+
+        Rules are asked before shapes are checked: what should be a vector may have any rank.
+        """
         value = self.inputs[index] if index < len(self.inputs) else None
         array = None if value is None else value.array
-        return array if array is not None and array.size else None
+        return array.reshape(-1) if array is not None and array.size else None
 
     @property
     def keeps_size(self) -> bool:

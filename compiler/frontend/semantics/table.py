@@ -73,7 +73,7 @@ def _fractional_corners(use: NodeForm) -> bool:
     aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
     # antialiased integers are rounded in fixed point, and differ by more than corners
     fixed = bool(attributes.get("antialias", 0)) and use.dtype in _WHOLE
-    if scales is None or scales.ndim != 1 or not aligned or fixed or not _interpolates(use):
+    if scales is None or not aligned or fixed or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
     extents = [use.shape[axis] for axis in axes]

@@ -36,7 +36,7 @@ def named_target(target: CpuTarget) -> CpuTarget:
             " use a name such as 'x86-64-v3', 'neoverse-n1' or 'aarch64' or, for this host,"
             f" '{llvm.get_host_cpu_name()}'"
         )
-    for feature in filter(None, target.features.split(",")):
+    for feature in target.feature_names:
         name = feature[1:]
         if feature[0] not in "+-" or not (name in _host_features() or _enables(target, name)):
             raise KernelError(
@@ -102,7 +102,7 @@ def llvm_options(target: CpuTarget) -> dict[str, object]:
         "mcpu": _llvm_name(named),
     }
     if named.features:
-        options["mattr"] = named.features.split(",")
+        options["mattr"] = named.feature_names
     return options
 
 

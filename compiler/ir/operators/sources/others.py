@@ -1,5 +1,6 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
+from collections.abc import Sequence
 from math import ceil, isfinite
 
 import numpy as np
@@ -71,11 +72,28 @@ def _batch_normalization(source: Source) -> None:
 
 
 def _conv_transpose(source: Source) -> None:
-    """An `output_shape` needs an extent for each spatial axis."""
-    x, target = source.shape(), source.attributes.get("output_shape")
+    """Attributes that fix the result's size fit the spatial axes, the weight and the strides."""
+    x, kernel = source.shape(), source.shape(1)[2:]
+    target, sizes = (source.attributes.get(name) for name in ("output_shape", "kernel_shape"))
     if target and len(target) not in (len(x) - 2, len(x)):
         raise ShapeMismatch(
             f"its output_shape {listed(target)} does not fit the input of shape {listed(x)}"
+        )
+    if sizes and tuple(sizes) != kernel:
+        raise ShapeMismatch(
+            f"its kernel_shape is {listed(sizes)}, its weight has the shape"
+            f" {listed(source.shape(1))}"
+        )
+    ones: Sequence[int] = [1] * len(kernel)
+    strides: Sequence[int] = source.attributes.get("strides") or ones
+    dilations: Sequence[int] = source.attributes.get("dilations") or ones
+    padding: Sequence[int] = source.attributes.get("output_padding") or ()
+    steps = zip(padding, strides, dilations, strict=False)
+    # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
+    if any(more >= max(stride, dilation) for more, stride, dilation in steps):
+        raise ShapeMismatch(
+            f"its output_padding {listed(padding)} is not less than its strides {listed(strides)}"
+            f" or dilations {listed(dilations)}"
         )
 
 
