@@ -103,6 +103,9 @@ def specialise_part(
     if context.check_indices:
         specialiser.watch.add_to(graph)
     names = {value: name for name, value in scope.values.items() if value is not None}
+    # A node that changes nothing, such as a Reshape to the same shape, gives its input another
+    # name, under which no caller could be asked for its content.
+    names |= {value: name for name, value in inputs.items()}
     return SpecialisedPart(graph, _obstacles(graph, names, found))
 
 

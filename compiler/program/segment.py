@@ -169,6 +169,7 @@ class ProgramSegment:
             return self.cache[key]
         found = compiler.specialise(self.source, inputs, self.known, quick)
         while isinstance(found, Needs):
+            assert not found.known <= self.known, "it would be asked for the same contents for ever"
             self.known, self.askers = self.known | found.known, self.askers | found.askers
             self.cache.clear()
             found = compiler.specialise(self.source, inputs, self.known, quick)

@@ -42,6 +42,15 @@ def test_an_input_on_which_a_shape_depends_must_be_known():
     assert specialised(RESHAPE, X, known).graph.outputs[0][1].shape == (2, 16)
 
 
+def test_an_input_with_another_name_is_asked_for_by_its_own():
+    text = """g (float[8, 4] x, int64[2] s) => (float[a, b] y) {
+        whole = Constant<value_ints = [-1]>()
+        same = Reshape(s, whole)
+        y = Reshape(x, same)
+    }"""
+    assert specialised(text, X, Value("s", "int64", (2,))).obstacles.known == {"s"}
+
+
 def test_a_shape_is_known_by_the_inputs_that_it_is_computed_from():
     text = """g (float[8, 4] x, int64[1] k) => (float[a, b] y) {
         more = Add(k, k)
