@@ -45,7 +45,10 @@ def model(
     arrays = {f"c{i}": a for i, a in enumerate(constants or []) if a is not None}
     inputs = ["x", *(f"c{i}" if a is not None else "" for i, a in enumerate(constants or []))]
     results = [f"y{i}" for i in range(outputs)]
-    node = helper.make_node(op_type, inputs, results, name="culprit", **attributes)
+    node = helper.make_node(op_type, inputs, results, name="culprit")
+    for key, value in attributes.items():
+        kind = None if value != [] else onnx.AttributeProto.INTS
+        node.attribute.append(helper.make_attribute(key, value, attr_type=kind))
     graph = helper.make_graph(
         [node],
         "g",
@@ -73,6 +76,11 @@ SHAPES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, Any]
         [1, 4, 8, 8],
         [ones(4, 4, 2, 2)],
         {"output_padding": [1, 2], "strides": [2, 2]},
+    ),
+    *(
+        ("ConvTranspose", [1, 4, 8, 8], [ones(4, 4, 2, 2)], {name: [], **mode})
+        for name in ("strides", "dilations", "kernel_shape", "output_padding", "output_shape")
+        for mode in ({}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID"})
     ),
     ("LayerNormalization", [2, 4096], [ones(3)], {}),
     ("LayerNormalization", [2, 3, 4, 5], [ones(5)], {"axis": 7}),

@@ -72,22 +72,27 @@ def _batch_normalization(source: Source) -> None:
 
 
 def _conv_transpose(source: Source) -> None:
-    """Attributes that fix the result's size fit the spatial axes, the weight and the strides."""
-    x, kernel = source.shape(), source.shape(1)[2:]
-    target, sizes = (source.attributes.get(name) for name in ("output_shape", "kernel_shape"))
-    if target and len(target) not in (len(x) - 2, len(x)):
-        raise ShapeMismatch(
-            f"its output_shape {listed(target)} does not fit the input of shape {listed(x)}"
-        )
-    if sizes and tuple(sizes) != kernel:
+    """Lists that the node has fit the spatial axes, the weight and the strides."""
+    x, rank = source.shape(), len(source.shape()) - 2
+    lengths = {"strides": (rank,), "dilations": (rank,), "pads": (2 * rank,)}
+    lengths |= {"kernel_shape": (rank,), "output_padding": (rank,), "output_shape": (rank, len(x))}
+    for name, allowed in lengths.items():
+        values = source.attributes.get(name)
+        if values is not None and len(values) not in allowed:
+            raise ShapeMismatch(
+                f"its {name} {listed(values)} are {len(values)} numbers instead of {allowed[0]},"
+                f" for the input of shape {listed(x)}"
+            )
+    sizes = source.attributes.get("kernel_shape")
+    if sizes is not None and tuple(sizes) != source.shape(1)[2:]:
         raise ShapeMismatch(
             f"its kernel_shape is {listed(sizes)}, its weight has the shape"
             f" {listed(source.shape(1))}"
         )
-    ones: Sequence[int] = [1] * len(kernel)
-    strides: Sequence[int] = source.attributes.get("strides") or ones
-    dilations: Sequence[int] = source.attributes.get("dilations") or ones
-    padding: Sequence[int] = source.attributes.get("output_padding") or ()
+    ones = [1] * rank
+    strides: Sequence[int] = source.attributes.get("strides", ones)
+    dilations: Sequence[int] = source.attributes.get("dilations", ones)
+    padding: Sequence[int] = source.attributes.get("output_padding", ())
     steps = zip(padding, strides, dilations, strict=False)
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(stride, dilation) for more, stride, dilation in steps):

@@ -82,10 +82,10 @@ class _Window:
             raise Mismatch(f"its kernel is {list(kernel)}")
 
     def _given(self, source: Source, name: str, default: list[int]) -> list[int]:
-        found = list(source.attributes.get(name) or default)
-        if len(found) != len(default):
-            raise ShapeMismatch(f"its {name} are {found}, not {len(default)} numbers")
-        return found
+        values = list(source.attributes.get(name, default))
+        if len(values) != len(default):
+            raise ShapeMismatch(f"its {name} are {values}, not {len(default)} numbers")
+        return values
 
     def counts(self, sizes: Sequence[int]) -> list[int]:
         """The places of the window along each axis."""
@@ -100,7 +100,7 @@ def _deformable_convolution(source: Source) -> None:
     has_rank("its input", x, 3)
     has_rank("its weight", weight, len(x), len(x))
     groups, own = (source.attributes.get(name, 1) for name in ("group", "offset_group"))
-    kernel = source.attributes.get("kernel_shape") or weight[2:]
+    kernel = source.attributes.get("kernel_shape", weight[2:])
     if tuple(kernel) != weight[2:]:
         raise ShapeMismatch(f"its kernel_shape {list(kernel)} is not that of {listed(weight)}")
     window = _Window(source, len(x) - 2, weight[2:])
