@@ -123,7 +123,7 @@ def _exported(operator: Any, arguments: Any, case: Case) -> Case:
     except Exception as error:  # the exporter raises errors of many kinds
         raise NotExported(f"not exported: {root_cause(error)}", case.note) from error
     proto: onnx.ModelProto = program.model_proto
-    if any(node.op_type in RANDOM for node in proto.graph.node):
+    if any(_is_random(node, proto.graph) for node in proto.graph.node):
         raise NotExported("its results are random", case.note)
     inputs, outputs = [i.name for i in proto.graph.input], [o.name for o in proto.graph.output]
     if len(inputs) != len(tensors) or len(outputs) != len(results):
@@ -136,6 +136,14 @@ def _exported(operator: Any, arguments: Any, case: Case) -> Case:
         feeds=dict(zip(inputs, map(_array, tensors), strict=True)),
         files={RESULTS: content.getvalue()},
     )
+
+
+def _is_random(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
+    """Whether a node draws numbers: a Dropout does in training, which is its third input."""
+    if node.op_type != "Dropout":
+        return node.op_type in RANDOM
+    training = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    return len(node.input) > 2 and bool(training.get(node.input[2], False))
 
 
 def _arrays(results: Any) -> list[Array]:

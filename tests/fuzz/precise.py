@@ -70,6 +70,7 @@ class Precise:
 
         def evaluate(op: dataflow.OperatorOp, operands: Arrays, precise: bool) -> Arrays:
             _check_powers(op, operands)
+            _check_casts(op, operands)
             results = evaluated(op, _near(op, operands, noise), precise)
             pairs = zip(op.outputs, results, strict=True)
             return [_erring(op, value, result, operands, noise) for value, result in pairs]
@@ -163,6 +164,15 @@ def _check_powers(op: dataflow.OperatorOp, operands: Arrays) -> None:
     outside = (powers * array.size > float(limits.max)) | (powers < float(limits.smallest_normal))
     if outside.any():
         raise Refused(f"{op.type_name}: a power of an element is out of range")
+
+
+def _check_casts(op: dataflow.OperatorOp, operands: Arrays) -> None:
+    """Refuse NaN that becomes an integer: the text says not which, nor do quantised nodes."""
+    array = operands[0] if op.type_name == "Cast" else None
+    if array is None or not is_float(array.dtype) or is_float(_dtype(op.outputs[0])):
+        return
+    if _dtype(op.outputs[0]).kind in "iu" and np.isnan(array.astype(np.float64)).any():
+        raise Refused("NaN becomes an integer")
 
 
 def _near(op: dataflow.OperatorOp, operands: Arrays, noise: Noise | None) -> Arrays:
