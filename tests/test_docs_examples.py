@@ -17,8 +17,8 @@ from unittest.mock import patch
 import pytest
 from onnx import numpy_helper, parser
 
-from compiler.ir.operators import KINDS, OPERATORS
 from compiler.kernels.ops.lowering import LOWERINGS
+from compiler.net.operators import KINDS, OPERATORS
 from compiler.target.devices import DEVICES
 from compiler.tools.cli import main
 from tests.kernels.gpu.emulator import COMPILER

@@ -27,7 +27,7 @@ ONLY_IMPORTER = {
 }
 
 WITHOUT_XDSL = {
-    *("errors", "progress", "support", "tensors", "target", "schedule", "display", "choice"),
+    *("errors", "progress", "support", "tensors", "target", "schedule", "display", "choice", "net"),
     *("verify", "scheduling", "emulator", "backends", "artifact"),
 }
 

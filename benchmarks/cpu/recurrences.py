@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import compiler
 from benchmarks.cpu import runtimes
-from compiler.ir.operators.recurrence import GATES
+from compiler.net.operators.recurrence import GATES
 from compiler.tools.comparison import compare
 
 REST = 0.05

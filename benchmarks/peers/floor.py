@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 from compiler.frontend.importer import Imported
 from compiler.graph.cost import flops_of
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 FLOPS_A_MICROSECOND = 400e6
 BYTES_A_MICROSECOND = 4.3e6

@@ -43,7 +43,6 @@ from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.index_limits import index_limits
-from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.kernels import (
     KernelCache,
     build_control_kernels,
@@ -53,6 +52,7 @@ from compiler.kernels import (
 )
 from compiler.kernels.cpu.machine import named_target
 from compiler.kernels.texts import dump_kernels
+from compiler.net.operators import BYTE_CONTRACTIONS
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
 from compiler.progress import StepClock, StepEnded, notify

@@ -19,9 +19,9 @@ from compiler.frontend.graph import (
     constant,
 )
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
-from compiler.ir.operators import OPERATORS, infer
-from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 NORMALISED_OPSET = 23

@@ -14,8 +14,8 @@ from onnx import TypeProto
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
-from compiler.ir.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
-from compiler.ir.operators.sources import Source, check_source, check_source_attributes
+from compiler.frontend.sources import Source, check_source, check_source_attributes
+from compiler.net.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
 
 ONNX_DIFFERS = {
     "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",

@@ -21,9 +21,9 @@ from compiler.ir.dataflow import (
     YieldOp,
 )
 from compiler.ir.dataflow_control import IfOp, LoopOp
-from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS, Kind
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.net.operators import KINDS, STRUCTURAL_INPUTS, Kind
 from compiler.schedule.tasks import ControlForm
 
 _LARGEST_REPEATED = 1 << 22

@@ -10,8 +10,8 @@ from onnx import TypeProto, helper, numpy_helper, shape_inference
 
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
 from compiler.frontend.interpreter import evaluate_node
-from compiler.ir.operators import STRUCTURAL_INPUTS
 from compiler.ir.values import Value as AttributeValue
+from compiler.net.operators import STRUCTURAL_INPUTS
 
 _LARGEST_SHAPE_DATA = 4096
 

@@ -15,7 +15,9 @@ from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
-from compiler.ir.operators import (
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+from compiler.net.operators import (
     CONTRIB_DOMAINS,
     FLOAT8_CONTRACTIONS,
     OPERATORS,
@@ -24,8 +26,6 @@ from compiler.ir.operators import (
     SCATTER_ORDER,
     SEGMENT_SUM,
 )
-from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.schedule.tasks import ControlForm
 
 FLOAT8_DOMAIN = "flowloom"

@@ -8,8 +8,8 @@ import onnx
 
 from compiler.frontend.builder import Builder, run_time_input
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
-from compiler.ir.operators import Mismatch, ShapeMismatch
-from compiler.ir.operators.shapes import axis_in
+from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 FIRST_KNOWN = 7
 """The oldest opset whose forms the rules know."""

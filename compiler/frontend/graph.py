@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.operators.shapes import axis_in
+from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import FLOAT8
 
 Attributes = dict[str, Any]

@@ -5,7 +5,7 @@ import numpy as np
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Attributes, Graph, Inputs, Value
-from compiler.ir.operators.indices import Bounds, index_bounds
+from compiler.net.operators.indices import Bounds, index_bounds
 from compiler.schedule.tasks import IN_RANGE
 
 

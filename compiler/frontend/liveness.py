@@ -8,7 +8,7 @@ from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
 from compiler.frontend.node_order import names_read
-from compiler.ir.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
+from compiler.net.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
 
 _OPTIONAL = "FormalParameterOption.Optional"
 

@@ -50,7 +50,7 @@ from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
-from compiler.ir.operators import KINDS, Mismatch
+from compiler.net.operators import KINDS, Mismatch
 
 
 @dataclass(frozen=True, slots=True)

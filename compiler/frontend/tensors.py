@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from compiler.errors import ModelError
 from compiler.frontend.external import ModelFolder, read_external
-from compiler.ir.operators import LARGEST_TENSOR
+from compiler.net.operators import LARGEST_TENSOR
 
 _PACKED_BITS = {
     "int2": 2,

@@ -10,8 +10,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from compiler.graph.alias_classes import shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 

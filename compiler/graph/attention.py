@@ -10,7 +10,7 @@ from math import gcd, prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.strides import StridedWindow
 
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")

@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.operators import KINDS, RECURRENCE, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.net.operators import KINDS, RECURRENCE, Kind
 from compiler.target.target import Target
 
 

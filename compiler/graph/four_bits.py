@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from compiler.graph.cost import Roofline, nbytes
 from compiler.graph.operator_table import is_absorbable
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
 """Operators that read their first operand at the indices of the second."""

@@ -13,8 +13,8 @@ from compiler.graph.attributes import integer_attribute
 from compiler.graph.channel_groups import holds_groups
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 DENSE_GAIN = 1.0

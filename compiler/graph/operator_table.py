@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 from compiler.graph import cost
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
-from compiler.ir.operators import KINDS, Kind
-from compiler.ir.operators.definition import Shape
 from compiler.ir.types import shape_of
+from compiler.net.operators import KINDS, Kind
+from compiler.net.spec import Shape
 from compiler.support.dag import DAG
 
 

@@ -13,9 +13,9 @@ from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
-from compiler.ir.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, SEGMENT_SUM, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
+from compiler.net.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, SEGMENT_SUM, Kind
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
 """The largest finite number of each 16-bit type; bfloat16 has the range of float32."""

@@ -14,9 +14,9 @@ from xdsl.ir import Operation
 
 from compiler.graph.signature import content_lines
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.operators import BYTE_CONTRACTIONS
 from compiler.ir.types import dtype_of
 from compiler.ir.values import attribute_to_array
+from compiler.net.operators import BYTE_CONTRACTIONS
 
 SCALED = ("Mul", "Add", "Sub")
 """Operators whose constant operand may be a scale or a zero point."""

@@ -7,7 +7,7 @@ from math import prod
 
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import GraphNetwork, GraphNode, users_of
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True)

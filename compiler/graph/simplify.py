@@ -13,9 +13,9 @@ from xdsl.ir import Attribute, SSAValue
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.graph.fusion.hoisting import Hoisted, hoisted
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
+from compiler.net.operators import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True)

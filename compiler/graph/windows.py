@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.strides import StridedWindow
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")

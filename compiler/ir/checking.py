@@ -8,9 +8,9 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.layouts import with_block
-from compiler.ir.operators import KnownTensor, Mismatch, infer
 from compiler.ir.types import Element, dtype_of, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array, attribute_to_value
+from compiler.net.operators import KnownTensor, Mismatch, infer
 
 Constant = DenseIntOrFPElementsAttr | None
 

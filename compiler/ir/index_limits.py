@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
-from compiler.ir.operators.definition import KnownTensor
-from compiler.ir.operators.indices import INDEXED, index_bounds
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
+from compiler.net.operators.indices import INDEXED, index_bounds
+from compiler.net.spec import KnownTensor
 
 CARRIED = frozenset(
     {

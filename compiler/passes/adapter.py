@@ -12,8 +12,8 @@ from compiler.errors import PipelineError
 from compiler.graph.cost import CPU, costs_of, nbytes, works_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import reorder_groups
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import int64
+from compiler.net.operators import KINDS, Kind
 from compiler.scheduling.placement import Groups, Placement
 from compiler.support.dag import DAG
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from compiler.graph.rewriting.attributes import with_defaults
 from compiler.graph.rewriting.terms import Term, Terms
-from compiler.ir.operators import Mismatch
+from compiler.net.operators import Mismatch
 from compiler.rewrite.patterns import Apply, Fill, Identity, OneOf, Pattern, Tensor, Unknown
 from compiler.rewrite.rule import Rule
 

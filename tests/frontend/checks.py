@@ -12,7 +12,7 @@ from onnx import helper, parser
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import KINDS
+from compiler.net.operators import KINDS
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -16,8 +16,8 @@ from onnx.helper import get_attribute_value
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
-from compiler.ir.operators import KnownTensor
-from compiler.ir.operators.sources import Source, check_source
+from compiler.frontend.sources import Source, check_source
+from compiler.net.operators import KnownTensor
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -12,7 +12,7 @@ from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.evaluate import onnx_type
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.rules import RULES
-from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
+from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.program.host.node import HOST_FAMILIES
 from compiler.program.host.registry import HOST_OPERATORS
 from compiler.tensors.dtypes import ELEMENT_BYTES

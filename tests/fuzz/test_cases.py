@@ -40,7 +40,7 @@ def test_the_differences_page_is_fresh():
 
 def test_every_operator_has_a_generator():
     from compiler.frontend.rules import RULES
-    from compiler.ir.operators import KINDS
+    from compiler.net.operators import KINDS
 
     made_with_others = {"Upsample", "SequenceEmpty", "SequenceInsert", "SequenceLength"}
     within = {"SequenceAt", "SequenceErase", "ConcatFromSequence"}

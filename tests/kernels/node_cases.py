@@ -11,8 +11,8 @@ import numpy
 import onnx
 from onnx.helper import get_attribute_value
 
-from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.kernels.group import Group, TensorInfo
+from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.kernels.harness import single
 

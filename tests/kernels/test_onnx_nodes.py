@@ -3,8 +3,8 @@
 import numpy
 import pytest
 
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.ops.lowering import LOWERINGS
+from compiler.net.operators import KINDS, Kind
 from tests.kernels.harness import evaluate
 from tests.kernels.node_cases import backend_cases, node_case, plain_types, usable_names
 

@@ -6,7 +6,7 @@ from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.rewriting.network import TermNetwork, network_of
 from compiler.graph.rewriting.terms import Graph
 from compiler.graph.windows import StridedOperand
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.target.target import GpuTarget
 
 

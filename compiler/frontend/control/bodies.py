@@ -7,8 +7,8 @@ import onnx
 
 from compiler.frontend.checking import Declared
 from compiler.frontend.graph import Attributes, Inputs, Value
-from compiler.ir.operators import Mismatch, ShapeMismatch
-from compiler.ir.operators.shapes import axis_in, has_rank, listed
+from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import axis_in, has_rank, listed
 
 
 def check_bodies(op_type: str, inputs: Inputs, attributes: Attributes, outputs: int) -> None:

@@ -27,7 +27,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.ir.operators.shapes import listed
+from compiler.net.operators.shapes import listed
 from compiler.schedule.tasks import ControlForm
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from compiler.frontend.control.regions import (
 )
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of, constant
-from compiler.ir.operators import Mismatch, ShapeMismatch
+from compiler.net.operators import Mismatch, ShapeMismatch
 
 if TYPE_CHECKING:
     from compiler.frontend.specialise import BodyNode, Specialiser

@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
 from compiler.frontend.interpreter.rounding import converted_array
-from compiler.ir.operators.shapes import broadcast
+from compiler.net.operators.shapes import broadcast
 
 
 @evaluates("Identity")

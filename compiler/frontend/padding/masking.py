@@ -11,8 +11,8 @@ from onnx import helper
 from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
 from compiler.frontend.padding.effects import Mask, Tail, Wrap, numbers_in
 from compiler.frontend.padding.graphs import Padding, PlacedNeed
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import KINDS, Kind
 
 EXTENT = "padding.extent."
 """How the names of inputs for extents begin."""

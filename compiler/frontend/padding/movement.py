@@ -19,8 +19,8 @@ from compiler.frontend.padding.effects import (
     unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair
-from compiler.ir.operators import RECURRENCE
-from compiler.ir.operators.injective import full_pads
+from compiler.net.operators import RECURRENCE
+from compiler.net.operators.injective import full_pads
 
 
 def view(pair: OperatorPair) -> Effect:

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
 from compiler.frontend.padding.axes import Axes, Axis, Crop, boxed_axes
-from compiler.ir.operators import STRUCTURAL_INPUTS
+from compiler.net.operators import STRUCTURAL_INPUTS
 
 _LEFT_OUT = ("Expand", "Reshape", "Slice", "Tile")
 """Operators that some graphs do without, as they keep their input there."""

@@ -9,7 +9,7 @@ from compiler.frontend.padding.movement import MOVEMENT_RULES, view
 from compiler.frontend.padding.pairs import OperatorPair
 from compiler.frontend.padding.reductions import REDUCTION_RULES
 from compiler.frontend.padding.windows import WINDOW_RULES
-from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS, Kind
+from compiler.net.operators import KINDS, STRUCTURAL_INPUTS, Kind
 
 
 def effect_of(pair: OperatorPair) -> Effect:

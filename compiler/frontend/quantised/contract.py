@@ -22,7 +22,7 @@ from compiler.frontend.rules.quantised import (
     integer_matmul,
     less_zero_point,
 )
-from compiler.ir.operators import OPERATORS
+from compiler.net.operators import OPERATORS
 
 REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
 """Operators whose results are elements of their first operand."""

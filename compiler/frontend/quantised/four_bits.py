@@ -19,7 +19,7 @@ from compiler.graph.four_bits import (
     four_bit_numbers,
     pack_nibbles,
 )
-from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
 
 MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""

@@ -12,7 +12,7 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
 from compiler.frontend.quantised.contract import REARRANGING
-from compiler.ir.operators import BYTE_CONTRACTIONS, KINDS, Kind
+from compiler.net.operators import BYTE_CONTRACTIONS, KINDS, Kind
 
 
 def keep_floats(graph: Graph) -> None:

@@ -5,8 +5,8 @@ import numpy as np
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, RewriteRule
 from compiler.frontend.rules.types import in_type
-from compiler.ir.operators import ShapeMismatch
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import ShapeMismatch
 
 ML_DOMAIN = "ai.onnx.ml"
 """The domain of classical models."""

@@ -8,8 +8,8 @@ import numpy as np
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.ir.operators import ShapeMismatch
-from compiler.ir.operators.sources.sampling import unpooled
+from compiler.frontend.sources.sampling import unpooled
+from compiler.net.operators import ShapeMismatch
 
 
 class WindowTaps:

@@ -10,7 +10,7 @@ from compiler.frontend.evaluate import dtype_name, element_type, evaluate
 from compiler.frontend.graph import NeedsHost, Value, constant
 from compiler.frontend.interpreter.rounding import double
 from compiler.frontend.rules.call import Call, rule
-from compiler.ir.operators import check_size
+from compiler.net.operators import check_size
 
 
 def numbers_up_to(call: Call, count: int) -> Value:

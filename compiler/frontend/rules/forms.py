@@ -14,8 +14,8 @@ from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped_indices
 from compiler.frontend.interpreter.rounding import finite_limits, is_floating
 from compiler.frontend.rules.call import Call, filled, rule
-from compiler.ir.operators import ShapeMismatch
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import ShapeMismatch
 from compiler.tensors.dtypes import FLOAT8
 
 

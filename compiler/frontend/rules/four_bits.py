@@ -5,7 +5,7 @@ import numpy as np
 from compiler.frontend.graph import FourBits, axis_of
 from compiler.frontend.rules.call import Call
 from compiler.graph.four_bits import Array
-from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
 
 HALF_BYTES = ("int4", "uint4")
 """The dtypes of four bits."""

@@ -9,7 +9,7 @@ from compiler.frontend.builder import LONGEST_VECTOR
 from compiler.frontend.graph import NeedsHost, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""

@@ -23,8 +23,8 @@ from compiler.frontend.semantics.table import (
     factors,
 )
 from compiler.frontend.semantics.windows import effective
-from compiler.ir.operators.resize import scaled_size
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators.resize import scaled_size
 
 
 def _chain(call: Call, op_type: str) -> Value:

@@ -11,7 +11,7 @@ from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
 from compiler.frontend.semantics.windows import PoolAxis, pool_axes
-from compiler.ir.operators import infer
+from compiler.net.operators import infer
 from compiler.tensors.dtypes import FLOATS
 
 Window = Mapping[str, list[int]]

@@ -18,7 +18,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 
 

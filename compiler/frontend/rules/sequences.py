@@ -6,8 +6,8 @@ from onnx import TensorProto
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import NeedsHost, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.ir.operators import Mismatch, ShapeMismatch
-from compiler.ir.operators.shapes import listed
+from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import listed
 
 
 def _items(call: Call) -> list[Value]:

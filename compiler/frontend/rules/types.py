@@ -3,7 +3,7 @@
 from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
-from compiler.ir.operators import OPERATORS
+from compiler.net.operators import OPERATORS
 
 SIXTEEN_BITS = ("float16", "bfloat16")
 

@@ -8,7 +8,7 @@ from inspect import currentframe
 from compiler.errors import ArgumentError, SemanticsWarning
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 from compiler.support.arguments import WAYS, closest_name
 
 OTHER_RULES = "*"

@@ -13,9 +13,9 @@ from compiler.graph.attributes import integer_attribute
 from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
+from compiler.net.operators import KINDS, Kind
 
 ElementOrder = numpy.ndarray
 """An array of the shape of a value, whose strides say where its elements are in another value."""

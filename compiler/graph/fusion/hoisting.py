@@ -9,9 +9,9 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.operator_table import squeezed_shape
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import KINDS, Kind
-from compiler.ir.operators.definition import Shape
 from compiler.ir.types import shape_of
+from compiler.net.operators import KINDS, Kind
+from compiler.net.spec import Shape
 
 MOST_FOLLOWING = 64
 """How many operators before a view are looked at for a contraction."""

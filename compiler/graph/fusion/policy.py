@@ -8,7 +8,7 @@ from compiler.graph.fusion.rules import allows
 from compiler.graph.fusion.state import FusedKernel, FusionRules, Growth
 from compiler.graph.fusion.times import Times, merged_times, start_alone
 from compiler.graph.operator_table import Edge, OperatorTable
-from compiler.ir.operators import Kind
+from compiler.net.operators import Kind
 
 _ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 

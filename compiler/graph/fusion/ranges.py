@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode, users_of
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 LEAST_ELEMENTS = 1 << 10
 """Fewest elements of a tensor whose range its producer finds: fewer are reduced in no time."""

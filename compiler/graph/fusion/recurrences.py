@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from compiler.ir.operators.recurrence import GATES
+from compiler.net.operators.recurrence import GATES
 from compiler.target.target import GpuTarget, Target, parse_gpu
 
 ELEMENT_BYTES = {"fp16": 2, "bf16": 2, "tf32": 4}

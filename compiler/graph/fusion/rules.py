@@ -9,9 +9,9 @@ from compiler.graph.attributes import integer_attribute
 from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
-from compiler.ir.operators.indices import INDEXED
 from compiler.ir.types import dtype_of, shape_of
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
+from compiler.net.operators.indices import INDEXED
 from compiler.tensors.dtypes import FLOAT8
 
 _FEW = 4

@@ -8,8 +8,8 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.attributes import integer_attribute
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
+from compiler.net.operators import KINDS, Kind
 
 SUMMED = ("float16", "bfloat16", "float32")
 """The types of sums: those that kernels compute in float32."""

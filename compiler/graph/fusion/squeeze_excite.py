@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.graph.network import GROUP, Network, NetworkNode, producers_of, users_of
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 CLUSTER_ELEMENTS, CLUSTER_WEIGHTS = 1 << 18, 1 << 16
 """Elements of an image, and weights of a convolution, up to which few blocks take less time than

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from compiler.graph.cost import CPU, Roofline
 from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.operator_table import OperatorTable, Shape
-from compiler.ir.operators import Kind
+from compiler.net.operators import Kind
 from compiler.support.dag import DAG
 
 NEVER = 1 << 62

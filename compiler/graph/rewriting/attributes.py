@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.ir.operators import OPERATORS, KnownTensor
+from compiler.net.operators import OPERATORS, KnownTensor
 
 Shape = tuple[int, ...]
 

@@ -24,7 +24,6 @@ from compiler.ir.dataflow import (
     YieldOp,
 )
 from compiler.ir.edit import erase_dead, insert_before, restore_order
-from compiler.ir.operators import STRUCTURAL_INPUTS, KnownTensor
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import (
     array_to_attribute,
@@ -32,6 +31,7 @@ from compiler.ir.values import (
     attributes_of,
     value_to_attribute,
 )
+from compiler.net.operators import STRUCTURAL_INPUTS, KnownTensor
 
 
 @dataclass(frozen=True)

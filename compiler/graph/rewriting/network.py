@@ -12,7 +12,7 @@ from compiler.graph.rewriting.attributes import as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.graph.weights import weight_array
-from compiler.ir.operators import KnownTensor
+from compiler.net.operators import KnownTensor
 
 
 @dataclass

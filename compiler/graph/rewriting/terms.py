@@ -13,7 +13,7 @@ from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.simplify import simplified
 from compiler.graph.weights import FOLDED
-from compiler.ir.operators import KnownTensor, infer
+from compiler.net.operators import KnownTensor, infer
 
 CONSTANT = frozenset({"weight", "constant", "fill", "identity"}) | FOLDED
 """Leaves that are known when a model is compiled, and operators whose results are, too, if their

@@ -10,9 +10,9 @@ from compiler.graph.fusion.channels_last import (
     has_channels_last,
     order_after,
 )
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.net.operators import KINDS, Kind
 
 
 def ends_channels_last(group: Group, anchor: Operator) -> bool:

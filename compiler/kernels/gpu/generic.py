@@ -8,7 +8,6 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.ir.layouts import blocks_first
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.gpu.divergence import without_divergence
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
@@ -18,6 +17,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.tir.access import axis_values, divisor_below, extent_of
 from compiler.kernels.tir.function import generic_function, is_opaque
+from compiler.net.operators import KINDS, Kind
 
 ELEMENT_THREADS, MANY_THREADS = 128, 256
 """Threads of a block where each computes separate elements, and of one of many blocks."""

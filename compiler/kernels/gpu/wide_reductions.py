@@ -8,9 +8,9 @@ Volta (CUDA C++ Programming Guide, independent thread scheduling).
 
 from dataclasses import replace
 
-from compiler.ir.operators import KINDS, Kind
-from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.kernels.group import Group, Operator
+from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.elementwise import ONNX_DTYPES
 
 NARROW_ELEMENTS = ("bool", "int8", "uint8")
 REDUCED_AS = "int32"

@@ -2,8 +2,8 @@
 
 from tvm import te
 
-from compiler.ir.operators import RECURRENCE
 from compiler.kernels.ops.lowering import Context, lowering
+from compiler.net.operators import RECURRENCE
 
 
 @lowering(RECURRENCE)

@@ -8,7 +8,6 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import Expr
 
-from compiler.ir.operators import PARTIAL_RANGES
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
@@ -24,6 +23,7 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
+from compiler.net.operators import PARTIAL_RANGES
 
 
 def chosen_axes(context: Context) -> list[int]:

@@ -5,11 +5,11 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM
 from compiler.kernels.ops.common import cast, safe_index, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import loops
 from compiler.kernels.ops.reducers import sum_reducer
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
 
 
 @lowering(SCATTER_ORDER)

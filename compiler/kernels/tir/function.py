@@ -6,11 +6,11 @@ from tvm import IRModule, s_tir, te, tirx
 from tvm.tirx import PrimFunc
 
 from compiler.errors import KernelError
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK, stored_tensor
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.stages import inline_stages
+from compiler.net.operators import KINDS, Kind
 
 KEEP_ATTRIBUTE = "keep"
 """The mark of a stage that is computed once for all its readers, in memory."""

@@ -18,9 +18,9 @@ from compiler.ir.dataflow import (
     WeightOp,
 )
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, integers_before
-from compiler.ir.operators.definition import Shape
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
+from compiler.net.spec import Shape
 from compiler.passes.base import GraphPass
 
 

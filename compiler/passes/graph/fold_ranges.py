@@ -14,8 +14,8 @@ from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import graphs_of, insert_before, replace
-from compiler.ir.operators import PARTIAL_RANGES
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
+from compiler.net.operators import PARTIAL_RANGES
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.widen_groups import ONNX_TYPES, cast_of
 

@@ -12,9 +12,9 @@ from compiler.graph.separable import ConvolutionShapes, are_separable, pays
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
+from compiler.net.operators import KINDS, Kind
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group, ungroup
 

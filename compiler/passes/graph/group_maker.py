@@ -11,7 +11,7 @@ from compiler.graph.operator_table import is_absorbable
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, YieldOp
 from compiler.ir.edit import erase_dead, insert_before, last_of
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 
 def make_group(

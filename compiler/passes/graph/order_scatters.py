@@ -18,9 +18,9 @@ from compiler.ir.edit import (
     like_before,
     replace,
 )
-from compiler.ir.operators import SCATTER_ORDER, SEGMENT_SUM
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array
+from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
 from compiler.passes.base import GraphPass
 
 Order = tuple[SSAValue, SSAValue]

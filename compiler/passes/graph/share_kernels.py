@@ -22,9 +22,9 @@ from compiler.graph.targets import target_of
 from compiler.graph.weights import derived_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, replace
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, int64, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
+from compiler.net.operators import KINDS, Kind
 from compiler.passes.base import GraphPass
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}

@@ -8,9 +8,9 @@ from compiler.graph.precision import LARGEST
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import insert_before, replace
-from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
+from compiler.net.operators import KINDS, Kind
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
 """ONNX's numbers of the element types."""

@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.attention import AttentionSizes
 from compiler.graph.rewriting.terms import RESULT, Graph, Term
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 
 LAYOUTS = frozenset({"Transpose", "Slice", "Split", RESULT})
 """Operators besides views that an attention's kernel reads through."""

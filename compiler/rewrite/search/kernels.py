@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.rewrite.search.attention import attentions_of
 from compiler.support.dag import finish_times
 from compiler.tensors.dtypes import ELEMENT_BYTES

@@ -13,9 +13,9 @@ from compiler.frontend.interpreter.rounding import is_floating
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.layouts import stored_block, with_block
-from compiler.ir.operators import PARTIAL_RANGES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import stored_as
+from compiler.net.operators import PARTIAL_RANGES
 from compiler.passes.runner import Snapshot
 from compiler.schedule.tasks import Task
 

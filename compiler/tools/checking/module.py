@@ -11,8 +11,8 @@ from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import Array
 from compiler.errors import ArgumentError, DifferenceError
 from compiler.ir import dataflow
-from compiler.ir.operators import KINDS
-from compiler.ir.operators.definition import Kind
+from compiler.net.operators import KINDS
+from compiler.net.spec import Kind
 from compiler.schedule.tasks import Task
 from compiler.support.arguments import inputs_by_name
 from compiler.target.target import parse_target

@@ -11,7 +11,7 @@ from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend import import_model
 from compiler.frontend.rules.contrib import CONTRIB
 from compiler.frontend.rules.contrib.signatures import SIGNATURES
-from compiler.ir.operators.definition import Operator
+from compiler.net.spec import OpSpec
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.frontend.contrib.checks import check, model_of, normal, whole
 
@@ -57,7 +57,7 @@ def test_signatures_take_onnxruntimes_types(key: tuple[str, str]):
         assert wanted & set(ELEMENT_BYTES) <= _types(entry, index), formal.name
 
 
-def _types(entry: Operator, index: int) -> frozenset[str]:
+def _types(entry: OpSpec, index: int) -> frozenset[str]:
     name = entry.inputs[index].type
     return entry.types.get(name, frozenset({name}))
 

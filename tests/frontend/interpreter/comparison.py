@@ -9,7 +9,7 @@ import onnxruntime
 from onnx import helper
 
 from compiler.frontend.interpreter import evaluate_node
-from compiler.ir.operators import CONTRIB_DOMAINS
+from compiler.net.operators import CONTRIB_DOMAINS
 from tests.operator_cases import OPSET, Array, Case
 
 _TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}

@@ -14,7 +14,7 @@ from onnx import helper
 
 from compiler.frontend.evaluate import infer_types
 from compiler.frontend.graph import constant
-from compiler.ir.operators import CONTRIB_DOMAINS, KINDS
+from compiler.net.operators import CONTRIB_DOMAINS, KINDS
 from tests import movement_cases, operator_cases
 from tests.frontend.interpreter.comparison import (
     Refused,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper, shape_inference
 
-from compiler.ir.operators import KnownTensor, Mismatch, infer
+from compiler.net.operators import KnownTensor, Mismatch, infer
 
 Attributes = dict[str, Any]
 OPSET = 23

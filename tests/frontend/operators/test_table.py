@@ -7,7 +7,7 @@ import pytest
 from onnx.helper import get_attribute_value
 
 from compiler.frontend.rules.contrib.signatures import SIGNATURES
-from compiler.ir.operators import (
+from compiler.net.operators import (
     CONTRIB_DOMAINS,
     FLOAT8_CONTRACTIONS,
     KINDS,

@@ -12,7 +12,7 @@ from compiler.graph.fusion.rules import DEEPEST_FUSION
 from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.passes.adapter import read_dag
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner

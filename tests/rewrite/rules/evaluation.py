@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from compiler.frontend.interpreter.evaluation import evaluate_node
 from compiler.graph.rewriting.attributes import as_operator
 from compiler.graph.rewriting.terms import Graph, Term, reachable
-from compiler.ir.operators import KnownTensor
+from compiler.net.operators import KnownTensor
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from compiler.errors import FlowloomError
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
-from compiler.ir.operators import KnownTensor, Mismatch, infer
+from compiler.net.operators import KnownTensor, Mismatch, infer
 from compiler.rewrite.matches import Match
 from compiler.rewrite.patterns import Apply, OneOf, Pattern, Tensor, Unknown
 from compiler.rewrite.rule import Case, Rule

@@ -9,7 +9,7 @@ from typing import Any
 import z3
 
 from compiler.graph.rewriting.attributes import with_defaults
-from compiler.ir.operators import OPERATORS, Kind
+from compiler.net.operators import OPERATORS, Kind
 from compiler.rewrite.patterns import Apply, Fill, Identity, OneOf, Pattern, Tensor, Unknown
 from compiler.rewrite.rule import Case, Rule
 from tests.rewrite.rules import reductions

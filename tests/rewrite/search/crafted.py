@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from compiler.graph.rewriting.dataflow import ReadGraph, read_terms
 from compiler.graph.rewriting.terms import Graph, Term, Terms
-from compiler.ir.operators import KINDS, Kind
+from compiler.net.operators import KINDS, Kind
 from compiler.rewrite.search.blocks import operators_of
 from tests.apply_passes import graph_of
 from tests.graphs import GraphBuilder

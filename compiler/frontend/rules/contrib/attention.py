@@ -16,7 +16,7 @@ from compiler.frontend.rules.contrib.registry import (
     refuse_inputs,
     transposed,
 )
-from compiler.ir.operators import Mismatch, ShapeMismatch
+from compiler.net.operators import Mismatch, ShapeMismatch
 
 
 def self_attention(

@@ -6,7 +6,7 @@ from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
 from compiler.frontend.rules.contrib.registry import contrib, part, refuse, refuse_inputs
 from compiler.graph.four_bits import LEAST_BLOCK
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 
 
 def unpacked(call: Call, packed: Value, bits: int) -> Value:

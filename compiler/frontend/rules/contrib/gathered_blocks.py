@@ -7,8 +7,8 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.block_quantised import unpacked
 from compiler.frontend.rules.contrib.registry import contrib, part
-from compiler.ir.operators import Mismatch, ShapeMismatch
-from compiler.ir.operators.shapes import axis_in
+from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
 

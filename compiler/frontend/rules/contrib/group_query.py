@@ -16,7 +16,7 @@ from compiler.frontend.rules.contrib.heads import (
 )
 from compiler.frontend.rules.contrib.registry import contrib, parts, refuse, refuse_inputs
 from compiler.frontend.rules.contrib.rotary import rotated
-from compiler.ir.operators import Mismatch
+from compiler.net.operators import Mismatch
 
 
 @dataclass(frozen=True, slots=True)

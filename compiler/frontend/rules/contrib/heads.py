@@ -9,8 +9,8 @@ from compiler.frontend.graph import Value
 from compiler.frontend.interpreter.rounding import finite_limits
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import transposed
-from compiler.ir.operators import ShapeMismatch
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import ShapeMismatch
 
 
 def as_heads(call: Call, value: Value, heads: int) -> Value:

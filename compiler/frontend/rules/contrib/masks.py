@@ -6,7 +6,7 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import causal_keys, lowest_number
 from compiler.frontend.rules.contrib.registry import part
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 
 _FILTER = -10000.0
 

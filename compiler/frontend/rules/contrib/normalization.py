@@ -5,7 +5,7 @@ from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.registry import contrib, standard
-from compiler.ir.operators import Mismatch
+from compiler.net.operators import Mismatch
 
 
 def _sum(call: Call, *values: Value | None) -> Value:

@@ -5,7 +5,7 @@ import numpy as np
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import contrib, part, standard
-from compiler.ir.operators import Mismatch, ShapeMismatch
+from compiler.net.operators import Mismatch, ShapeMismatch
 
 _LARGEST_INVERSE = 4
 

@@ -10,7 +10,7 @@ from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.quantised import dequantised, quantised
 from compiler.frontend.rules.contrib.registry import contrib, standard
-from compiler.ir.operators import Mismatch
+from compiler.net.operators import Mismatch
 
 
 def _number(call: Call, index: int) -> Value:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.rules.call import RULES, Call, RewriteRule
 from compiler.frontend.rules.contrib.signatures import DOMAIN, SIGNATURES
-from compiler.ir.operators import Mismatch
-from compiler.ir.operators.definition import Operator, bind_types, check_attributes
-from compiler.ir.operators.shapes import axis_in
+from compiler.net.operators import Mismatch
+from compiler.net.operators.shapes import axis_in
+from compiler.net.spec import OpSpec, bind_types, check_attributes
 
 CONTRIB: dict[tuple[str, str], RewriteRule] = {}
 """The rule of each operator, by domain and operator."""
@@ -35,7 +35,7 @@ def rewrite_contrib(domain: str, call: Call) -> Sequence[Value]:
     return CONTRIB[domain, call.op_type](replace(call, attributes=defaults | call.attributes))
 
 
-def _check(signature: Operator, call: Call) -> None:
+def _check(signature: OpSpec, call: Call) -> None:
     """Raise Mismatch for inputs, outputs or attributes that the operator does not have."""
     check_attributes(signature, call.attributes)
     most = signature.most_inputs

@@ -4,7 +4,7 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import as_heads, as_rows
 from compiler.frontend.rules.contrib.registry import contrib, parts, refuse
-from compiler.ir.operators import ShapeMismatch
+from compiler.net.operators import ShapeMismatch
 
 
 def rotated(

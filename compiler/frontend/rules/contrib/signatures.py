@@ -5,10 +5,10 @@ onnx has no schemas of these; a test compares the table with onnxruntime's.
 
 from collections.abc import Mapping
 
-from compiler.ir.operators.definition import (
+from compiler.net.spec import (
     Attribute,
     Kind,
-    Operator,
+    OpSpec,
     Shape,
     Use,
     flag,
@@ -29,7 +29,7 @@ def _by_rewriting(use: Use) -> list[Shape]:
 
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
-) -> Operator:
+) -> OpSpec:
     return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, (), None, **types)
 
 
@@ -101,7 +101,7 @@ _POOL = {
     "strides": integers(least=1),
 }
 
-_FLOATING: dict[str, Operator] = {
+_FLOATING: dict[str, OpSpec] = {
     "BiasAdd": _takes("T T T -> T", T=_HALF),
     "BiasGelu": _takes("T T -> T", T=FLOATS),
     "BiasSoftmax": _takes(
@@ -160,7 +160,7 @@ _FLOATING: dict[str, Operator] = {
     "Trilu": _takes("T int64? -> T", {"upper": flag(1)}, T=ALL),
 }
 
-_ATTENTIONS: dict[str, Operator] = {
+_ATTENTIONS: dict[str, OpSpec] = {
     "Attention": _takes(
         "T T T? int32? T? T? int32? -> T T?",
         {
@@ -210,7 +210,7 @@ _ATTENTIONS: dict[str, Operator] = {
     ),
 }
 
-_QUANTISED: dict[str, Operator] = {
+_QUANTISED: dict[str, OpSpec] = {
     "DequantizeLinear": _takes(
         "T1 T2 T1? -> T2", {"axis": integer()}, T1=_SMALL | _INT32 | _HALF_BYTES, T2=_HALF
     ),
@@ -296,7 +296,7 @@ _QUANTISED: dict[str, Operator] = {
     ),
 }
 
-SIGNATURES: dict[tuple[str, str], Operator] = {
+SIGNATURES: dict[tuple[str, str], OpSpec] = {
     **{(DOMAIN, name): entry for name, entry in _FLOATING.items()},
     **{(DOMAIN, name): entry for name, entry in _ATTENTIONS.items()},
     **{(DOMAIN, name): entry for name, entry in _QUANTISED.items()},

@@ -18,7 +18,6 @@ from tvm.ir import PrimType, Var
 from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
-from compiler.ir.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import vector_bytes
@@ -33,6 +32,7 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import RegisterTile, loop_over, scratch, sequence, vector_at
 from compiler.kernels.tir.loops import vector_loop as row_loop
 from compiler.kernels.tir.matmul import Matmul
+from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
 from compiler.target.target import CpuTarget
 
 WORD = 8

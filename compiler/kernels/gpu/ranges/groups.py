@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from compiler.ir.operators import PARTIAL_RANGES
 from compiler.kernels.group import Group, Operator, TensorInfo, needed
+from compiler.net.operators import PARTIAL_RANGES
 
 FLOAT = 1
 """ONNX's number of float32."""

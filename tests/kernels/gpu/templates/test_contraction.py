@@ -201,7 +201,7 @@ def test_any_convolution(
 
 
 def test_contractions_are_those_of_the_operator_table():
-    from compiler.ir.operators import KINDS, Kind
+    from compiler.net.operators import KINDS, Kind
 
     known = {name for name, kind in KINDS.items() if kind is Kind.CONTRACTION}
     others = {"ConvFloat8", "ConvInteger", "Einsum", "MatMulFloat8", "MatMulInteger", "MatMulNBits"}

@@ -4,7 +4,6 @@ from dataclasses import fields
 
 import numpy
 
-from compiler.ir.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
 from compiler.kernels.gpu.operands import BYTE_TYPES, find_operand
 from compiler.kernels.gpu.templates.byte_gemm.problem import FLOAT8_BYTES, ByteProblem
 from compiler.kernels.gpu.templates.gemm.image import image_problem
@@ -12,6 +11,7 @@ from compiler.kernels.gpu.templates.gemm.matmul import matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import Form, Problem
 from compiler.kernels.gpu.templates.gemm.read import result_vector
 from compiler.kernels.group import Group, Operator
+from compiler.net.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
 
 
 def byte_contraction_of(group: Group) -> Operator | None:

@@ -8,7 +8,6 @@ with the number of operators, and the results do not need separate kernels.
 from collections.abc import Collection, Sequence
 from math import prod
 
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
@@ -18,6 +17,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
+from compiler.net.operators import KINDS, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from compiler.ir.operators import SCATTER_ORDER
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
+from compiler.net.operators import SCATTER_ORDER
 from compiler.target.target import GpuTarget
 
 MOST_THREADS, MOST_ITEMS = 1024, 10

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.operator_table import squeezed_shape
-from compiler.ir.operators import SEGMENT_SUM
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.net.operators import SEGMENT_SUM
 from compiler.target.target import GpuTarget
 
 STORED = ("float32", "float16", "bfloat16")

@@ -1,0 +1,147 @@
+"""The shapes of scales and zero points of quantised nodes."""
+
+from math import prod
+
+from compiler.frontend.sources.source import Check, Source
+from compiler.net.operators import infer
+from compiler.net.operators.shapes import axis_in, has_shape, listed, one_number, without
+from compiler.net.spec import (
+    KnownTensor,
+    Mismatch,
+    OperatorInput,
+    Shape,
+    ShapeMismatch,
+)
+
+
+def _is_scalar(shape: Shape) -> bool:
+    return shape in ((), (1,))
+
+
+def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> None:
+    """Check a scale for each block of an axis, of which the last may be incomplete."""
+    if len(scale) != len(x) or without(scale, axis) != without(x, axis):
+        raise ShapeMismatch(
+            f"{what} has the shape {listed(scale)}, which differs from the input's {listed(x)} in"
+            f" more than axis {axis}"
+        )
+    size = block or (-(-x[axis] // scale[axis]) if scale[axis] else 0)
+    if not 0 <= size * scale[axis] - x[axis] < max(size, 1):
+        raise ShapeMismatch(
+            f"{what} has the shape {listed(scale)}, the input {listed(x)}: blocks of {size} do"
+            f" not fill axis {axis}"
+        )
+
+
+def _check_scale(source: Source, what: str, index: int) -> None:
+    """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
+    scale, x, block = source.shape(index), source.shape(), source.attributes.get("block_size", 0)
+    if block and len(scale) != len(x):
+        raise Mismatch(
+            f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
+        )
+    if _is_scalar(scale) and not block:
+        return
+    axis = axis_in(source.attributes.get("axis", 1), len(x))
+    if len(scale) > 1 or block:
+        _check_blocks(what, scale, x, axis, block)
+        return
+    has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
+
+
+def _linear(source: Source) -> None:
+    """Quantisation and its inverse: one scale and zero point for all, an axis, or blocks."""
+    _check_scale(source, "its scale", 1)
+    zero = source.input(2)
+    if zero is None:
+        return
+    _check_scale(source, "its zero point", 2)
+    scale = source.shape(1)
+    if prod(zero.shape) != prod(scale):
+        raise ShapeMismatch(
+            f"its zero point has the shape {listed(zero.shape)}, its scale {listed(scale)}"
+        )
+    x = source.inputs[0]
+    if source.op_type == "DequantizeLinear" and x is not None and zero.dtype != x.dtype:
+        raise Mismatch(f"its zero point is {zero.dtype}, its input {x.dtype}")
+
+
+def _along(source: Source, what: str, index: int, size: int, axis: str) -> None:
+    """Check a scale or zero point of a matrix or weight: a scalar, or a vector for an axis."""
+    shape = source.shape(index)
+    if not _is_scalar(shape) and prod(shape) != size:
+        raise ShapeMismatch(
+            f"its {what} has the shape {listed(shape)}, a scalar or {size} numbers are needed:"
+            f" one for each {axis}"
+        )
+
+
+def _per_tensor(source: Source, what: str, index: int) -> None:
+    one_number(f"its {what}", source.shape(index))
+
+
+def _as_float(value: OperatorInput | None) -> KnownTensor | None:
+    """An operand as float32, for the rules of floating-point operators."""
+    return None if value is None else KnownTensor("float32", value.shape)
+
+
+def _check_matrices(source: Source, a: int, b: int) -> None:
+    infer("MatMul", [_as_float(source.input(a)), _as_float(source.input(b))], {})
+
+
+def _rows(shape: Shape) -> int:
+    return shape[-2] if len(shape) > 1 else 1
+
+
+def _columns(shape: Shape) -> int:
+    return shape[-1] if len(shape) > 1 else 1
+
+
+def _matmul_integer(source: Source) -> None:
+    _check_matrices(source, 0, 1)
+    _along(source, "zero point of A", 2, _rows(source.shape(0)), "row")
+    _along(source, "zero point of B", 3, _columns(source.shape(1)), "column")
+
+
+def _qlinear_matmul(source: Source) -> None:
+    _check_matrices(source, 0, 3)
+    rows, columns = _rows(source.shape(0)), _columns(source.shape(3))
+    for index, what in ((1, "scale of A"), (2, "zero point of A")):
+        _along(source, what, index, rows, "row")
+    for index, what in ((4, "scale of B"), (5, "zero point of B")):
+        _along(source, what, index, columns, "column")
+    for index, what in ((6, "scale of the result"), (7, "zero point of the result")):
+        _per_tensor(source, what, index)
+
+
+def _check_convolution(source: Source, x: int, w: int, bias: int) -> None:
+    kept = {name: value for name, value in source.attributes.items() if value != ""}
+    inputs = [_as_float(source.input(i)) for i in (x, w, bias)]
+    infer("Conv", inputs, kept)
+
+
+def _conv_integer(source: Source) -> None:
+    _check_convolution(source, 0, 1, len(source.inputs))
+    _per_tensor(source, "zero point of the input", 2)
+    _along(source, "zero point of the weight", 3, source.shape(1)[0], "output channel")
+
+
+def _qlinear_conv(source: Source) -> None:
+    _check_convolution(source, 0, 3, 8)
+    for index, what in ((1, "scale"), (2, "zero point")):
+        _per_tensor(source, f"{what} of the input", index)
+    for index, what in ((4, "scale"), (5, "zero point")):
+        _along(source, f"{what} of the weight", index, source.shape(3)[0], "output channel")
+    for index, what in ((6, "scale"), (7, "zero point")):
+        _per_tensor(source, f"{what} of the result", index)
+
+
+QUANTISED: dict[str, Check] = {
+    "ConvInteger": _conv_integer,
+    "DequantizeLinear": _linear,
+    "MatMulInteger": _matmul_integer,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+    "QuantizeLinear": _linear,
+}
+"""The checks of this family, by operator."""

@@ -1,0 +1,39 @@
+"""A node of a model, as checks read it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.net.spec import KnownTensor, OperatorInput, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A node: its operator as of schema `version`, and how many results it names."""
+
+    op_type: str
+    version: int
+    inputs: Sequence[OperatorInput | None]
+    attributes: Mapping[str, Any]
+    outputs: int
+
+    def input(self, index: int) -> OperatorInput | None:
+        """An input, or None if it is omitted."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def shape(self, index: int = 0) -> Shape:
+        """The shape of an input; that of a scalar if it is omitted."""
+        value = self.input(index)
+        return () if value is None else value.shape
+
+
+Check = Callable[[Source], None]
+"""Raises Mismatch for a node that does not fit."""
+
+
+def vector(values: Any) -> KnownTensor:
+    """A known vector of int64."""
+    array = np.asarray(values, np.int64).reshape(-1)
+    return KnownTensor("int64", array.shape, array)

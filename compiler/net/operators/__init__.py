@@ -1,0 +1,117 @@
+"""The table of operators that can be compiled: their signatures and type inference.
+
+The frontend folds any other operator, expands it into operators of the table, or reports it. The
+kernel builder has a lowering for every operator of the table except views.
+Everything here works on plain data: dtype names, shapes, arrays and attribute values.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.net.operators.contractions import CONTRACTIONS
+from compiler.net.operators.elementwise import ELEMENTWISE
+from compiler.net.operators.indices import check_constant_indices
+from compiler.net.operators.injective import INJECTIVE
+from compiler.net.operators.normalization import NORMALIZATIONS
+from compiler.net.operators.opaque import OPAQUE
+from compiler.net.operators.pooling import POOLING
+from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
+from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
+from compiler.net.operators.reductions import REDUCTIONS
+from compiler.net.operators.segments import SCATTER_ORDER, SEGMENT_SUM, SEGMENTS
+from compiler.net.operators.views import VIEWS
+from compiler.net.spec import (
+    LARGEST_TENSOR,
+    Kind,
+    KnownTensor,
+    Mismatch,
+    OperatorInput,
+    OpSpec,
+    ShapeMismatch,
+    Use,
+    check_attributes,
+    check_size,
+    infer_use,
+    type_text,
+)
+
+__all__ = [
+    "BYTE_CONTRACTIONS",
+    "CONTRIB_DOMAINS",
+    "FLOAT8_CONTRACTIONS",
+    "INTEGER_CONTRACTIONS",
+    "KINDS",
+    "LARGEST_TENSOR",
+    "OPERATORS",
+    "PARTIAL_RANGES",
+    "RECURRENCE",
+    "SCATTER_ORDER",
+    "SEGMENT_SUM",
+    "STRUCTURAL_INPUTS",
+    "Kind",
+    "KnownTensor",
+    "Mismatch",
+    "OpSpec",
+    "OperatorInput",
+    "ShapeMismatch",
+    "check_size",
+    "infer",
+    "type_text",
+]
+
+INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
+"""Contractions of bytes, with sums in int32."""
+
+FLOAT8_CONTRACTIONS = ("ConvFloat8", "MatMulFloat8")
+"""Contractions of floats of a byte, with sums in float32; no other runtime has them."""
+
+BYTE_CONTRACTIONS = (*INTEGER_CONTRACTIONS, *FLOAT8_CONTRACTIONS)
+"""Contractions whose operands have one byte an element."""
+
+CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
+"""The domains of operators that are onnxruntime's, not ONNX's."""
+
+OPERATORS: dict[str, OpSpec] = {
+    **ELEMENTWISE,
+    **INJECTIVE,
+    **REDUCTIONS,
+    **POOLING,
+    **NORMALIZATIONS,
+    **CONTRACTIONS,
+    **VIEWS,
+    **OPAQUE,
+    **RECURRENCES,
+    **SEGMENTS,
+    **RANGES,
+}
+"""Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
+
+KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
+"""Kind of every operator that can be compiled."""
+
+STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
+    name: entry.structural for name, entry in OPERATORS.items() if entry.structural
+}
+"""Inputs that must be constants, as they decide shapes or loops; they become `dataflow.constant`.
+
+Constants of one element become `dataflow.constant` wherever they are used.
+"""
+
+
+def infer(
+    op_type: str,
+    inputs: Sequence[OperatorInput | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+) -> list[KnownTensor]:
+    """The types of an operator's first `outputs` results.
+
+    Raises Mismatch, or ShapeMismatch where shapes are at fault, for what does not fit.
+    """
+    operator = OPERATORS.get(op_type)
+    if operator is None:
+        raise Mismatch(f"there is no operator {op_type!r}")
+    check_attributes(operator, attributes)
+    results = infer_use(Use(op_type, operator, inputs, attributes, outputs), operator)
+    check_constant_indices(op_type, inputs, attributes)
+    return results

@@ -1,0 +1,241 @@
+"""Contractions: convolutions and GEMMs."""
+
+from compiler.net.operators.einsum import einsum_shape
+from compiler.net.operators.shapes import (
+    broadcast,
+    fits_into,
+    has_rank,
+    has_shape,
+    listed,
+    one_number,
+)
+from compiler.net.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
+from compiler.net.spec import (
+    Attribute,
+    Kind,
+    Mismatch,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    check_size,
+    flag,
+    integer,
+    integers,
+    number,
+    one_of,
+    operator,
+)
+from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
+
+FOUR_BIT_MIDDLE = 8
+"""The zero point of integers of four bits for which none is given."""
+
+
+def _kernel(use: Use) -> Shape:
+    """The spatial extents of a weight, checked against the image and the attribute."""
+    x, w, given = use.shape(), use.shape(1), use["kernel_shape"]
+    has_rank("its input", x, 3)
+    has_rank("its weight", w, len(x), len(x))
+    if given and tuple(given) != w[2:]:
+        raise ShapeMismatch(
+            f"its kernel_shape is {listed(given)}, its weight has the shape {listed(w)}"
+        )
+    if 0 in w[2:]:
+        raise ShapeMismatch(f"its weight has the shape {listed(w)}, a kernel without elements")
+    return w[2:]
+
+
+def _check_bias(use: Use, channels: int) -> None:
+    bias = use.input(2)
+    if bias is not None:
+        weight = f"the weight has the shape {listed(use.shape(1))}"
+        has_shape("its bias", bias.shape, (channels,), weight)
+
+
+def _check_padded(use: Use, window: Window) -> None:
+    """Check the size of the padded image, which kernels store."""
+    x = use.shape()
+    sizes = zip(x[2:], window.before, window.after, strict=True)
+    value = use.inputs[0]
+    assert value is not None
+    check_size(value.dtype, (*x[:2], *(size + b + a for size, b, a in sizes)))
+
+
+def _conv(use: Use) -> list[Shape]:
+    result = _convolved(use)
+    _check_bias(use, use.shape(1)[0])
+    return result
+
+
+def _check_zero_points(use: Use) -> None:
+    for index, operand in ((2, 0), (3, 1)):
+        zero = use.input(index)
+        if zero is not None:
+            one_number(f"the zero point of its input {operand}", zero.shape)
+
+
+def _conv_integer(use: Use) -> list[Shape]:
+    _check_zero_points(use)
+    return _convolved(use)
+
+
+def _matmul_integer(use: Use) -> list[Shape]:
+    _check_zero_points(use)
+    return _matmul(use)
+
+
+def _matmul_n_bits(use: Use) -> list[Shape]:
+    """A matmul by rows of packed integers, a scale for each block of them."""
+    a, depth, columns, size = use.shape(), use["K"], use["N"], use["block_size"]
+    blocks = -(-depth // size)
+    if size & (size - 1):
+        raise Mismatch(f"its attribute 'block_size' is {size}, it must be a power of two")
+    has_rank("its input 0", a, 1)
+    if a[-1] != depth:
+        raise ShapeMismatch(f"its input of shape {listed(a)} does not have {depth} columns")
+    attributes = f"K is {depth}, N is {columns}, block_size is {size}"
+    has_shape("its weight", use.shape(1), (columns, blocks, size // 2), attributes)
+    has_shape("its scales", use.shape(2), (columns, blocks), attributes)
+    zeros = use.input(3)
+    if zeros is not None:
+        packed = (columns, -(-blocks // 2))
+        wanted = packed if zeros.dtype == "uint8" else (columns, blocks)
+        has_shape("its zero points", zeros.shape, wanted, attributes)
+    return [(*a[:-1], columns)]
+
+
+def _convolved(use: Use) -> list[Shape]:
+    kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
+    if w[1] * groups != x[1]:
+        raise ShapeMismatch(
+            f"its weight of shape {listed(w)} has {w[1]} input channels in each of {groups} groups,"
+            f" the input of shape {listed(x)} has {x[1]} in all"
+        )
+    if w[0] % groups:
+        raise ShapeMismatch(
+            f"the {w[0]} output channels of the weight of shape {listed(w)} do not divide into"
+            f" {groups} groups"
+        )
+    window = window_of(use, kernel)
+    _check_padded(use, window)
+    return [(x[0], w[0], *window_counts(use, window))]
+
+
+def _conv_transpose(use: Use) -> list[Shape]:
+    kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
+    if w[0] != x[1] or w[0] % groups:
+        raise ShapeMismatch(
+            f"its weight of shape {listed(w)} has {w[0]} input channels in {groups} groups; the"
+            f" input of shape {listed(x)} has {x[1]}"
+        )
+    _check_bias(use, w[1] * groups)
+    window = window_of(use, kernel)
+    return [(x[0], w[1] * groups, *_spread(use, window))]
+
+
+def _spread(use: Use, window: Window) -> Shape:
+    """The spatial extents of the result of a transposed convolution."""
+    x, extra = use.shape(), use["output_padding"] or [0] * len(window.kernel)
+    if len(extra) != len(window.kernel):
+        raise ShapeMismatch(
+            f"its output_padding {listed(extra)} is for {len(extra)} spatial axes, the input of"
+            f" shape {listed(x)} has {len(x) - 2}"
+        )
+    cut = [before + after for before, after in zip(window.before, window.after, strict=True)]
+    result = tuple(
+        (size - 1) * window.strides[i] + window.reach[i] + extra[i] - cut[i]
+        for i, size in enumerate(x[2:])
+    )
+    if any(size < 1 for size in result):
+        raise ShapeMismatch(
+            f"its pads take more than the result of the input of shape {listed(x)} has: that"
+            f" would be {listed(result)}"
+        )
+    return result
+
+
+def _gemm(use: Use) -> list[Shape]:
+    a, b, c = use.shape(), use.shape(1), use.input(2)
+    has_rank("its input 0", a, 2, 2)
+    has_rank("its input 1", b, 2, 2)
+    rows, inner = a[::-1] if use["transA"] else a
+    other, columns = b[::-1] if use["transB"] else b
+    if inner != other:
+        transposed = f"transA={use['transA']}, transB={use['transB']}"
+        raise ShapeMismatch(
+            f"its matrices of shapes {listed(a)} and {listed(b)} ({transposed}) do not multiply:"
+            f" {inner} columns, {other} rows"
+        )
+    if c is not None:
+        fits_into("its input 2", c.shape, (rows, columns))
+    return [(rows, columns)]
+
+
+def _matmul(use: Use) -> list[Shape]:
+    a, b = use.shape(), use.shape(1)
+    has_rank("its input 0", a, 1)
+    has_rank("its input 1", b, 1)
+    left, right = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+    if left[-1] != right[-2]:
+        raise ShapeMismatch(
+            f"its matrices of shapes {listed(a)} and {listed(b)} do not multiply: {left[-1]}"
+            f" columns, {right[-2]} rows"
+        )
+    batch = broadcast(left[:-2], right[:-2])
+    rows = () if len(a) == 1 else left[-2:-1]
+    columns = () if len(b) == 1 else right[-1:]
+    return [(*batch, *rows, *columns)]
+
+
+_CONV: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "group": integer(1, least=1)}
+_GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB": flag(0)}
+
+CONTRACTIONS: dict[str, OpSpec] = {
+    "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),
+    "ConvFloat8": operator(
+        Kind.CONTRACTION, "A B -> float32", _convolved, _CONV, A=FLOAT8, B=FLOAT8
+    ),
+    "ConvInteger": operator(
+        Kind.CONTRACTION, "A B A? B? -> int32", _conv_integer, _CONV, A=BYTES, B=BYTES
+    ),
+    "ConvTranspose": operator(
+        Kind.CONTRACTION,
+        "T T T? -> T",
+        _conv_transpose,
+        {
+            **_CONV,
+            "auto_pad": one_of("NOTSET"),
+            "output_padding": integers(least=0),
+            "finite": flag(1),  # whether zeros around the image may be multiplied by the weights
+        },
+        T=FLOATS,
+    ),
+    "Einsum": operator(
+        Kind.CONTRACTION,
+        "T* -> T",
+        lambda use: [einsum_shape(use["equation"], [value.shape for value in use.inputs if value])],
+        {"equation": Attribute("string", required=True)},
+        T=NUMBERS - {"bfloat16"},
+    ),
+    "Gemm": operator(Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, T=WIDE),
+    "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
+    "MatMulFloat8": operator(Kind.CONTRACTION, "A B -> float32", _matmul, A=FLOAT8, B=FLOAT8),
+    "MatMulInteger": operator(
+        Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
+    ),
+    "MatMulNBits": operator(
+        Kind.CONTRACTION,
+        "T uint8 T Z? -> T",
+        _matmul_n_bits,
+        {
+            "K": integer(1, least=1),
+            "N": integer(1, least=1),
+            "bits": Attribute("int", 4, allowed=(4,)),
+            "block_size": integer(16, least=16),
+        },
+        T=FLOATS - {"float64"},
+        Z=FLOATS - {"float64"} | UINT8,
+    ),
+}
+"""The entries of this family, by operator."""

@@ -1,0 +1,93 @@
+"""The shape of an Einsum, from its equation."""
+
+from collections.abc import Sequence
+
+from compiler.net.operators.shapes import broadcast, listed
+from compiler.net.spec import Mismatch, Shape, ShapeMismatch
+
+_DOTS = "..."
+
+
+def _split(term: str, equation: str) -> tuple[str, str, bool]:
+    """The letters before and after the ellipsis of a term, and whether it has one."""
+    head, dots, tail = term.partition(_DOTS)
+    letters = head + tail
+    if not all(letter.isascii() and letter.isalpha() for letter in letters):
+        raise Mismatch(f"the term {term!r} of its equation {equation!r} has more than letters")
+    return head, tail, bool(dots)
+
+
+class _Letters:
+    """The extent of every letter, and the extents of the ellipsis, None before one is read."""
+
+    def __init__(self, equation: str):
+        self.equation = equation
+        self.extents: dict[str, int] = {}
+        self.dots: Shape | None = None
+
+    def read(self, term: str, shape: Shape) -> None:
+        """Bind the letters of an input's term."""
+        head, tail, dots = _split(term, self.equation)
+        rest = len(shape) - len(head) - len(tail)
+        if rest < 0 or (rest > 0 and not dots):
+            raise ShapeMismatch(
+                f"the term {term!r} of its equation {self.equation!r} does not fit the input of"
+                f" shape {listed(shape)}"
+            )
+        if dots:
+            between = shape[len(head) : len(head) + rest]
+            # ONNX: every occurrence of an ellipsis represents the same number of dimensions
+            if self.dots is not None and len(self.dots) != rest:
+                raise ShapeMismatch(
+                    f"the ellipsis of its equation {self.equation!r} stands for {len(self.dots)}"
+                    f" axes in one input and for {rest} in another"
+                )
+            self.dots = between if self.dots is None else broadcast(self.dots, between)
+        sizes = (*shape[: len(head)], *shape[len(head) + rest :])
+        own: dict[str, int] = {}
+        for letter, size in zip(head + tail, sizes, strict=True):
+            if own.setdefault(letter, size) != size:
+                raise ShapeMismatch(
+                    f"the term {term!r} of its equation {self.equation!r} takes a diagonal of the"
+                    f" input of shape {listed(shape)}, which has axes of {own[letter]} and {size}"
+                )
+            self._bind(letter, size)
+
+    def _bind(self, letter: str, size: int) -> None:
+        known = self.extents.setdefault(letter, size)
+        if known == 1:
+            self.extents[letter] = size
+        elif size not in (1, known):
+            raise ShapeMismatch(
+                f"the letter {letter!r} of its equation {self.equation!r} is {known} in one input"
+                f" and {size} in another"
+            )
+
+
+def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
+    """The result's shape; raises Mismatch for a bad equation, ShapeMismatch for other shapes."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    inputs = terms.split(",")
+    if len(inputs) != len(shapes):
+        raise Mismatch(
+            f"its equation {equation!r} is for {len(inputs)} inputs, it has {len(shapes)}"
+        )
+    letters = _Letters(equation)
+    for term, shape in zip(inputs, shapes, strict=True):
+        letters.read(term, shape)
+    result = result if arrow else _implicit(terms)
+    head, tail, dots = _split(result, equation)
+    unknown = [letter for letter in head + tail if letter not in letters.extents]
+    if unknown or len(set(head + tail)) < len(head + tail):
+        raise Mismatch(
+            f"the result {result!r} of its equation {equation!r} repeats or adds letters"
+        )
+    before, after = ([letters.extents[letter] for letter in part] for part in (head, tail))
+    return (*before, *(letters.dots or () if dots else ()), *after)
+
+
+def _implicit(terms: str) -> str:
+    """The result of an equation without an arrow: letters that occur once, in order."""
+    letters = terms.replace(_DOTS, "").replace(",", "")
+    once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+    return (_DOTS if _DOTS in terms else "") + "".join(once)

@@ -1,0 +1,96 @@
+"""Bounds of the inputs that are indices.
+
+Kernels clamp indices that are computed at run time. Constant indices are checked when a model is
+imported, others by operators that `check_indices=True` adds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.net.spec import OperatorInput, Shape, ShapeMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The smallest and largest valid numbers of an input, for each index of its last axis.
+
+    A single pair holds for all elements.
+    """
+
+    input: int
+    low: Shape
+    high: Shape
+
+    def __str__(self) -> str:
+        ranges = zip(self.low, self.high, strict=True)
+        return ", ".join(f"[{low}, {high}]" for low, high in ranges)
+
+
+Shapes = Sequence[Shape]
+Attributes = Mapping[str, Any]
+
+
+def _around(sizes: Shape) -> Bounds:
+    """Indices of dimensions, which count from the end if they are negative."""
+    return Bounds(1, tuple(-size for size in sizes), tuple(size - 1 for size in sizes))
+
+
+def _along_axis(shapes: Shapes, attributes: Attributes) -> Bounds:
+    axis: int = attributes.get("axis", 0)
+    return _around((shapes[0][axis],))
+
+
+def _tuples(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x, indices = shapes[:2]
+    batch = attributes.get("batch_dims", 0)
+    return _around(x[batch : batch + indices[-1]])
+
+
+def _reversed(shapes: Shapes, attributes: Attributes) -> Bounds:
+    axis: int = attributes.get("time_axis", 0)
+    return Bounds(1, (0,), (shapes[0][axis],))
+
+
+def _recurrent(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x = shapes[0]
+    return Bounds(4, (0,), (x[1 if attributes.get("layout", 0) else 0],))
+
+
+INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
+    **dict.fromkeys(("Gather", "GatherElements", "Scatter", "ScatterElements"), _along_axis),
+    **dict.fromkeys(("GatherND", "ScatterND"), _tuples),
+    "ReverseSequence": _reversed,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+}
+"""Operators with such an input; not OneHot, which defines a result for indices out of range."""
+
+
+def index_bounds(
+    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
+) -> Bounds | None:
+    """The bounds of an operator's indices, if its shapes fit; None if it has none."""
+    bounds = INDEXED.get(op_type)
+    if bounds is None:
+        return None
+    result = bounds([() if value is None else value.shape for value in inputs], attributes)
+    indices = inputs[result.input] if result.input < len(inputs) else None
+    return None if indices is None or 0 in indices.shape else result
+
+
+def check_constant_indices(
+    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
+) -> None:
+    """Raise ShapeMismatch for a constant index that is out of range."""
+    bounds = index_bounds(op_type, inputs, attributes)
+    value = None if bounds is None else inputs[bounds.input]
+    if bounds is None or value is None or value.array is None:
+        return
+    wrong = (value.array < np.array(bounds.low)) | (value.array > np.array(bounds.high))
+    if wrong.any():
+        raise ShapeMismatch(
+            f"its input {bounds.input} has the index {value.array[wrong].flat[0]}, which is outside"
+            f" {bounds}"
+        )

@@ -1,0 +1,261 @@
+"""Operators that move elements: each element of the result is one of an input."""
+
+from compiler.net.operators.gathers import (
+    gather_elements_shape,
+    gather_nd_shape,
+    gather_shape,
+    one_hot_shape,
+)
+from compiler.net.operators.resize import RESIZE
+from compiler.net.operators.shapes import (
+    axes_in,
+    axis_in,
+    has_rank,
+    has_shape,
+    listed,
+    without,
+)
+from compiler.net.spec import (
+    Kind,
+    Mismatch,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    flag,
+    integer,
+    integers,
+    one_of,
+    operator,
+)
+from compiler.tensors.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
+
+
+def _concat(use: Use) -> list[Shape]:
+    first = use.shape()
+    has_rank("its input 0", first, 1)
+    axis = axis_in(use["axis"], len(first))
+    shapes = [value.shape for value in use.inputs if value is not None]
+    for i, shape in enumerate(shapes):
+        if len(shape) != len(first) or without(shape, axis) != without(first, axis):
+            raise ShapeMismatch(
+                f"its input {i} has the shape {listed(shape)}, which differs from {listed(first)}"
+                f" in more than axis {axis}"
+            )
+    size = sum(shape[axis] for shape in shapes)
+    return [(*first[:axis], size, *first[axis + 1 :])]
+
+
+def _depth_to_space(use: Use) -> list[Shape]:
+    has_rank("its input", use.shape(), 4, 4)
+    (batch, channels, height, width), block = use.shape(), use["blocksize"]
+    if channels % block**2:
+        raise ShapeMismatch(
+            f"the {channels} channels of the input of shape {listed(use.shape())} are not a"
+            f" multiple of {block} x {block}"
+        )
+    return [(batch, channels // block**2, height * block, width * block)]
+
+
+def _space_to_depth(use: Use) -> list[Shape]:
+    has_rank("its input", use.shape(), 4, 4)
+    (batch, channels, height, width), block = use.shape(), use["blocksize"]
+    if height % block or width % block:
+        raise ShapeMismatch(
+            f"the {height} x {width} positions of the input of shape {listed(use.shape())} are"
+            f" not a multiple of {block} x {block}"
+        )
+    return [(batch, channels * block**2, height // block, width // block)]
+
+
+def full_pads(shape: Shape, pads: list[int], axes: list[int] | None) -> list[tuple[int, int]]:
+    """The padding before and after each dimension; raises Mismatch for pads that do not fit."""
+    padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
+    if len(pads) != 2 * len(padded):
+        raise ShapeMismatch(
+            f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(padded)} for the"
+            f" input of shape {listed(shape)}"
+        )
+    full = [(0, 0)] * len(shape)
+    for i, axis in enumerate(padded):
+        full[axis] = pads[i], pads[i + len(padded)]
+    return full
+
+
+def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> None:
+    size = shape[axis]
+    where = f"dimension {axis} of the input of shape {listed(shape)}"
+    if before + size + after < 0:
+        raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
+    most = max(before, after)
+    kept = max(size + min(before, 0) + min(after, 0), 0)
+    if mode == "reflect" and most > max(kept - 1, 0):
+        raise ShapeMismatch(
+            f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
+        )
+    if mode != "constant" and most > 0 and kept == 0:
+        raise ShapeMismatch(f"it repeats elements of {where}, which has none")
+
+
+def _pad(use: Use) -> list[Shape]:
+    shape, value = use.shape(), use.input(2)
+    pads = full_pads(shape, use.vector(1), use.integers(3))
+    for axis, (before, after) in enumerate(pads):
+        _check_pad(use["mode"], shape, axis, before, after)
+    if value is not None:
+        has_shape("its constant", value.shape, (1,) * len(value.shape), "it is a scalar")
+    return [tuple(b + size + a for size, (b, a) in zip(shape, pads, strict=True))]
+
+
+def _reverse_sequence(use: Use) -> list[Shape]:
+    x = use.shape()
+    time: int = use["time_axis"]
+    batch: int = use["batch_axis"]
+    has_rank("its input", x, 2)
+    if (time, batch) not in ((0, 1), (1, 0)):
+        raise Mismatch(f"its time_axis {time} and batch_axis {batch} must be 0 and 1, or 1 and 0")
+    has_shape("sequence_lens", use.shape(1), (x[batch],), f"the input has the shape {listed(x)}")
+    return [x]
+
+
+def slice_length(size: int, start: int, end: int, step: int) -> int:
+    """The number of elements of a slice of a dimension."""
+    first = start + size if start < 0 else start
+    last = end + size if end < 0 else end
+    if step > 0:
+        return len(range(min(max(first, 0), size), min(max(last, 0), size), step))
+    return len(range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step))
+
+
+def _slice(use: Use) -> list[Shape]:
+    shape, starts, ends = list(use.shape()), use.vector(1), use.vector(2)
+    given, steps = use.integers(3), use.integers(4)
+    axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
+    steps = [1] * len(starts) if steps is None else steps
+    counts = {len(starts), len(ends), len(axes), len(steps)}
+    if len(counts) > 1 or len(axes) > len(shape):
+        raise ShapeMismatch(
+            f"its starts {listed(starts)}, ends {listed(ends)}, axes {listed(axes)} and steps"
+            f" {listed(steps)} differ in length, for the input of shape {listed(shape)}"
+        )
+    if 0 in steps:
+        raise Mismatch(f"its steps {listed(steps)} have a 0")
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        shape[axis] = slice_length(shape[axis], start, end, step)
+    return [tuple(shape)]
+
+
+def split_sizes(size: int, parts: int) -> list[int]:
+    """The sizes of equal parts, the last of which may be smaller."""
+    length = -(-size // parts)
+    return [length] * (parts - 1) + [size - length * (parts - 1)]
+
+
+def _split(use: Use) -> list[Shape]:
+    shape, sizes = use.shape(), use.integers(1)
+    has_rank("its input", shape, 1)
+    axis = axis_in(use["axis"], len(shape))
+    parts: int = use["num_outputs"] or use.outputs
+    if sizes is not None and use["num_outputs"]:
+        raise Mismatch("it has both the input split and the attribute num_outputs")
+    sizes = sizes or split_sizes(shape[axis], parts)
+    if len(sizes) != use.outputs or min(sizes) < 0 or sum(sizes) != shape[axis]:
+        raise ShapeMismatch(
+            f"it splits dimension {axis} of the input of shape {listed(shape)} into"
+            f" {use.outputs} parts of {listed(sizes)} elements, whose sum must be {shape[axis]}"
+        )
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+
+
+def _tile(use: Use) -> list[Shape]:
+    shape, repeats = use.shape(), use.vector(1)
+    if len(repeats) != len(shape) or any(count < 0 for count in repeats):
+        raise ShapeMismatch(
+            f"it repeats the input of shape {listed(shape)} by {listed(repeats)}: that needs one"
+            " number a dimension, 0 or more"
+        )
+    return [tuple(size * count for size, count in zip(shape, repeats, strict=True))]
+
+
+def _transpose(use: Use) -> list[Shape]:
+    shape = use.shape()
+    perm: list[int] | None = use["perm"]
+    if perm is None:
+        return [shape[::-1]]
+    if sorted(perm) != list(range(len(shape))):
+        raise ShapeMismatch(
+            f"its perm {listed(perm)} is not a permutation of the dimensions of the input of shape"
+            f" {listed(shape)}"
+        )
+    return [tuple(shape[axis] for axis in perm)]
+
+
+def _trilu(use: Use) -> list[Shape]:
+    has_rank("its input", use.shape(), 2)
+    if use.input(1) is not None:
+        use.scalar(1)
+    return [use.shape()]
+
+
+_KIND = Kind.INJECTIVE
+
+INJECTIVE: dict[str, OpSpec] = {
+    "Concat": operator(_KIND, "T* -> T", _concat, {"axis": integer(required=True)}, T=ALL),
+    "DepthToSpace": operator(
+        _KIND,
+        "T -> T",
+        _depth_to_space,
+        {"blocksize": integer(required=True, least=1), "mode": one_of("DCR", "CRD")},
+        T=ALL,
+    ),
+    "Gather": operator(_KIND, "T I -> T", gather_shape, {"axis": integer(0)}, T=ALL, I=INDICES),
+    "GatherElements": operator(
+        _KIND, "T I -> T", gather_elements_shape, {"axis": integer(0)}, T=ALL, I=INDICES
+    ),
+    "GatherND": operator(
+        _KIND, "T int64 -> T", gather_nd_shape, {"batch_dims": integer(0, least=0)}, T=ALL
+    ),
+    "OneHot": operator(
+        _KIND,
+        "I D T -> T",
+        one_hot_shape,
+        {"axis": integer(-1)},
+        structural=(1, 2),
+        I=WITHOUT_BFLOAT16,
+        D=WITHOUT_BFLOAT16,
+        T=ALL - {"bfloat16"},
+    ),
+    "Pad": operator(
+        _KIND,
+        "T int64 T? I? -> T",
+        _pad,
+        {"mode": one_of("constant", "reflect", "edge", "wrap")},
+        structural=(1, 3),
+        T=MOVABLE,
+        I=INDICES,
+    ),
+    "Resize": RESIZE,
+    "ReverseSequence": operator(
+        _KIND,
+        "T int64 -> T",
+        _reverse_sequence,
+        {"batch_axis": integer(1), "time_axis": integer(0)},
+        T=ALL - {"bfloat16"},
+    ),
+    "Slice": operator(_KIND, "T I I I? I? -> T", _slice, structural=(1, 2, 3, 4), T=ALL, I=INDICES),
+    "SpaceToDepth": operator(
+        _KIND, "T -> T", _space_to_depth, {"blocksize": integer(required=True, least=1)}, T=ALL
+    ),
+    "Split": operator(
+        _KIND,
+        "T int64? -> T*",
+        _split,
+        {"axis": integer(0), "num_outputs": integer(least=1)},
+        structural=(1,),
+        T=ALL,
+    ),
+    "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), T=ALL),
+    "Transpose": operator(_KIND, "T -> T", _transpose, {"perm": integers()}, T=MOVABLE),
+    "Trilu": operator(_KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), T=ALL),
+}
+"""The entries of this family, by operator."""

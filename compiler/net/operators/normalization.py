@@ -1,0 +1,101 @@
+"""Normalisations of channels, groups of channels, or trailing axes."""
+
+from compiler.net.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
+from compiler.net.spec import (
+    Attribute,
+    Kind,
+    Mismatch,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    integer,
+    number,
+    operator,
+)
+from compiler.tensors.dtypes import FLOATS
+
+
+def _by_channel(use: Use) -> list[Shape]:
+    x = use.shape()
+    has_rank("its input", x, 2)
+    for i, name in ((1, "scale"), (2, "bias")):
+        has_shape(f"its {name}", use.shape(i), (x[1],), f"the input has the shape {listed(x)}")
+    return [x]
+
+
+def check_groups(groups: int, x: Shape) -> None:
+    """Raise ShapeMismatch unless the channels of an input divide into groups."""
+    has_rank("its input", x, 2)
+    if groups < 1 or x[1] % groups:
+        raise ShapeMismatch(
+            f"the {x[1]} channels of the input of shape {listed(x)} do not divide into"
+            f" {groups} groups"
+        )
+
+
+def _group_normalization(use: Use) -> list[Shape]:
+    check_groups(use["num_groups"], use.shape())
+    return _by_channel(use)
+
+
+def _trailing(use: Use) -> list[Shape]:
+    """Scale and bias broadcast to the axes that are normalised."""
+    x = use.shape()
+    first = axis_in(use["axis"], len(x))
+    for i, name in ((1, "scale"), (2, "bias")):
+        value = use.input(i)
+        if value is not None:
+            fits_into(f"its {name}", value.shape, x)
+    statistics = (*x[:first], *[1] * (len(x) - first))
+    return [x, statistics, statistics]
+
+
+def _stash(use: Use) -> str:
+    """The dtype of the statistics that LayerNormalization returns."""
+    names = {1: "float32", 16: "bfloat16"}
+    if use.outputs > 1 and use["stash_type"] not in names:
+        raise Mismatch(f"its stash_type is {use['stash_type']}; it can be 1 or 16")
+    return names.get(use["stash_type"], "float32")
+
+
+def _lrn(use: Use) -> list[Shape]:
+    has_rank("its input", use.shape(), 2)
+    return [use.shape()]
+
+
+_EPSILON = {"epsilon": number(1e-5)}
+_STASH = Attribute("int", 1, allowed=(1, 10, 11, 16))
+_TRAILING = {**_EPSILON, "axis": integer(-1), "stash_type": _STASH}
+
+NORMALIZATIONS: dict[str, OpSpec] = {
+    "GroupNormalization": operator(
+        Kind.REDUCTION,
+        "T T T -> T",
+        _group_normalization,
+        {**_EPSILON, "num_groups": integer(required=True), "stash_type": _STASH},
+        T=FLOATS,
+    ),
+    "InstanceNormalization": operator(
+        Kind.REDUCTION, "T T T -> T", _by_channel, _EPSILON, T=FLOATS
+    ),
+    "LRN": operator(
+        Kind.REDUCTION,
+        "T -> T",
+        _lrn,
+        {
+            "alpha": number(1e-4),
+            "beta": number(0.75),
+            "bias": number(1.0),
+            "size": integer(required=True, least=1),
+        },
+        T=FLOATS,
+    ),
+    "LayerNormalization": operator(
+        Kind.REDUCTION, "T T T? -> T U? U?", _trailing, _TRAILING, result=_stash, T=FLOATS
+    ),
+    "RMSNormalization": operator(
+        Kind.REDUCTION, "T V -> V", _trailing, _TRAILING, T=FLOATS, V=FLOATS
+    ),
+}
+"""The entries of this family, by operator."""

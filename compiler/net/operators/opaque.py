@@ -1,0 +1,72 @@
+"""Operators that are never fused: sorts, scatters, scans."""
+
+from compiler.net.operators.gathers import scatter_elements_shape, scatter_nd_shape
+from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed
+from compiler.net.spec import (
+    Kind,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    flag,
+    integer,
+    one_of,
+    operator,
+)
+from compiler.tensors.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
+
+
+def _cumulative_sum(use: Use) -> list[Shape]:
+    axis_in(use.scalar(1), len(use.shape()))
+    return [use.shape()]
+
+
+def _top_k(use: Use) -> list[Shape]:
+    shape, counts = use.shape(), use.vector(1)
+    has_rank("its input", shape, 1)
+    has_shape("its K", (len(counts),), (1,), "it is one number")
+    (count,) = counts
+    axis = axis_in(use["axis"], len(shape))
+    if not 0 <= count <= shape[axis]:
+        raise ShapeMismatch(
+            f"it takes the first {count} of axis {axis} of the input of shape {listed(shape)},"
+            f" which has {shape[axis]}"
+        )
+    result = (*shape[:axis], count, *shape[axis + 1 :])
+    return [result, result]
+
+
+_REDUCTION = one_of("none", "add", "mul", "max", "min")
+_TOP_K = {"axis": integer(-1), "largest": flag(1), "sorted": flag(1)}
+
+OPAQUE: dict[str, OpSpec] = {
+    "CumSum": operator(
+        Kind.OPAQUE,
+        "T I -> T",
+        _cumulative_sum,
+        {"exclusive": flag(0), "reverse": flag(0)},
+        structural=(1,),
+        T=WIDE,
+        I=INDICES,
+    ),
+    "ScatterElements": operator(
+        Kind.OPAQUE,
+        "T I T -> T",
+        scatter_elements_shape,
+        {"axis": integer(0), "reduction": _REDUCTION},
+        T=ALL,
+        I=INDICES,
+    ),
+    "ScatterND": operator(
+        Kind.OPAQUE, "T int64 T -> T", scatter_nd_shape, {"reduction": _REDUCTION}, T=ALL
+    ),
+    "TopK": operator(
+        Kind.OPAQUE,
+        "T int64 -> T int64",
+        _top_k,
+        _TOP_K,
+        structural=(1,),
+        T=WITHOUT_BFLOAT16,
+    ),
+}
+"""The entries of this family, by operator."""

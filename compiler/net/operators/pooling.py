@@ -1,0 +1,66 @@
+"""Pooling: reductions over windows, or over all positions of a channel."""
+
+from compiler.net.operators.shapes import has_rank, listed
+from compiler.net.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
+from compiler.net.spec import (
+    Attribute,
+    Kind,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    flag,
+    integer,
+    operator,
+)
+from compiler.tensors.dtypes import FLOATS
+
+
+def _pool(use: Use) -> list[Shape]:
+    x, kernel = use.shape(), tuple(use["kernel_shape"])
+    has_rank("its input", x, 3)
+    if len(kernel) != len(x) - 2:
+        raise ShapeMismatch(
+            f"its kernel_shape {listed(kernel)} is for {len(kernel)} spatial axes, the input of"
+            f" shape {listed(x)} has {len(x) - 2}"
+        )
+    window = window_of(use, kernel)
+    if any(pad >= size for pad, size in zip(window.before + window.after, kernel * 2, strict=True)):
+        raise ShapeMismatch(
+            f"its pads {listed(window.before + window.after)} are not smaller than its"
+            f" kernel_shape {listed(kernel)}: windows of padding alone have no result"
+        )
+    result = (*x[:2], *window_counts(use, window, bool(use["ceil_mode"])))
+    return [result, result]
+
+
+def _global_pool(use: Use) -> list[Shape]:
+    x = use.shape()
+    has_rank("its input", x, 2)
+    return [(*x[:2], *[1] * (len(x) - 2))]
+
+
+_WINDOW: dict[str, Attribute] = {
+    **WINDOW_ATTRIBUTES,
+    "ceil_mode": flag(0),
+    "kernel_shape": Attribute("ints", required=True, least=1),
+}
+_P = {"p": integer(2, least=1)}
+
+POOLING: dict[str, OpSpec] = {
+    "AveragePool": operator(
+        Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, "count_include_pad": flag(0)}, T=FLOATS
+    ),
+    "LpPool": operator(Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, **_P}, T=FLOATS),
+    "MaxPool": operator(
+        Kind.REDUCTION,
+        "T -> T int64?",
+        _pool,
+        {**_WINDOW, "storage_order": flag(0)},
+        T=FLOATS | {"int8", "uint8"},
+    ),
+    "GlobalAveragePool": operator(Kind.REDUCTION, "T -> T", _global_pool, T=FLOATS),
+    "GlobalLpPool": operator(Kind.REDUCTION, "T -> T", _global_pool, _P, T=FLOATS),
+    "GlobalMaxPool": operator(Kind.REDUCTION, "T -> T", _global_pool, T=FLOATS),
+}
+"""The entries of this family, by operator."""

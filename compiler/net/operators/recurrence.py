@@ -1,0 +1,76 @@
+"""All steps of an RNN, GRU or LSTM whose inputs are projected."""
+
+from compiler.net.operators.shapes import has_rank, has_shape, listed
+from compiler.net.spec import (
+    Attribute,
+    Kind,
+    Mismatch,
+    OpSpec,
+    Shape,
+    Use,
+    flag,
+    number,
+    one_of,
+    operator,
+)
+from compiler.tensors.dtypes import FLOATS
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""How many gates a cell has, each with its rows of the weights."""
+
+ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
+"""How many activation functions a cell has."""
+
+
+def _recurrence(use: Use) -> list[Shape]:
+    x, weight, cell = use.shape(), use.shape(1), use["cell"]
+    has_rank("its input", x, 3, 3)
+    has_rank("its weight R", weight, 3, 3)
+    (steps, batch, _), (directions, _, hidden), gates = x, weight, GATES[cell]
+    wanted = 2 if use["direction"] == "bidirectional" else 1
+    if directions != wanted:
+        raise Mismatch(f"its weight R has {directions} directions instead of {wanted}")
+    state = (directions, batch, hidden)
+    why = f"the input has the shape {listed(x)}, with {directions} directions, {hidden} hidden"
+    has_shape("its input", x, (steps, batch, directions * gates * hidden), why)
+    has_shape("its weight R", weight, (directions, gates * hidden, hidden), why)
+    optional = {2: ("bias", (directions, hidden)), 3: ("lengths", (batch,))}
+    optional |= {4: ("initial_h", state), 5: ("initial_c", state)}
+    for index, (name, shape) in optional.items():
+        value = use.input(index)
+        if value is not None:
+            has_shape(f"its {name}", value.shape, shape, why)
+    for name in ("activations", "activation_alpha", "activation_beta"):
+        if len(use[name]) != ACTIVATIONS[cell]:
+            raise Mismatch(f"its {name} are {use[name]}, a {cell} has {ACTIVATIONS[cell]}")
+    return [(steps, directions, batch, hidden), state, state]
+
+
+RECURRENCE = "Recurrence"
+"""The operator of all steps of an RNN, GRU or LSTM."""
+
+RECURRENCES: dict[str, OpSpec] = {
+    RECURRENCE: operator(
+        Kind.OPAQUE,
+        "T T T? int32? T? T? -> T? T? T?",
+        _recurrence,
+        {
+            "cell": one_of(*GATES),
+            "direction": one_of("forward", "reverse", "bidirectional"),
+            "activations": Attribute("strings", required=True),
+            "activation_alpha": Attribute("floats", required=True),
+            "activation_beta": Attribute("floats", required=True),
+            "clip": number(0.0),
+            "input_forget": flag(0),
+            "linear_before_reset": flag(1),
+        },
+        T=FLOATS,
+    ),
+}
+"""The entries of this family, by operator.
+
+The operands are the projected inputs (steps, batch, directions * gates * hidden) with their biases,
+the weights R, a GRU's bias of what its reset gate scales (directions, hidden), lengths and initial
+states, as ONNX's. A GRU resets after the GEMM of the state, or before, without such a bias, if
+`linear_before_reset` is 0. Activations are each direction's; a `clip` of 0 is none.
+"""

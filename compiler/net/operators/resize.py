@@ -1,0 +1,118 @@
+"""The entry of Resize."""
+
+from math import floor
+
+import numpy as np
+
+from compiler.net.operators.shapes import axes_in, listed
+from compiler.net.spec import (
+    Kind,
+    Mismatch,
+    Shape,
+    ShapeMismatch,
+    Use,
+    flag,
+    integers,
+    number,
+    one_of,
+    operator,
+)
+from compiler.tensors.dtypes import ALL
+
+
+def scaled_size(size: int, scale: float) -> int:
+    """A dimension times a scale in float32, truncated, like onnxruntime and PyTorch."""
+    return int(np.float32(size) * np.float32(scale))
+
+
+def _check_length(what: str, values: list[float], axes: list[int], shape: Shape) -> None:
+    if len(values) != len(axes):
+        raise ShapeMismatch(
+            f"its {what} {values} are {len(values)} numbers instead of {len(axes)} for the input"
+            f" of shape {listed(shape)}"
+        )
+
+
+def _by_scales(shape: Shape, scales: list[float], axes: list[int]) -> Shape:
+    _check_length("scales", scales, axes, shape)
+    if not all(0 < scale < float("inf") for scale in scales):
+        raise Mismatch(f"its scales {scales} must be positive numbers")
+    result = list(shape)
+    for axis, scale in zip(axes, scales, strict=True):
+        result[axis] = scaled_size(shape[axis], scale)
+    return tuple(result)
+
+
+def _by_sizes(shape: Shape, sizes: list[int], axes: list[int], policy: str) -> Shape:
+    _check_length("sizes", [*sizes], axes, shape)
+    if any(size < 0 for size in sizes):
+        raise Mismatch(f"its sizes {sizes} must not be negative")
+    result = list(shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        result[axis] = size
+    if policy == "stretch":
+        return tuple(result)
+    ratios = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True) if shape[axis]]
+    scale = (min if policy == "not_larger" else max)(ratios, default=1.0)
+    for axis in axes:
+        result[axis] = floor(shape[axis] * scale + 0.5)
+    return tuple(result)
+
+
+def _check_roi(use: Use, axes: list[int]) -> None:
+    roi = use.known(1)
+    if use["coordinate_transformation_mode"] != "tf_crop_and_resize":
+        return
+    if roi is None or roi.size != 2 * len(axes):
+        count = 0 if roi is None else roi.size
+        raise ShapeMismatch(
+            f"its region has {count} numbers instead of {2 * len(axes)} for the input of shape"
+            f" {listed(use.shape())}"
+        )
+
+
+def _resize(use: Use) -> list[Shape]:
+    shape = use.shape()
+    given = use["axes"]
+    axes = axes_in(range(len(shape)) if given is None else given, len(shape))
+    _check_roi(use, axes)
+    scales, sizes = use.known(2), use.integers(3)
+    by_scales = scales is not None and scales.size > 0
+    if by_scales == bool(sizes):
+        raise Mismatch("it needs either scales or sizes, and has both or neither")
+    if scales is not None and by_scales:
+        result = _by_scales(shape, [float(scale) for scale in scales.reshape(-1)], axes)
+    else:
+        result = _by_sizes(shape, sizes or [], axes, use["keep_aspect_ratio_policy"])
+    if 0 in shape and 0 not in result:
+        raise ShapeMismatch(f"it makes {listed(result)} of the input of shape {listed(shape)}")
+    return [result]
+
+
+RESIZE = operator(
+    Kind.INJECTIVE,
+    "T R? float32? int64? -> T",
+    _resize,
+    {
+        "antialias": flag(0),
+        "axes": integers(),
+        "coordinate_transformation_mode": one_of(
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "align_corners",
+            "asymmetric",
+            "tf_crop_and_resize",
+        ),
+        "cubic_coeff_a": number(-0.75),
+        "exclude_outside": flag(0),
+        "extrapolation_value": number(0.0),
+        "keep_aspect_ratio_policy": one_of("stretch", "not_larger", "not_smaller"),
+        "mode": one_of("nearest", "linear", "cubic"),
+        "nearest_mode": one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    },
+    structural=(1, 2, 3),
+    T=ALL,
+    R=frozenset({"float16", "float32", "float64"}),
+)
+"""The entry; a region is read by tf_crop_and_resize alone."""

@@ -1,0 +1,58 @@
+"""Scattered sums in two steps: the order of the updates, which scatters share, and the sums."""
+
+from compiler.net.operators.shapes import has_rank, has_shape, listed
+from compiler.net.spec import (
+    Kind,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    integer,
+    operator,
+)
+from compiler.tensors.dtypes import FLOATS, INDICES
+
+SCATTER_ORDER = "ScatterOrder"
+"""The operator that sorts updates by the slots that their indices name."""
+
+SEGMENT_SUM = "SegmentSum"
+"""The operator that adds to each slice of a tensor its segment of the updates."""
+
+
+def _order(use: Use) -> list[Shape]:
+    indices, slots = use.shape(), use["slots"]
+    has_rank("its input", indices, 1, 1)
+    return [(slots + 1,), indices]
+
+
+def _sum(use: Use) -> list[Shape]:
+    updates, data, starts, order = (use.shape(i) for i in range(4))
+    has_rank("its tensor of updates", updates, 1)
+    has_rank("its data", data, 1)
+    if updates[1:] != data[1:]:
+        raise ShapeMismatch(
+            f"its updates have the shape {listed(updates)}, its data {listed(data)}: slices of both"
+            " must have one shape"
+        )
+    has_shape("its starts", starts, (data[0] + 1,), f"the data have the shape {listed(data)}")
+    has_shape("its order", order, updates[:1], f"the updates have the shape {listed(updates)}")
+    return [data]
+
+
+SEGMENTS: dict[str, OpSpec] = {
+    SCATTER_ORDER: operator(
+        Kind.OPAQUE,
+        "I -> int32 int32",
+        _order,
+        {"slots": integer(required=True, least=1)},
+        I=INDICES,
+    ),
+    SEGMENT_SUM: operator(Kind.REDUCTION, "T T int32 int32 -> T", _sum, T=FLOATS),
+}
+"""The entries of this family, by operator.
+
+ScatterOrder takes one index for each update and gives the rows of a CSR matrix: update
+`order[starts[s]]` is the first one of slot `s`, those of a slot keep their order, and
+`starts[slots]` is their number. SegmentSum adds `updates[order[k]]` to slice `s` of the data for
+each `k` from `starts[s]` to `starts[s + 1]`.
+"""

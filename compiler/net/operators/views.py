@@ -1,0 +1,94 @@
+"""Operators whose result has the same bytes in another shape."""
+
+from math import prod
+
+from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
+from compiler.net.spec import (
+    Kind,
+    Mismatch,
+    OpSpec,
+    Shape,
+    ShapeMismatch,
+    Use,
+    flag,
+    integer,
+    operator,
+)
+from compiler.tensors.dtypes import MOVABLE
+
+
+def _flatten(use: Use) -> list[Shape]:
+    shape, axis = use.shape(), use["axis"]
+    if not -len(shape) <= axis <= len(shape):
+        raise ShapeMismatch(f"axis {axis} is outside the input of shape {listed(shape)}")
+    cut = axis + len(shape) if axis < 0 else axis
+    return [(prod(shape[:cut]), prod(shape[cut:]))]
+
+
+def reshaped_shape(shape: Shape, target: list[int], allow_zero: bool) -> Shape:
+    """The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred."""
+    wanted = [
+        size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
+    ]
+    if any(size < -1 for size in wanted) or wanted.count(-1) > 1:
+        raise Mismatch(f"its target shape {listed(target)} has negative sizes besides one -1")
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = _rest(shape, wanted, target)
+    same_count(shape, tuple(wanted))
+    return tuple(wanted)
+
+
+def _kept(shape: Shape, index: int, target: list[int]) -> int:
+    if index >= len(shape):
+        raise ShapeMismatch(
+            f"its target shape {listed(target)} keeps dimension {index}, which the input of shape"
+            f" {listed(shape)} does not have"
+        )
+    return shape[index]
+
+
+def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
+    others = prod(size for size in wanted if size != -1)
+    if not others or prod(shape) % others:
+        raise ShapeMismatch(
+            f"the input of shape {listed(shape)} has {prod(shape)} elements, which its target shape"
+            f" {listed(target)} does not divide"
+        )
+    return prod(shape) // others
+
+
+def _reshape(use: Use) -> list[Shape]:
+    return [reshaped_shape(use.shape(), use.vector(1), bool(use["allowzero"]))]
+
+
+def _squeeze(use: Use) -> list[Shape]:
+    shape, given = use.shape(), use.integers(1)
+    if given is None:
+        return [tuple(size for size in shape if size != 1)]
+    axes = [axis_in(axis, len(shape)) for axis in given]
+    for axis in axes:
+        if shape and shape[axis] != 1:
+            raise ShapeMismatch(
+                f"it drops dimension {axis} of the input of shape {listed(shape)}, which is"
+                f" {shape[axis]} instead of 1"
+            )
+    return [tuple(size for i, size in enumerate(shape) if i not in axes)]
+
+
+def _unsqueeze(use: Use) -> list[Shape]:
+    shape, given = use.shape(), use.vector(1, or_scalar=True)
+    rank = len(shape) + len(given)
+    axes, rest = set(axes_in(given, rank)), iter(shape)
+    return [tuple(1 if i in axes else next(rest) for i in range(rank))]
+
+
+VIEWS: dict[str, OpSpec] = {
+    "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, T=MOVABLE),
+    "Identity": operator(Kind.VIEW, "T -> T", same_shape, T=MOVABLE),
+    "Reshape": operator(
+        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": flag(0)}, structural=(1,), T=MOVABLE
+    ),
+    "Squeeze": operator(Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), T=MOVABLE),
+    "Unsqueeze": operator(Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), T=MOVABLE),
+}
+"""The entries of this family, by operator."""

@@ -1,0 +1,379 @@
+"""Entries of the operator table, and the checks of one use of an operator against its entry."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import prod
+from typing import Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from compiler.tensors.dtypes import ELEMENT_BYTES
+
+Shape = tuple[int, ...]
+
+LARGEST_TENSOR = 2**31 - 2**20
+"""Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
+end of a tensor."""
+
+
+class Mismatch(Exception):
+    """An operator, its attributes or its types are not what the table says."""
+
+
+class ShapeMismatch(Mismatch):
+    """The shapes of an operator's inputs do not fit it or each other."""
+
+
+class Kind(Enum):
+    """How an operator computes, on which fusion depends."""
+
+    ELEMENTWISE = "elementwise"  # one output element from the same element of each input
+    INJECTIVE = "injective"  # one output element from one input element somewhere else
+    REDUCTION = "reduction"  # one output element from many input elements
+    CONTRACTION = "contraction"  # a reduction of multiplications: convolutions, GEMMs
+    VIEW = "view"  # the same bytes in another shape
+    OPAQUE = "opaque"  # never fused: sorts, scatters, scans
+
+
+class OperatorInput(Protocol):
+    """An input: a tensor of static shape, and its value if that is known."""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype name."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape."""
+        ...
+
+    @property
+    def array(self) -> NDArray[Any] | None:
+        """The value, or None if it is computed at run time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTensor:
+    """A tensor's type, and its value if that is known."""
+
+    dtype: str
+    shape: Shape
+    array: NDArray[Any] | None = None
+
+    def __str__(self) -> str:
+        return type_text(self.dtype, self.shape)
+
+
+def type_text(dtype: str, shape: Sequence[int]) -> str:
+    """A tensor type as messages write it: `float32[2, 3]`."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+AttributeKind = Literal["int", "float", "string", "ints", "floats", "strings"]
+_PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "string": (str,),
+    "ints": (list, tuple),
+    "floats": (list, tuple),
+    "strings": (list, tuple),
+}
+_ELEMENT_TYPES: dict[AttributeKind, tuple[type, ...]] = {
+    "ints": (int,),
+    "floats": (float, int),
+    "strings": (str,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute's type, its default, and the values that it may have.
+
+    `least` is the smallest number, of every element in a list; `allowed` are all that are valid.
+    """
+
+    kind: AttributeKind
+    default: Any = None
+    required: bool = False
+    allowed: tuple[Any, ...] = ()
+    least: int | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise Mismatch for a value of another type or outside what is valid."""
+        if not _has_kind(self.kind, value):
+            raise Mismatch(f"its attribute {name!r} is {value!r}, which is not {_NAMES[self.kind]}")
+        if value != value:
+            raise Mismatch(f"its attribute {name!r} is NaN, which is not a number")
+        if self.allowed and value not in self.allowed:
+            known = ", ".join(repr(item) for item in self.allowed)
+            raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")
+        if self.least is not None and _smallest(value, self.least) < self.least:
+            raise Mismatch(f"its attribute {name!r} is {value!r}; it must be {self.least} or more")
+
+
+_NAMES = {
+    "int": "an integer",
+    "float": "a number",
+    "string": "a string",
+    "ints": "a list of integers",
+    "floats": "a list of numbers",
+    "strings": "a list of strings",
+}
+
+
+def _has_kind(kind: AttributeKind, value: Any) -> bool:
+    if not isinstance(value, _PYTHON_TYPES[kind]):
+        return False
+    elements = _ELEMENT_TYPES.get(kind)
+    return elements is None or all(isinstance(v, elements) for v in value)
+
+
+def _smallest(value: Any, default: int) -> Any:
+    return value if isinstance(value, int | float) else min(value, default=default)
+
+
+def integer(
+    default: int | None = None, *, required: bool = False, least: int | None = None
+) -> Attribute:
+    """An integer attribute."""
+    return Attribute("int", default, required, least=least)
+
+
+def flag(default: int) -> Attribute:
+    """An integer attribute that is 0 or 1."""
+    return Attribute("int", default, allowed=(0, 1))
+
+
+def integers(default: Sequence[int] | None = None, *, least: int | None = None) -> Attribute:
+    """An attribute that is a list of integers."""
+    return Attribute("ints", default, least=least)
+
+
+def number(default: float) -> Attribute:
+    """An attribute that is a floating-point number."""
+    return Attribute("float", default)
+
+
+def one_of(*allowed: str, required: bool = False) -> Attribute:
+    """A string attribute; its default comes first."""
+    return Attribute("string", None if required else allowed[0], required, allowed)
+
+
+class Use:
+    """One use of an operator: inputs of checked types, attributes with their defaults."""
+
+    __slots__ = ("_attributes", "_operator", "inputs", "op_type", "outputs")
+
+    def __init__(
+        self,
+        op_type: str,
+        operator: "OpSpec",
+        inputs: Sequence[OperatorInput | None],
+        attributes: Mapping[str, Any],
+        outputs: int,
+    ):
+        self.op_type = op_type
+        self.inputs = inputs
+        self.outputs = outputs
+        self._operator = operator
+        self._attributes = attributes
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default."""
+        value = self._attributes.get(name)
+        return self._operator.attributes[name].default if value is None else value
+
+    def input(self, index: int) -> OperatorInput | None:
+        """An input, or None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def shape(self, index: int = 0) -> Shape:
+        """The shape of an input that is there."""
+        value = self.inputs[index]
+        assert value is not None
+        return value.shape
+
+    def known(self, index: int) -> NDArray[Any] | None:
+        """The value of an input, None if it is left out; raises Mismatch if it is not known."""
+        value = self.input(index)
+        if value is None:
+            return None
+        if value.array is None:
+            raise Mismatch(f"its input {index} must be a constant")
+        return value.array
+
+    def integers(self, index: int, *, or_scalar: bool = False) -> list[int] | None:
+        """The integers of a constant vector, None if it is left out."""
+        array = self.known(index)
+        if array is None:
+            return None
+        if array.ndim != 1 and not (or_scalar and array.ndim == 0):
+            shape = list(array.shape)
+            raise ShapeMismatch(f"its input {index} has the shape {shape}, it must be a vector")
+        return [int(value) for value in array.reshape(-1)]
+
+    def vector(self, index: int, *, or_scalar: bool = False) -> list[int]:
+        """The integers of a constant vector that must be there."""
+        values = self.integers(index, or_scalar=or_scalar)
+        if values is None:
+            raise Mismatch(f"its input {index} is left out")
+        return values
+
+    def scalar(self, index: int) -> int:
+        """The number in a constant scalar, or vector of one element."""
+        array = self.known(index)
+        if array is None:
+            raise Mismatch(f"its input {index} is left out")
+        if array.shape not in ((), (1,)):
+            shape = list(array.shape)
+            raise ShapeMismatch(f"its input {index} has the shape {shape}, it is one number")
+        return int(array.reshape(()))
+
+
+Rule = Callable[[Use], Sequence[Shape]]
+"""The shape of every result that an operator has or may have; raises Mismatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An input or output: the dtype or the name of a type variable, and how often it occurs."""
+
+    type: str
+    option: Literal["", "?", "*"] = ""
+
+
+def _slots(text: str) -> tuple[Slot, ...]:
+    return tuple(
+        Slot(word.rstrip("?*"), "?" if word[-1] == "?" else "*" if word[-1] == "*" else "")
+        for word in text.split()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """An entry of the table.
+
+    `types` has the dtypes of each type variable. `structural` inputs must be constants, as they
+    decide shapes or loops. `result` names the attribute that gives variable U's dtype, by `dtypes`.
+    """
+
+    kind: Kind
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    types: Mapping[str, frozenset[str]]
+    rule: Rule
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    structural: tuple[int, ...] = ()
+    result: Callable[[Use], str] | None = None
+
+    def dtypes(self, index: int) -> frozenset[str]:
+        """The dtypes that an input may have."""
+        name = self.inputs[min(index, len(self.inputs) - 1)].type
+        return self.types[name] if name in self.types else frozenset({name})
+
+    @property
+    def least_inputs(self) -> int:
+        """How many inputs must be there."""
+        return sum(slot.option != "?" for slot in self.inputs)
+
+    @property
+    def most_inputs(self) -> int | None:
+        """How many inputs there may be; None for any number."""
+        return None if self.inputs[-1].option == "*" else len(self.inputs)
+
+
+def operator(
+    kind: Kind,
+    signature: str,
+    rule: Rule,
+    attributes: Mapping[str, Attribute] | None = None,
+    structural: tuple[int, ...] = (),
+    result: Callable[[Use], str] | None = None,
+    **types: frozenset[str],
+) -> OpSpec:
+    """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
+    inputs, _, outputs = signature.partition("->")
+    return OpSpec(
+        kind=kind,
+        inputs=_slots(inputs),
+        outputs=_slots(outputs),
+        types=types,
+        rule=rule,
+        attributes=attributes or {},
+        structural=structural,
+        result=result,
+    )
+
+
+def check_attributes(entry: OpSpec, attributes: Mapping[str, Any]) -> None:
+    """Raise Mismatch for an attribute that is unknown, missing, or has a wrong value."""
+    for name, value in attributes.items():
+        if name not in entry.attributes:
+            raise Mismatch(f"it has no attribute {name!r}")
+        entry.attributes[name].check(name, value)
+    for name, attribute in entry.attributes.items():
+        if attribute.required and name not in attributes:
+            raise Mismatch(f"its attribute {name!r} is missing")
+
+
+def _check_count(entry: OpSpec, inputs: Sequence[OperatorInput | None], outputs: int) -> None:
+    least, most = entry.least_inputs, entry.most_inputs
+    if len(inputs) < least or (most is not None and len(inputs) > most):
+        wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+        raise Mismatch(f"it has {len(inputs)} inputs instead of {wanted}")
+    if outputs < 1 or (outputs > len(entry.outputs) and entry.outputs[-1].option != "*"):
+        raise Mismatch(f"it has {outputs} outputs instead of 1 to {len(entry.outputs)}")
+
+
+def bind_types(entry: OpSpec, inputs: Sequence[OperatorInput | None]) -> dict[str, str]:
+    """The dtype of each type variable; raises Mismatch for a dtype that does not fit."""
+    bound: dict[str, str] = {}
+    last = len(entry.inputs) - 1
+    for i, value in enumerate(inputs):
+        slot = entry.inputs[min(i, last)]
+        if value is None:
+            if slot.option != "?":
+                raise Mismatch(f"its input {i} is left out")
+            continue
+        allowed = entry.types.get(slot.type)
+        if allowed is None:
+            if value.dtype != slot.type:
+                raise Mismatch(f"its input {i} is {value.dtype}, it must be {slot.type}")
+        elif value.dtype not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise Mismatch(f"its input {i} is {value.dtype}; it can be {known}")
+        elif bound.setdefault(slot.type, value.dtype) != value.dtype:
+            raise Mismatch(f"its input {i} is {value.dtype}, another is {bound[slot.type]}")
+    return bound
+
+
+def check_size(dtype: str, shape: Shape) -> None:
+    """Raise ShapeMismatch for a tensor with more elements than kernels can index."""
+    if (count := prod(shape)) > LARGEST_TENSOR:
+        raise ShapeMismatch(
+            f"{type_text(dtype, shape)} has {count} elements,"
+            f" kernels index at most {LARGEST_TENSOR}"
+        )
+
+
+def infer_use(use: Use, entry: OpSpec) -> list[KnownTensor]:
+    """The types of the results of a use of an entry; see `infer`."""
+    _check_count(entry, use.inputs, use.outputs)
+    bound = bind_types(entry, use.inputs)
+    for value in use.inputs:
+        if value is not None:
+            check_size(value.dtype, value.shape)
+    if entry.result is not None:
+        bound["U"] = entry.result(use)
+    shapes = entry.rule(use)
+    last = len(entry.outputs) - 1
+    results: list[KnownTensor] = []
+    for i, shape in enumerate(shapes[: use.outputs]):
+        name = entry.outputs[min(i, last)].type
+        dtype = name if name in ELEMENT_BYTES else bound[name]
+        check_size(dtype, shape)
+        results.append(KnownTensor(dtype, shape))
+    return results
