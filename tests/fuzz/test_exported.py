@@ -115,12 +115,13 @@ def test_the_page_has_every_operator_that_is_not_right():
     log = (
         "# today\n2\tpassed\tadd\t\n"
         f"1\tskipped\tlcm\t{missing}, overload='default')>\n"
-        "0\tskipped\tcov\tnot exported: ValueError: a | b\n3\tfailed\tmul\twrong"
+        "0\tskipped\tcov\tnot exported: ValueError: a | b\n3\tfailed\tmul\twrong\n"
+        "4\tpassed\tadd\t\n5\tskipped\tcov\tnot exported: TypeError: c"
     )
     page = exported_page.generate(log)
-    assert "1 are right, 1 wrong, and 2 cannot" in page
+    assert "2 are right, of 1 operators, 1 wrong,\nand 3 cannot" in page
     assert "`lcm` (prims.gcd)" in page
-    assert "| `cov` | ValueError: a   b |" in page
+    assert "| `cov` | 2 | ValueError: a   b |" in page
     assert "## 1: failed" in page
 
 
