@@ -215,12 +215,14 @@ def measure_on_device(
 def with_kernels_of_nvcc(module: compiler.Module) -> compiler.Module:
     """The module with its kernels' text compiled by nvcc, as in the project."""
     return compiler.Module(
-        module.target,
-        module.schedule,
-        compiled_by_nvcc(module.kernels, str(module.requirements["architecture"])),
-        packed_weights(module),
-        requirements=module.requirements,
-        choice=module.choice,
+        Artifact(
+            target=module.target,
+            schedule=module.schedule,
+            kernels=compiled_by_nvcc(module.kernels, str(module.requirements["architecture"])),
+            weights=module.weights,
+            requirements=module.requirements,
+            choice=module.choice,
+        )
     )
 
 
@@ -240,13 +242,6 @@ def compiled_by_nvcc(kernels: Mapping[str, KernelSpec], architecture: str) -> di
 
         with ThreadPoolExecutor() as pool:
             return {kernel.name: kernel for kernel in pool.map(compiled, kernels.values())}
-
-
-def packed_weights(module: compiler.Module) -> Mapping[str, Any]:
-    """A module's weights, by way of its saved form."""
-    with tempfile.TemporaryDirectory() as folder:
-        module.save(Path(folder) / "saved")
-        return artifact.load(Path(folder) / "saved", lambda target, requirements: None).weights
 
 
 def compiler_of(module: compiler.Module) -> str:

@@ -19,6 +19,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,12 @@ def compiled(model: Any, arch: str, folder: Path) -> Artifact:
 def runnable(found: Artifact, architecture: str | None) -> compiler.Module:
     """The same kernels from Python: on a CUDA device, or on the emulator where there is none."""
     if architecture is None:
-        return compiler.Module(found.target, found.schedule, found.kernels, found.weights)
+        return compiler.Module(replace(found, requirements={}))
     target, kernels = f"cuda:{architecture}:fp32", compiled_by_nvcc(found.kernels, architecture)
     amd = parse_target(found.target).device
     costs = {name: estimated_time(kernel, amd) for name, kernel in found.kernels.items()}
-    return compiler.Module(target, found.schedule, kernels, found.weights, costs=costs)
+    content = Artifact(target, found.schedule, kernels, found.weights)
+    return compiler.Module(content, costs=costs)
 
 
 def largest_error(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> float:

@@ -74,7 +74,7 @@ def run_guarded(
     schedule = module.schedule
     program = CpuProgram(module.kernels.values())  # its code lives as long as it does
     given = iter(prepare_inputs(schedule.allocations, inputs))
-    weights: Mapping[str, Array] = vars(module)["_weights"]  # packed, as kernels read them
+    weights: Mapping[str, Array] = module.weights  # packed, as kernels read them
     sources = [
         next(given) if allocation.kind == "input" else weights.get(allocation.name)
         for allocation in schedule.allocations

@@ -22,9 +22,7 @@ def compile_and_run(model: Model, pipeline: str, threads: int) -> dict[str, np.n
     """The outputs of two runs of one module, which must agree in every bit."""
     settings = Settings("cpu", pipeline, cache=KernelCache(), jobs=1)
     built = build_module(model.module, model.weights, settings)
-    module = Module(
-        built.target, built.schedule, built.kernels, built.weights, threads=threads, poison=True
-    )
+    module = Module(built.content, threads=threads, poison=True)
     first, second = module.run(model.inputs), module.run(model.inputs)
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name])

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import compiler
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import View
@@ -23,7 +24,7 @@ DATA = {"x": values(1), "w": values(2)}
 def module(kernel: KernelSpec) -> Module:
     """Three tasks of a kernel in place of `mix`."""
     wrong = sealed_kernel(replace(mix("mix4_1"), code=kernel.code, launches=kernel.launches))
-    return Module("cpu", chain(), {"mix4_1": wrong}, {"w": DATA["w"]})
+    return Module(Artifact("cpu", chain(), {"mix4_1": wrong}, {"w": DATA["w"]}))
 
 
 def altered(old: str, new: str) -> KernelSpec:
@@ -76,8 +77,9 @@ def test_a_schedule_whose_view_is_too_short():
     *before, last = schedule.tasks
     short = replace(last.reads[0], shape=(LANES - 1,))
     tasks = (*before, replace(last, reads=(short, last.reads[1])))
-    wrong = module(mix("right", 1))
-    wrong.schedule = replace(schedule, tasks=tasks)
+    cut, kernels = replace(schedule, tasks=tasks), module(mix("right", 1)).kernels
+    passed = unchecked_certificate(cut, kernels)
+    wrong = Module(Artifact("cpu", cut, kernels, {"w": DATA["w"]}, certificate=passed))
     with pytest.raises(GuardError, match=r"task 2 .* 0 bytes after the end of operand 0"):
         run_guarded(wrong, {"x": DATA["x"]})
 
@@ -100,6 +102,6 @@ def test_a_short_view_on_the_emulator():
     short = replace(task, reads=(View(view.allocation, 0, view.dtype, (36,)),))
     schedule = replace(built.schedule, tasks=(short,))
     passed = unchecked_certificate(schedule, built.kernels)
-    wrong = Module("emu", schedule, built.kernels, {}, certificate=passed)
+    wrong = Module(Artifact("emu", schedule, built.kernels, {}, certificate=passed))
     with pytest.raises(GuardError, match=r"after the end of parameter [01]"):
         run_guarded(wrong, {"x": x})

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -60,13 +60,15 @@ _HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT_MANIFEST.format.encode()
 
 @dataclass(frozen=True)
 class Artifact:
-    """The content of a saved module: all that a backend needs to run it."""
+    """All that a backend needs to run a compiled model, saved or not."""
 
     target: str
-    requirements: Mapping[str, Any]
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     weights: Mapping[str, Array]
+    """The packed weights, by allocation name."""
+    requirements: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The features that the code needs of its host; if empty, those of the target on this host."""
     choice: Choice | None = None
     """How the schedule and its execution mode were chosen, on targets where there is a choice."""
     tuning: TuningRecord | None = None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +34,7 @@ from compiler.support.arguments import (
     taking,
 )
 from compiler.support.words import counted, in_bytes
-from compiler.verify.certificate import Certificate, certified
+from compiler.verify.certificate import certified
 from compiler.verify.seals import check_library
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ def _is_schedule(value: object) -> bool:
     return isinstance(value, Schedule)
 
 
+def _is_artifact(value: object) -> bool:
+    return isinstance(value, Artifact)
+
+
 _SCHEDULE = ArgumentKind("a Schedule", _is_schedule)
+_ARTIFACT = ArgumentKind("an Artifact", _is_artifact)
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,80 +82,44 @@ class Module:
 
     def __init__(
         self,
-        target: str,
-        schedule: Schedule,
-        kernels: Mapping[str, KernelSpec],
-        weights: Mapping[str, Array],
+        content: Artifact,
         *,
-        requirements: Mapping[str, Any] | None = None,
         build_seconds: Mapping[str, float] | None = None,
-        choice: Choice | None = None,
-        tuning: TuningRecord | None = None,
         loaded: Executable | None = None,
-        library: bytes = b"",
-        certificate: Certificate | None = None,
-        semantics: Mapping[str, str] | None = None,
         **options: Any,
     ):
-        """Make a module of a compilation's results; the target's backend loads it at its first run.
+        """Make a module of what was compiled or read; its backend loads it at its first run.
 
-        `weights` are packed, by allocation name. `options` are the backend's, such as the CPU's
-        `threads`. `requirements` default to those of the target's code on this host;
-        `build_seconds` is the time of each step of the compilation, empty for a loaded module.
-        `choice` is the mode of the schedule and the reasons, unless `options` name a mode;
-        `tuning` says which kernels were measured before they were built, None where none were;
-        `loaded` is the schedule if it is on its device already; `library` is the shared library of
-        the module's code, for backends that run one. `certificate` is that of the schedule and the
-        kernels if they were checked before. `semantics` are the choices between the ONNX text and
-        onnxruntime that the code was compiled with, by rule, None if they are not recorded.
+        `build_seconds` is the time of each step of the compilation, empty for a loaded module;
+        `loaded` is the schedule if it is on its device already. `options` are the backend's, such
+        as the CPU's `threads`; the mode of the content's choice holds unless they name another.
 
         Raises ScheduleError for a schedule with a race, or one whose tasks pass to a kernel what it
         was not built for, KernelError for a kernel or a library that is not as it was built,
         ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
         for an option that the backend does not take.
         """
-        check_arguments(locals(), MODULE | {"schedule": _SCHEDULE})
-        self._backend = backend(target)
+        check_arguments({"content": content}, {"content": _ARTIFACT})
+        check_arguments(vars(content), MODULE | {"schedule": _SCHEDULE})
+        self._backend = backend(content.target)
         self._backend.check_options(options)
-        self.target = target
-        self._certificate = certified(schedule, kernels, certificate)
-        if library:
-            check_library(library, self._certificate.digest)
-        self.schedule = schedule
-        self.kernels = dict(kernels)
         self.build_seconds = dict(build_seconds or {})
-        self.requirements = dict(
-            self._backend.requirements(target) if requirements is None else requirements
+        self._content = replace(
+            content,
+            kernels=dict(content.kernels),
+            weights=place_weights(content.schedule, content.weights),
+            requirements=content.requirements or self._backend.requirements(content.target),
         )
-        self._weights = place_weights(schedule, weights)
-        self.choice = choice
-        self.tuning = tuning
-        self.semantics = None if semantics is None else dict(semantics)
-        costs = {} if choice is None else {"costs": choice.schedule.costs}
-        self._library = library
-        code = {"library": library} if library else {}
-        self._options = {**costs, **chosen_options(choice), **code, **options}
+        self._options = options
         self._lock = Lock()
         self._loaded = loaded
+        self._check()
 
     @classmethod
     def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
         """The module of a compilation, to be loaded with the backend's options."""
-        return cls(
-            built.target,
-            built.schedule,
-            built.kernels,
-            built.weights,
-            build_seconds=built.seconds,
-            choice=built.choice,
-            tuning=built.tuning,
-            requirements=built.requirements,
-            library=built.library,
-            certificate=built.certificate,
-            semantics=built.semantics,
-            loaded=None if options else built.executable,
-            **options,
-        )
+        loaded = None if options else built.executable
+        return cls(built.content, build_seconds=built.seconds, loaded=loaded, **options)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""
@@ -158,8 +128,48 @@ class Module:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._backend = backend(self.target)
-        self._weights = place_weights(self.schedule, self._weights)
+        self._content = replace(self._content, weights=place_weights(self.schedule, self.weights))
         self._lock, self._loaded = Lock(), None
+
+    @property
+    def target(self) -> str:
+        """The target with everything that decides its kernels."""
+        return self._content.target
+
+    @property
+    def schedule(self) -> Schedule:
+        """The tasks, their streams and their memory."""
+        return self._content.schedule
+
+    @property
+    def kernels(self) -> Mapping[str, KernelSpec]:
+        """The kernels by name."""
+        return self._content.kernels
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The packed weights, by allocation name."""
+        return self._content.weights
+
+    @property
+    def requirements(self) -> Mapping[str, Any]:
+        """The features that the code needs of its host."""
+        return self._content.requirements
+
+    @property
+    def choice(self) -> Choice | None:
+        """How schedule and mode were chosen, and why, on targets where there is a choice."""
+        return self._content.choice
+
+    @property
+    def tuning(self) -> TuningRecord | None:
+        """The kernels that were measured before they were built, if any were."""
+        return self._content.tuning
+
+    @property
+    def semantics(self) -> Mapping[str, str] | None:
+        """The choices between the ONNX text and onnxruntime, by rule; None if none are recorded."""
+        return self._content.semantics
 
     @property
     def pipeline(self) -> str | None:
@@ -182,17 +192,23 @@ class Module:
             if self._loaded is None:
                 self._backend.check(self.requirements)
                 self._check()
-                code = self.schedule, self.kernels, self._weights
+                costs = {} if self.choice is None else {"costs": self.choice.schedule.costs}
+                library = self._content.library
+                code = {"library": library} if library else {}
+                options = {**costs, **chosen_options(self.choice), **code, **self._options}
                 with taking("the backend", **self._options):
-                    self._loaded = self._backend.load(*code, **self._options)
+                    self._loaded = self._backend.load(
+                        self.schedule, self.kernels, self.weights, **options
+                    )
             return self._loaded
 
-    def _check(self) -> Certificate:
-        """Check the schedule and the kernels again if they are not those that were checked."""
-        self._certificate = certified(self.schedule, self.kernels, self._certificate)
-        if self._library:
-            check_library(self._library, self._certificate.digest)
-        return self._certificate
+    def _check(self) -> None:
+        """Check the schedule and the kernels, if they are not those that were checked before."""
+        content = self._content
+        certificate = certified(content.schedule, content.kernels, content.certificate)
+        if content.library:
+            check_library(content.library, certificate.digest)
+        self._content = replace(content, certificate=certificate)
 
     @property
     def inputs(self) -> Sequence[Allocation]:
@@ -204,11 +220,6 @@ class Module:
         """Name, dtype and shape of every output, in the model's order."""
         outputs = self.schedule.of_kind("output")
         return [output for output in outputs if not output.name.startswith(IN_RANGE)]
-
-    @property
-    def weights(self) -> Mapping[str, Array]:
-        """The packed weights, by allocation name."""
-        return self._weights
 
     @property
     def memory(self) -> MemoryReport:
@@ -250,21 +261,9 @@ class Module:
         Raises DeviceError for an unknown option, and ArgumentError for a wrong value.
         """
         self._backend.check_options(options)
-        kept: dict[str, Any] = {n: v for n, v in self._options.items() if n != "library"}
         with taking("a module", **options):
             return Module(
-                self.target,
-                self.schedule,
-                self.kernels,
-                self._weights,
-                requirements=self.requirements,
-                build_seconds=self.build_seconds,
-                choice=self.choice,
-                tuning=self.tuning,
-                library=self._library,
-                certificate=self._certificate,
-                semantics=self.semantics,
-                **(kept | options),
+                self._content, build_seconds=self.build_seconds, **(self._options | options)
             )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -273,19 +272,8 @@ class Module:
         Raises ArtifactError, and changes nothing, if that fails.
         """
         check_arguments({"directory": directory}, LOAD)
-        saved = Artifact(
-            target=self.target,
-            requirements=self.requirements,
-            schedule=self.schedule,
-            kernels=self.kernels,
-            weights=self._weights,
-            choice=self.choice,
-            tuning=self.tuning,
-            library=self._library,
-            certificate=self._check(),
-            semantics=self.semantics,
-        )
-        artifact.save(saved, directory)
+        self._check()
+        artifact.save(self._content, directory)
 
     def close(self) -> None:
         """Release idle threads and arenas; the next run allocates new ones."""
@@ -359,20 +347,8 @@ def load_placed(
         backend(target).check_options(options)
         backend(target).check(needed)
 
-    saved = artifact.load(directory, check, place, vouch)
+    content = artifact.load(directory, check, place, vouch)
     with taking("a module", **options):
-        module = Module(
-            saved.target,
-            saved.schedule,
-            saved.kernels,
-            saved.weights,
-            requirements=saved.requirements,
-            choice=saved.choice,
-            tuning=saved.tuning,
-            library=saved.library,
-            certificate=saved.certificate,
-            semantics=saved.semantics,
-            **options,
-        )
+        module = Module(content, **options)
     _ = module.executable
     return module

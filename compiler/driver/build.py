@@ -104,12 +104,28 @@ class Build:
     kernels_ns: float = 0.0
     library: bytes = b""
     """The shared library of the whole module, for targets that run one."""
-    requirements: dict[str, Any] | None = None
+    requirements: dict[str, Any] = field(default_factory=dict[str, Any])
     """The requirements of the code on its host, where the target alone does not say them."""
     certificate: Certificate | None = None
     """That the schedule and the kernels were checked, if they were."""
     semantics: Mapping[str, str] = field(default_factory=dict[str, str])
     """The choices between the ONNX text and onnxruntime, by rule."""
+
+    @property
+    def content(self) -> Artifact:
+        """The content of a module: the part that is saved."""
+        return Artifact(
+            target=self.target,
+            schedule=self.schedule,
+            kernels=self.kernels,
+            weights=self.weights,
+            requirements=self.requirements,
+            choice=self.choice,
+            tuning=self.tuning,
+            library=self.library,
+            certificate=self.certificate,
+            semantics=self.semantics,
+        )
 
 
 def build(
@@ -411,15 +427,7 @@ def _other_dump(dump: str | os.PathLike[str] | None, name: str) -> Path | None:
 
 def with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
-    saved = Artifact(
-        target=built.target,
-        requirements={},
-        schedule=built.schedule,
-        kernels=built.kernels,
-        weights=built.weights,
-        choice=built.choice,
-    )
-    library, needed = hip_library(saved, cache and cache.directory)
+    library, needed = hip_library(built.content, cache and cache.directory)
     if built.certificate is not None:
         library = sealed_library(library, built.certificate.digest)
     return replace(built, library=library, requirements=needed)

@@ -11,14 +11,4 @@ __all__ = ["Prediction", "gap", "open_module", "prediction"]
 
 def open_module(directory: str | os.PathLike[str]) -> Module:
     """A saved module whose files were verified; it is loaded on its device when first used."""
-    found = artifact.load(directory, lambda target, requirements: None)
-    return Module(
-        found.target,
-        found.schedule,
-        found.kernels,
-        found.weights,
-        requirements=found.requirements,
-        choice=found.choice,
-        library=found.library,
-        certificate=found.certificate,
-    )
+    return Module(artifact.load(directory, lambda target, requirements: None))

@@ -29,7 +29,7 @@ FILES = ("schedule.json", "kernels/kernels.json", "kernels/0000.o", "weights.saf
 
 
 def module() -> Module:
-    return Module("cpu", chain(), kernels(), {"w": values(1)}, threads=2)
+    return Module(artifact.Artifact("cpu", chain(), kernels(), {"w": values(1)}), threads=2)
 
 
 @pytest.fixture
@@ -351,7 +351,7 @@ def test_a_task_with_another_tasks_kernel_is_refused(
 ) -> None:
     made = {**kernels(), "narrow": mix("narrow", lanes=8)}
     place = tmp_path / "wrong"
-    Module("cpu", chain(), made, {"w": values(1)}).save(place)
+    Module(artifact.Artifact("cpu", chain(), made, {"w": values(1)})).save(place)
     path = place / "schedule.json"
     path.write_text(path.read_text().replace('"mix4_1"', f'"{kernel}"', 1))
     redo_hashes(place)
@@ -378,7 +378,7 @@ def test_cut_weights_with_a_redone_hash_are_an_artifact_error(saved: Path, lengt
 
 def written(place: Path, **fields: Any) -> Path:
     """The artifact of another module, with a right seal."""
-    whole = artifact.Artifact("cpu", {"features": []}, chain(), kernels(), {"w": values(1)})
+    whole = artifact.Artifact("cpu", chain(), kernels(), {"w": values(1)}, {"features": []})
     artifact.save(replace(whole, **fields), place)
     return place
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.backends.memory import address
 from tests.backends.objects import chain, kernels, values
@@ -21,7 +22,7 @@ COPIES: list[Callable[[Module], Module]] = [
 
 
 def module(length: int = 3) -> Module:
-    return Module("cpu", chain(length), kernels(), {"w": values(1)}, threads=2)
+    return Module(Artifact("cpu", chain(length), kernels(), {"w": values(1)}), threads=2)
 
 
 def run(given: Module) -> Any:
@@ -48,14 +49,14 @@ def test_a_copy_computes_the_same(copied: Callable[[Module], Module], state: str
 
 def test_unpickled_weights_are_aligned():
     loaded: Any = pickle.loads(pickle.dumps(module()))
-    for array in loaded._weights.values():
+    for array in loaded.weights.values():
         assert address(array) % 64 == 0
 
 
 def test_the_weights_of_a_deep_copy_are_its_own():
     original: Any = module()
     other: Any = copy.deepcopy(original)
-    original._weights["w"][:] = 0
+    original.weights["w"][:] = 0
     numpy.testing.assert_array_equal(run(other), run(module()))
 
 
@@ -68,6 +69,6 @@ def test_a_module_runs_in_other_processes(start: str):
 
 
 def test_a_module_for_a_missing_device_can_be_copied():
-    given = Module("cuda:sm_90:tf32", chain(), kernels(), {"w": values(1)})
+    given = Module(Artifact("cuda:sm_90:tf32", chain(), kernels(), {"w": values(1)}))
     other = pickle.loads(pickle.dumps(given))
     assert other.target == "cuda:sm_90:tf32"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import compiler
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.errors import ArtifactError
 from compiler.tools.report import report
@@ -60,7 +61,7 @@ def test_segments_of_a_program_have_the_choice_of_their_program(tmp_path: Path):
 
 
 def test_an_artifact_without_the_record_is_loaded(tmp_path: Path):
-    Module("cpu", chain(), kernels(), {"w": values(1)}).save(tmp_path / "old")
+    Module(Artifact("cpu", chain(), kernels(), {"w": values(1)})).save(tmp_path / "old")
     assert "semantics" not in json.loads((tmp_path / "old" / "manifest.json").read_bytes())
     loaded = compiler.load(tmp_path / "old")
     assert loaded.semantics is None

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import compiler
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
 from compiler.tools.cli import main
@@ -46,7 +47,7 @@ def write_keys(folder: Path, name: str) -> tuple[Path, Path]:
 
 def artifact(place: Path) -> dict[str, np.ndarray]:
     """Save a module; the inputs of its runs."""
-    Module("cpu", chain(), kernels(), {"w": values(1)}, threads=2).save(place)
+    Module(Artifact("cpu", chain(), kernels(), {"w": values(1)}), threads=2).save(place)
     return {"x": values(2)}
 
 

@@ -48,7 +48,7 @@ def compiled(cache: KernelCache, substitution: bool) -> tuple[int, np.ndarray]:
     imported = import_model(model, None, False)
     settings = Settings("emu:sm_90:fp32", cache=cache, jobs=1, substitution=substitution)
     built = build_module(imported.module, imported.weights, settings)
-    module = Module(built.target, built.schedule, built.kernels, built.weights)
+    module = Module(built.content)
     return len(built.schedule.tasks), module.run(inputs)["y"]
 
 

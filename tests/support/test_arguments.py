@@ -8,6 +8,7 @@ import pytest
 from onnx import parser
 
 import compiler
+from compiler.artifact.artifact import Artifact
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, FlowloomError
 from compiler.support.arguments import COMPILE
@@ -81,7 +82,7 @@ def test_the_message_says_what_it_must_be(options: dict[str, Any], message: str)
 
 def test_a_module_has_no_raw_exception(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    module = Module("cpu", chain(), kernels(), {"w": values(1)}, threads=1)
+    module = Module(Artifact("cpu", chain(), kernels(), {"w": values(1)}), threads=1)
     module.save("built")
     for odd in ODD:
         assert refused(module.run, odd), odd

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision, "present_device", missing)
 
 
-def times_of(kernels: dict[str, KernelSpec], path: Path) -> None:
+def times_of(kernels: Mapping[str, KernelSpec], path: Path) -> None:
     """Write a database in which every kernel has another time."""
     found = KernelTimeDatabase()
     for place, name in enumerate(sorted(kernels)):

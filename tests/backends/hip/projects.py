@@ -1,6 +1,7 @@
 """Modules of target `hip` whose libraries are built for the emulator in place of a GPU."""
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -86,9 +87,7 @@ def artifact_of(built: Build, library: bytes = b"") -> Artifact:
     needed = built.requirements or {"architectures": ["gfx90a"], "machine": "x86_64"}
     if library and built.certificate is not None:
         library = sealed_library(library, built.certificate.digest)
-    return Artifact(
-        built.target, needed, built.schedule, built.kernels, built.weights, library=library
-    )
+    return replace(built.content, requirements=needed, library=library)
 
 
 def emulated_library(built: Build, place: Path) -> bytes:
@@ -101,7 +100,7 @@ def emulated_library(built: Build, place: Path) -> bytes:
 def module_of(built: Build, library: bytes, mode: str = "graph") -> Module:
     """A module that runs through its library, which is on no AMD device."""
     loaded: HipExecutable = load_library(library, built.schedule, built.weights, mode, 0)
-    return Module(built.target, built.schedule, built.kernels, built.weights, loaded=loaded)
+    return Module(built.content, loaded=loaded)
 
 
 def configure(seed: int, warp: int) -> None:

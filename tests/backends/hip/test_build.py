@@ -240,7 +240,7 @@ def test_an_artifact_keeps_its_library(saved: Path, tmp_path: Path):
         with pytest.raises(ArtifactError, match="library was not linked from this schedule"):
             artifact.load(place, lambda target, needed: None)
         with pytest.raises(KernelError, match="library was not linked from this schedule"):
-            Module(found.target, found.schedule, found.kernels, found.weights, library=wrong)
+            Module(replace(found, library=wrong))
 
 
 def test_loading_says_what_lacks(saved: Path):

@@ -101,7 +101,7 @@ def outputs_of(model: Model) -> Mapping[str, Array]:
     module = model.module.clone()
     pipeline = f"partition-graph{{policy=none}},{SCHEDULE}"
     built = build_module(module, model.weights, Settings("cpu", pipeline, jobs=1))
-    return Module(built.target, built.schedule, built.kernels, built.weights).run(model.inputs)
+    return Module(built.content).run(model.inputs)
 
 
 def check_outputs(model: Model) -> None:
