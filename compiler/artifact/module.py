@@ -26,10 +26,13 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import IN_RANGE, Allocation, AllocationKind, Schedule
 from compiler.support.arguments import (
     LOAD,
-    MODULE,
+    MAPPING,
+    TEXT,
     ArgumentKind,
     check_arguments,
     inputs_by_name,
+    instance,
+    optional,
     taking,
 )
 from compiler.support.words import counted, in_bytes
@@ -40,11 +43,26 @@ if TYPE_CHECKING:
     from compiler.driver.build import Build
 
 
-def _is_schedule(value: object) -> bool:
-    return isinstance(value, Schedule)
+def _is_loaded(value: object) -> bool:
+    return hasattr(value, "run") and hasattr(value, "executor")
 
 
-_SCHEDULE = ArgumentKind("a Schedule", _is_schedule)
+_COMPILED = "what compiler.compile made"
+_MODULE: Mapping[str, ArgumentKind] = {
+    "target": TEXT,
+    "schedule": instance(Schedule, "a Schedule"),
+    "kernels": MAPPING,
+    "weights": MAPPING,
+    "requirements": optional(MAPPING),
+    "build_seconds": optional(MAPPING),
+    "choice": optional(instance(Choice, _COMPILED)),
+    "tuning": optional(instance(TuningRecord, _COMPILED)),
+    "loaded": optional(ArgumentKind("a loaded schedule", _is_loaded)),
+    "library": instance(bytes, "the bytes of a shared library"),
+    "certificate": optional(instance(Certificate, _COMPILED)),
+    "semantics": optional(MAPPING),
+}
+"""The arguments of `Module(...)`."""
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +126,7 @@ class Module:
         ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
         for an option that the backend does not take.
         """
-        check_arguments(locals(), MODULE | {"schedule": _SCHEDULE})
+        check_arguments(locals(), _MODULE)
         self._backend = backend(target)
         self._backend.check_options(options)
         self.target = target
@@ -135,21 +153,22 @@ class Module:
     @classmethod
     def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
         """The module of a compilation, to be loaded with the backend's options."""
-        return cls(
-            built.target,
-            built.schedule,
-            built.kernels,
-            built.weights,
-            build_seconds=built.seconds,
-            choice=built.choice,
-            tuning=built.tuning,
-            requirements=built.requirements,
-            library=built.library,
-            certificate=built.certificate,
-            semantics=built.semantics,
-            loaded=None if options else built.executable,
-            **options,
-        )
+        with taking("Module.of", built=built, options=options):
+            return cls(
+                built.target,
+                built.schedule,
+                built.kernels,
+                built.weights,
+                build_seconds=built.seconds,
+                choice=built.choice,
+                tuning=built.tuning,
+                requirements=built.requirements,
+                library=built.library,
+                certificate=built.certificate,
+                semantics=built.semantics,
+                loaded=None if options else built.executable,
+                **options,
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""
