@@ -15,6 +15,16 @@ from onnx.backend.base import Backend, BackendRep
 import compiler
 from compiler.errors import DeviceError
 from compiler.interfaces.onnxruntime.providers import absence
+from compiler.support.arguments import (
+    COMPILE,
+    SEQUENCE,
+    TEXT,
+    ArgumentKind,
+    check_arguments,
+    instance,
+    optional,
+    own_errors,
+)
 
 if TYPE_CHECKING:
     from compiler.program.model import DynamicModule
@@ -29,6 +39,20 @@ TARGET_OF: Mapping[str, str] = {
 """The target of each kind of device that `prepare` takes; `:0` may follow."""
 
 
+def _runs(value: object) -> bool:
+    return hasattr(value, "run")
+
+
+_KINDS: Mapping[str, ArgumentKind] = {
+    "model": COMPILE["model"],
+    "device": TEXT,
+    "target": optional(TEXT),
+    "node": instance(onnx.NodeProto, "an onnx.NodeProto"),
+}
+"""The arguments of the backend's functions."""
+
+
+@own_errors({"module": ArgumentKind("a compiled module", _runs)})
 class FlowloomRep(BackendRep):
     """A compiled model with the interface of ONNX's backends."""
 
@@ -79,6 +103,7 @@ def _model_of(
     return shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports))
 
 
+@own_errors(_KINDS)
 class FlowloomBackend(Backend):
     """The same as a class, as ONNX's interface has it."""
 
@@ -121,6 +146,7 @@ class FlowloomBackend(Backend):
     ) -> tuple[Any, ...]:
         """Run one node on arrays, in the newest opset unless `opset` gives one."""
         opset: int | None = options.pop("opset", None)
+        check_arguments({"inputs": inputs}, {"inputs": SEQUENCE})
         arrays = [np.asarray(value) for value in inputs]
         return cls.run_model(_model_of(node, arrays, opset), arrays, device, **options)
 

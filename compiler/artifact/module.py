@@ -27,30 +27,48 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import IN_RANGE, Allocation, AllocationKind, Schedule
 from compiler.support.arguments import (
     LOAD,
-    MODULE,
+    MAPPING,
+    TEXT,
     ArgumentKind,
     check_arguments,
     inputs_by_name,
+    instance,
+    optional,
     taking,
 )
 from compiler.support.words import counted, in_bytes
-from compiler.verify.certificate import certified
+from compiler.verify.certificate import Certificate, certified
 from compiler.verify.seals import check_library
 
 if TYPE_CHECKING:
     from compiler.driver.build import Build
 
 
-def _is_schedule(value: object) -> bool:
-    return isinstance(value, Schedule)
+def _is_loaded(value: object) -> bool:
+    return hasattr(value, "run") and hasattr(value, "executor")
 
 
-def _is_artifact(value: object) -> bool:
-    return isinstance(value, Artifact)
+_COMPILED = "what compiler.compile made"
+_CONTENT: Mapping[str, ArgumentKind] = {
+    "target": TEXT,
+    "schedule": instance(Schedule, "a Schedule"),
+    "kernels": MAPPING,
+    "weights": MAPPING,
+    "requirements": MAPPING,
+    "choice": optional(instance(Choice, _COMPILED)),
+    "tuning": optional(instance(TuningRecord, _COMPILED)),
+    "library": instance(bytes, "the bytes of a shared library"),
+    "certificate": optional(instance(Certificate, _COMPILED)),
+    "semantics": optional(MAPPING),
+}
+"""The fields of an artifact."""
 
-
-_SCHEDULE = ArgumentKind("a Schedule", _is_schedule)
-_ARTIFACT = ArgumentKind("an Artifact", _is_artifact)
+_MODULE: Mapping[str, ArgumentKind] = {
+    "content": instance(Artifact, "an Artifact"),
+    "build_seconds": optional(MAPPING),
+    "loaded": optional(ArgumentKind("a loaded schedule", _is_loaded)),
+}
+"""The arguments of `Module(...)`."""
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,8 +117,8 @@ class Module:
         ShapeError for a weight that is missing or of another type, and DeviceError or ArgumentError
         for an option that the backend does not take.
         """
-        check_arguments({"content": content}, {"content": _ARTIFACT})
-        check_arguments(vars(content), MODULE | {"schedule": _SCHEDULE})
+        check_arguments(locals(), _MODULE)
+        check_arguments(vars(content), _CONTENT)
         self._backend = backend(content.target)
         self._backend.check_options(options)
         self.build_seconds = dict(build_seconds or {})
@@ -118,8 +136,9 @@ class Module:
     @classmethod
     def of(cls, built: "Build", options: Mapping[str, Any]) -> Self:
         """The module of a compilation, to be loaded with the backend's options."""
-        loaded = None if options else built.executable
-        return cls(built.content, build_seconds=built.seconds, loaded=loaded, **options)
+        with taking("Module.of", built=built, options=options):
+            loaded = None if options else built.executable
+            return cls(built.content, build_seconds=built.seconds, loaded=loaded, **options)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""

@@ -148,7 +148,7 @@ class Builder:
             return True
         results = infer(op_type, inputs, attributes, len(used))
         size = sum(byte_count(result.dtype, result.shape) for result in results)
-        return self.folds(size, input_bytes(inputs))
+        return self.folds(size * _taps(op_type, inputs, attributes), input_bytes(inputs))
 
     def check_folding(self, results: Sequence[TypeProto], inputs: Inputs) -> None:
         """Raise NeedsHost for constants whose result, which has no other form, is too large."""
@@ -173,6 +173,16 @@ class Builder:
             if value.dtype not in entry.dtypes(i):
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise NeedsHost(reason, "cast its inputs to another type")
+
+
+def _taps(op_type: str, inputs: Inputs, attributes: Attributes) -> int:
+    """The elements that an operator on windows reads for each of its result, else 1.
+
+    The interpreter holds that many at once: long windows may be the square of a constant.
+    """
+    weight = inputs[1] if op_type in ("Conv", "ConvTranspose") else None
+    kernel = attributes.get("kernel_shape") if weight is None else weight.shape[1:]
+    return max(1, prod(kernel or ()))
 
 
 def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:

@@ -6,6 +6,7 @@ from numbers import Integral
 import onnx
 
 from compiler.errors import OpenShapeError, ShapeError
+from compiler.support.arguments import LARGEST_SIZE
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
@@ -35,7 +36,9 @@ def _symbol(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
 
 
 def _is_size(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 0
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return 0 <= int(value) <= LARGEST_SIZE
 
 
 def checked_shape(name: str, given: Sequence[int], dimensions: list[int | str] | None) -> Shape:
@@ -43,6 +46,7 @@ def checked_shape(name: str, given: Sequence[int], dimensions: list[int | str] |
     if not all(map(_is_size, given)):
         raise ShapeError(
             f"the shape {list(given)} of input {name!r} needs whole numbers of at least 0"
+            f" and at most {LARGEST_SIZE}"
         )
     shape = tuple(int(d) for d in given)
     if dimensions is None:

@@ -8,6 +8,7 @@ from typing import SupportsIndex
 
 from compiler.errors import ShapeError
 from compiler.program.signature import ValueType
+from compiler.support.arguments import LARGEST_SIZE
 
 Shape = tuple[int, ...]
 
@@ -23,7 +24,7 @@ class Buckets:
     def of(cls, given: Mapping[str, Sequence[int]], inputs: Sequence[ValueType]) -> "Buckets":
         """The buckets of a model's inputs; an unnamed dimension is written `input.axis`.
 
-        Raises ShapeError for a symbol that no input has, and for sizes below 1.
+        Raises ShapeError for a symbol that no input has, and for sizes below 1 or above 2**31 - 1.
         """
         axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
         known = {symbol for symbols in axes.values() for symbol in symbols if symbol}
@@ -95,8 +96,10 @@ def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
     """The sizes of a symbol in ascending order, each once."""
     given = [*sizes]
     whole = [index(n) for n in given if isinstance(n, SupportsIndex) and not isinstance(n, bool)]
-    if not given or len(whole) < len(given) or min(whole) < 1:
-        raise ShapeError(f"the buckets {given} of {symbol!r} need whole sizes above 0")
+    if not given or len(whole) < len(given) or min(whole) < 1 or max(whole) > LARGEST_SIZE:
+        raise ShapeError(
+            f"the buckets {given} of {symbol!r} need whole sizes above 0, at most {LARGEST_SIZE}"
+        )
     return sorted({*whole})
 
 

@@ -22,7 +22,14 @@ from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
-from compiler.support.arguments import LOAD, PREPARE, check_arguments, inputs_by_name
+from compiler.support.arguments import (
+    LOAD,
+    PREPARE,
+    check_arguments,
+    inputs_by_name,
+    instance,
+    whole,
+)
 from compiler.support.words import counted
 from compiler.target.target import parse_target
 
@@ -30,6 +37,12 @@ _LOG = logging.getLogger("compiler.program")
 
 DEFAULT_SPECIALISATIONS = 64
 """The most specialisations of a segment that a program keeps."""
+
+_PROGRAM = {
+    "model": instance(ReadModel, "a model that was read"),
+    "compiler": instance(SegmentCompiler, "a compiler of segments"),
+    "most": whole(1),
+}
 
 
 class DynamicModule:
@@ -42,6 +55,7 @@ class DynamicModule:
     def __init__(
         self, model: ReadModel, compiler: SegmentCompiler, most: int = DEFAULT_SPECIALISATIONS
     ):
+        check_arguments(locals(), _PROGRAM)
         self._model = model
         self.compiler = compiler
         self.target = compiler.settings.target

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Se
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
+from inspect import signature
 from operator import index
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -14,7 +15,7 @@ from compiler.errors import ArgumentError, FlowloomError
 
 Interface = TypeVar("Interface")
 
-_MOST = (1 << 31) - 1
+LARGEST_SIZE = (1 << 31) - 1
 """The largest size of a dimension."""
 
 
@@ -83,7 +84,7 @@ def _is_whole(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def whole(least: int = 0, most: int = _MOST) -> ArgumentKind:
+def whole(least: int = 0, most: int = LARGEST_SIZE) -> ArgumentKind:
     """Whole numbers within bounds."""
 
     def accepts(value: object) -> bool:
@@ -130,6 +131,16 @@ def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
+def _is_shape(value: object) -> bool:
+    return _is_list(value) and all(map(SIZE.accepts, cast(Sequence[object], value)))
+
+
+def _is_array(value: object) -> bool:
+    """Whether numpy can read a value as numbers or texts; it would wrap any other object."""
+    lists = isinstance(value, bool | int | float | complex | str | bytes | list | tuple)
+    return lists or any(hasattr(value, name) for name in ("__array__", "__array_interface__"))
+
+
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
@@ -156,6 +167,12 @@ THREAD_COUNT = whole(1)
 SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = ArgumentKind("a mapping", _is_mapping)
 BOOLEAN = ArgumentKind("True or False", _is_boolean)
+SEQUENCE = ArgumentKind("a list", _is_list)
+SHAPE = ArgumentKind("a list of sizes", _is_shape)
+NAMES = ArgumentKind("a list of names", _are_names)
+FUNCTION = ArgumentKind("a function", callable)
+ADDRESS = whole(0, (1 << 64) - 1)
+ARRAY = ArgumentKind("an array", _is_array)
 
 WAYS = ("onnx", "onnxruntime")
 """Whose results a node has: those of the ONNX text, or onnxruntime's."""
@@ -175,7 +192,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "profile": optional(PATH),
     "schedule": optional(PATH),
     "passes": ArgumentKind("a list of passes", _is_list),
-    "overridable": ArgumentKind("a list of names", _are_names),
+    "overridable": NAMES,
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
     "check": BOOLEAN,
@@ -199,14 +216,6 @@ LOAD: Mapping[str, ArgumentKind] = {
     "key": PATH,
 }
 """The arguments of `compiler.load`, `compiler.sign` and `Module.save`."""
-
-_BY_NAME = "a mapping from names to what a compilation made"
-MODULE: dict[str, ArgumentKind] = {
-    "target": TEXT,
-    "kernels": ArgumentKind(_BY_NAME, _is_mapping),
-    "weights": ArgumentKind(_BY_NAME, _is_mapping),
-}
-"""The arguments of `Module(...)` but the schedule."""
 
 PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES_BY_NAME)}
 """The arguments of `DynamicModule.prepare`."""
@@ -257,23 +266,36 @@ def taking(what: str, **arguments: Any) -> Generator[None]:
         raise ArgumentError(f"{what} cannot take {given} ({reason}): correct it") from error
 
 
-def own_errors(kind: type[Interface]) -> type[Interface]:
-    """A class whose public methods raise no error but a FlowloomError: ArgumentError for others.
+def own_errors(
+    kinds: Mapping[str, ArgumentKind],
+) -> Callable[[type[Interface]], type[Interface]]:
+    """Make the public methods of a class raise no error but a FlowloomError.
 
-    For interfaces that hand what they are given on to numpy and to other rooms.
+    Parameters whose names are in `kinds` are checked first; any other error becomes an
+    ArgumentError. For interfaces that hand their arguments on to numpy and to other rooms.
     """
-    for name, member in [*vars(kind).items()]:
-        own = not name.startswith("_") or name in ("__init__", "__array__", "__dlpack__")
-        if own and isinstance(member, FunctionType):
-            setattr(kind, name, _wrapped(member))
-        elif own and isinstance(member, classmethod):
-            setattr(kind, name, classmethod(_wrapped(cast(Any, member).__func__)))
-    return kind
+
+    def wrapped(interface: type[Interface]) -> type[Interface]:
+        for name, member in [*vars(interface).items()]:
+            own = not name.startswith("_") or name in ("__init__", "__array__", "__dlpack__")
+            if own and isinstance(member, FunctionType):
+                setattr(interface, name, _checked(member, kinds))
+            elif own and isinstance(member, classmethod):
+                function = cast(Any, member).__func__
+                setattr(interface, name, classmethod(_checked(function, kinds)))
+        return interface
+
+    return wrapped
 
 
-def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(method: Callable[..., Any], kinds: Mapping[str, ArgumentKind]) -> Callable[..., Any]:
+    parameters = [*signature(method).parameters]
+    checked = {name: kinds[name] for name in parameters if name in kinds}
+
     @wraps(method)
     def call(*given: Any, **named: Any) -> Any:
+        if checked:
+            check_arguments({**dict(zip(parameters, given, strict=False)), **named}, checked)
         try:
             return method(*given, **named)
         except FlowloomError:

@@ -1,12 +1,14 @@
 """Processes that make and check cases: one that dies or hangs is itself a finding."""
 
 import faulthandler
+import fcntl
 import multiprocessing
 import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -77,8 +79,26 @@ def _drawn(kind: str, seed: int, target: str, guarded: bool) -> Outcome:
     return judge(case)
 
 
+def _end_with_parent() -> None:
+    """Let the kernel end this process when the parent ends.
+
+    The pipe that only the parent can write to sends SIGIO when it closes, which ends the process
+    also where native code holds the interpreter's lock. PR_SET_PDEATHSIG would end it with the
+    thread that started it.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if wait([parent.sentinel], 0):  # it ended before
+        os._exit(1)
+
+
 def _serve(connection: Any, log: str) -> None:
-    """Answer requests until the parent is gone."""
+    """Answer requests until the parent is gone, also in the middle of a case."""
+    _end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

@@ -94,6 +94,11 @@ class Call:
         """A known scalar of the first input's dtype."""
         return self.builder.constant(value, self.data.dtype)
 
+    def filled(self, number: float, shape: Sequence[int], dtype: str) -> Value:
+        """A tensor of one number: a constant while it is small, else written at run time."""
+        value = self.builder.constant(number, dtype)
+        return self.one("Expand", value, self.vector(shape)) if shape else value
+
     def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
         """Emit another operator with one output."""
         return self.builder.one(op_type, *inputs, **attributes)

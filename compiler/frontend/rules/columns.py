@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.graph import Value
+from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.sources.sampling import unpooled
@@ -40,9 +40,9 @@ def rewrite_columns_to_image(call: Call) -> list[Value]:
     x = in_float32(call, call.data)
     batch, rows, columns = x.shape
     channels, taps = rows // prod(block), prod(block)
-    table = _places(WindowTaps(call, block, _counts(call, image, block)), image)
+    table = _places(call, WindowTaps(call, block, _counts(call, image, block)), image)
     if 0 in (*x.shape, *table.shape):
-        return [call.builder.constant(np.zeros((batch, channels, *image)), call.data.dtype)]
+        return [call.filled(0, (batch, channels, *image), call.data.dtype)]
     flat = call.reshaped(x, [batch, channels, taps * columns])
     zero = call.builder.constant(0, x.dtype)
     padded = call.one("Pad", flat, call.vector([0, 0, 0, 0, 0, 1]), zero)
@@ -62,8 +62,11 @@ def _counts(call: Call, image: Sequence[int], block: Sequence[int]) -> list[int]
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
-def _places(taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
-    """For each pixel the elements of the flat columns that it sums, and then their end."""
+def _places(call: Call, taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
+    """For each pixel the elements of the flat columns that it sums, and then their end.
+
+    Raises NeedsHost if a few pixels sum so many that the table would be many times the columns.
+    """
     positions: np.ndarray = np.stack([p.reshape(-1) for p in taps.positions()])
     sizes = np.array(image).reshape(-1, 1)
     inside: np.ndarray = np.all((positions >= 0) & (positions < sizes), axis=0, keepdims=True)[0]
@@ -74,6 +77,9 @@ def _places(taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
     pixels, elements = pixels[order], elements[order]
     number: np.ndarray = np.arange(len(pixels)) - np.searchsorted(pixels, pixels)
     most = int(number.max()) + 1 if number.size else 0
+    if not call.builder.folds(8 * most * prod(image), 8 * positions.shape[1]):
+        reason = f"its {prod(image):,} pixels need a table of {most:,} elements each"
+        raise NeedsHost(reason, "use blocks whose strides and dilations differ less")
     table = np.full((most, prod(image)), positions.shape[1])
     table[number, pixels] = elements
     return table
@@ -87,7 +93,7 @@ def rewrite_max_unpool(call: Call) -> list[Value]:
     strides = call.attributes.get("strides") or [1] * len(kernel)
     pads = call.attributes.get("pads") or [0] * 2 * len(kernel)
     own = unpooled(x.shape, kernel, strides, pads)
-    zeros = call.builder.constant(np.zeros(prod(own)), x.dtype)
+    zeros = call.filled(0, [prod(own)], x.dtype)
     flat = [call.reshaped(value, [-1]) for value in (index, x)]
     result = call.reshaped(call.one("ScatterElements", zeros, *flat, axis=0), own)
     wanted = call.known(2)

@@ -18,16 +18,17 @@ def live_taps(
     if output < 1:
         return None
     last = (output - 1) * stride
-    live = [k for k in range(kernel) if _reads(k * dilation - pads[0], last, stride, image)]
+    live = [k for k in range(kernel) if reads_image(k * dilation - pads[0], last, stride, image)]
     if not live:
         return None
     before, after = live[0] * dilation, (kernel - 1 - live[-1]) * dilation
     return range(live[0], live[-1] + 1) if before <= pads[0] and after <= pads[1] else None
 
 
-def _reads(first: int, last: int, stride: int, image: int) -> bool:
+def reads_image(first: int, last: int, stride: int, image: int) -> bool:
     """Whether a position from `first` on, in steps of the stride, is inside the image."""
-    return any(0 <= first + step < image for step in range(0, last + 1, stride))
+    step = -(min(first, 0) // stride) * stride  # the first that is not before the image
+    return step <= last and first + step < image
 
 
 def crop_dead_taps(call: Call, attributes: dict[str, list[int]]) -> Inputs:

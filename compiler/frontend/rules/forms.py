@@ -212,8 +212,9 @@ def rewrite_dropout(call: Call) -> list[Value]:
         raise Unsupported("it drops values at random (training mode)", "export for inference")
     dtype = "bool" if call.version >= 10 else call.data.dtype
     kept = call.version >= 12  # before that onnxruntime's mask is empty, and ONNX says nothing
-    mask = np.broadcast_to(np.array(kept, dtype), call.data.shape)
-    return [call.data, call.builder.constant(mask, dtype)][: len(call.used)]
+    if len(call.used) == 1:
+        return [call.data]
+    return [call.data, call.filled(kept, call.data.shape, dtype)]
 
 
 @rule("Cast")

@@ -12,7 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from compiler.frontend.graph import Inputs, Value
+from compiler.frontend.builder import input_bytes
+from compiler.frontend.graph import Inputs, Unsupported, Value
 from compiler.frontend.interpreter.resize import (
     CoordinatesOfAxis,
     aligned_filters,
@@ -20,6 +21,7 @@ from compiler.frontend.interpreter.resize import (
 )
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
 
 Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
@@ -30,6 +32,12 @@ def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
     known = [None if value is None else value.content for value in inputs[1:]]
     like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
     result = in_float32(call, call.data)
+    widths = [(len(axis.at), axis.extent) for axis in float32_axes([like, *known], call.attributes)]
+    nbytes = sum(8 * size * extent for size, extent in widths if size != extent)
+    if not call.builder.folds(nbytes, input_bytes([call.data])):
+        reason = f"its filters are matrices of {nbytes:,} bytes"
+        remedy = f"compile with semantics={{{RESIZE_ALIGN_CORNERS_SCALE.name!r}: 'onnx'}}"
+        raise Unsupported(reason, remedy)
     for axis, weights in aligned_filters([like, *known], call.attributes):
         order = [i for i in range(result.rank) if i != axis] + [axis]
         matrix = call.builder.constant(weights.T, result.dtype)

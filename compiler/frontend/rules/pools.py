@@ -55,9 +55,8 @@ def _by_onnxruntime(call: Call) -> list[Value]:
     axes = pool_axes(shape[2:], attributes, as_onnxruntime=True)
     counts = [axis.count for axis in axes]
     if 0 in counts:
-        nothing = np.zeros((*shape[:2], *counts))
         kinds = (call.data.dtype, "int64")[: len(call.used)]
-        return [call.builder.constant(nothing, dtype) for dtype in kinds]
+        return [call.filled(0, (*shape[:2], *counts), dtype) for dtype in kinds]
     parts = [_on_part(call, axis) for axis in axes]
     call.inputs[0] = _sliced(call, [part for part, _ in parts])
     attributes.pop("auto_pad", None)
@@ -180,5 +179,6 @@ def _elements(
     image: int, count: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]
 ) -> np.ndarray:
     """How many taps of each window on an axis are in the image or its padding; at least 1."""
-    at = np.arange(count)[:, None] * stride + np.arange(kernel) * dilation
-    return np.maximum((at < image + sum(pads)).sum(1), 1)
+    # counted, as all taps of all windows may be the square of the image
+    room = image + sum(pads) - np.arange(count) * stride
+    return np.clip(-(-room // dilation), 1, kernel)

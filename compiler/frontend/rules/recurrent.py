@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
@@ -229,7 +227,7 @@ def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
     value = call.input(index)
     if value is None:
         hidden = call.operand(2).shape[2]
-        return call.scalar(np.zeros((batch, hidden)))
+        return call.filled(0, (batch, hidden), call.data.dtype)
     if call.attributes.get("layout", 0):
         value = call.one("Transpose", value, perm=[1, 0, 2])
     return sliced(call, value, direction)
@@ -306,8 +304,9 @@ def _without_steps(call: Call, directions: int, batch: int) -> list[Value]:
     shape = (batch, 0, directions, hidden) if batch_first else (0, directions, batch, hidden)
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     initial = [call.input(i) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
-    states = [call.scalar(np.zeros(state)) if value is None else value for value in initial]
-    return [call.scalar(np.zeros(shape)), *states][: len(call.used)]
+    dtype = call.data.dtype
+    states = [call.filled(0, state, dtype) if value is None else value for value in initial]
+    return [call.filled(0, shape, dtype), *states][: len(call.used)]
 
 
 def unrolled(

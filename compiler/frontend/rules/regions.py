@@ -27,8 +27,7 @@ def rewrite_region_align(call: Call) -> list[Value]:
     batch, channels, *sizes = x.shape
     bins = [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
     if 0 in (*x.shape, regions.shape[0]):
-        empty = np.zeros((regions.shape[0], channels, *bins))
-        return [call.builder.constant(empty, call.data.dtype)]
+        return [call.filled(0, (regions.shape[0], channels, *bins), call.data.dtype)]
     image = Image(call, _together(call, x), (batch, *sizes), "border")
     spans = [_span(image, in_type(call, regions, x.dtype), i) for i in (0, 1)]
     batches = in_type(call, batches, x.dtype)
@@ -97,7 +96,7 @@ def _aligned(
     """The bins of regions that have the same numbers of samples: [regions, channels, *bins]."""
     call, total, channels = image.call, batches.shape[0], image.pixels.shape[1]
     if 0 in counts:
-        return call.builder.constant(np.zeros((total, channels, *bins)), image.pixels.dtype)
+        return call.filled(0, (total, channels, *bins), image.pixels.dtype)
     axes = [_samples(image, spans[i], i, bins[i], counts[i]) for i in (0, 1)]
     shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
     full = call.one("Expand", call.reshaped(batches, [total, 1, 1]), call.vector(shape))

@@ -160,7 +160,7 @@ def rewrite_grid_sample(call: Call) -> list[Value]:
     batch, channels, *_ = x.shape
     outer = grid.shape[1:-1]
     if 0 in (*x.shape, *grid.shape):
-        return [call.builder.constant(np.zeros((batch, channels, *outer)), call.data.dtype)]
+        return [call.filled(0, (batch, channels, *outer), call.data.dtype)]
     padding = call.attributes.get("padding_mode", "zeros")
     flat = call.reshaped(x, [batch, channels, prod(sizes)])
     image = Image(call, flat, sizes, padding, align)

@@ -5,8 +5,6 @@ One GEMM projects the inputs of all steps and directions; the operator Recurrenc
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.graph.fusion.recurrences import Recurrence
@@ -104,7 +102,7 @@ def _biases(call: Call, sizes: Recurrence) -> tuple[Value | None, Value | None]:
     bias, *others = call.builder.emit("Split", [both, call.vector(parts)], {"axis": 1}, len(parts))
     added = others[0]
     if candidate:
-        zeros = call.scalar(np.zeros((sizes.directions, hidden)))
+        zeros = call.filled(0, (sizes.directions, hidden), call.data.dtype)
         added = call.one("Concat", added, zeros, axis=1)
     total = call.reshaped(call.one("Add", bias, added), [-1])
     return total, others[1] if candidate else None

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 import onnx
 
@@ -36,9 +36,24 @@ from compiler.interfaces.onnxruntime.ort_value import OrtValue, wrapped
 from compiler.interfaces.onnxruntime.overrides import with_sizes
 from compiler.interfaces.onnxruntime.profiling import SessionProfile
 from compiler.interfaces.onnxruntime.providers import Provider, providers_of
-from compiler.support.arguments import closest_name, inputs_by_name, own_errors
+from compiler.support.arguments import (
+    COMPILE,
+    FUNCTION,
+    MAPPING,
+    NAMES,
+    RUN,
+    ArgumentKind,
+    closest_name,
+    inputs_by_name,
+    instance,
+    optional,
+    own_errors,
+)
 
 _LOG = logging.getLogger(__name__)
+
+ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
+"""A model to compile, or the directory of a saved module."""
 
 Callback = Callable[[list[Any], Any, str], None]
 """A function that `run_async` calls with outputs, the caller's data and an error, or no text."""
@@ -49,11 +64,23 @@ IGNORED = frozenset({"disabled_optimizers", "enable_fallback"})
 ARGUMENTS = ("path_or_bytes", "sess_options", "providers", "provider_options", *sorted(IGNORED))
 """The arguments of a session."""
 
+_KINDS: Mapping[str, ArgumentKind] = {
+    "path_or_bytes": COMPILE["model"],
+    "sess_options": optional(instance(SessionOptions, "compiler.SessionOptions()")),
+    "output_names": optional(NAMES),
+    "input_feed": RUN["inputs"],
+    "input_dict_ort_values": MAPPING,
+    "callback": FUNCTION,
+    "iobinding": instance(IOBinding, "a binding that the session's io_binding() made"),
+    "run_options": optional(instance(RunOptions, "compiler.RunOptions()")),
+}
+"""The arguments of a session's methods; those of providers and of a run check themselves."""
+
 CONCURRENT_RUNS = 4
 """The runs of `run_async` that are under way at once."""
 
 
-@own_errors
+@own_errors(_KINDS)
 class InferenceSession:
     """A model compiled for the first of its providers whose device is present.
 
@@ -62,7 +89,7 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        path_or_bytes: ModelSource,
         sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
@@ -77,10 +104,6 @@ class InferenceSession:
         if unknown := sorted(others.keys() - IGNORED):
             advice = closest_name(unknown[0], ARGUMENTS)
             raise ArgumentError(f"InferenceSession has no argument {unknown[0]!r}: {advice}")
-        if not isinstance(given := cast(object, sess_options), SessionOptions | None):
-            raise ArgumentError(
-                f"sess_options is {given!r}: pass compiler.SessionOptions(), or None"
-            )
         self._model = self._sized = path_or_bytes
         self._options = sess_options or SessionOptions()
         if self._options.log_severity_level >= 0:
@@ -107,7 +130,7 @@ class InferenceSession:
 
     def _open(self) -> None:
         self._overriding.clear()
-        if isinstance(self._model, str | os.PathLike) and Path(self._model).is_dir():
+        if _is_directory(self._model):
             self.module = compiler.load(self._model, self._threads)
             self._meta = ModelMetadata(graph_name=_name_of(self.module))
             self._inputs = [node_arg_of(spec) for spec in self.module.inputs]
@@ -244,10 +267,6 @@ class InferenceSession:
 
     def _wanted(self, names: Sequence[str] | None) -> Sequence[str]:
         known = [output.name for output in self._outputs]
-        if isinstance(names, str):
-            raise ArgumentError(
-                f"output_names is the text {names!r}: pass a list of names, or None"
-            )
         if unknown := [name for name in names or () if name not in known]:
             raise InvalidArgument(
                 f"the model has no output {unknown[0]!r}; its outputs are {', '.join(known)}"
@@ -318,6 +337,13 @@ class InferenceSession:
 
     def __repr__(self) -> str:
         return f"<InferenceSession on {self._provider.name}: {self.module!r}>"
+
+
+def _is_directory(model: ModelSource) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a model is the path of a saved module; an empty path names no file."""
+    if not isinstance(model, str | os.PathLike):
+        return False
+    return os.fspath(model) != "" and Path(model).is_dir()
 
 
 def _name_of(module: Any) -> str:

@@ -13,7 +13,33 @@ from compiler.errors import InvalidArgument
 from compiler.interfaces.onnxruntime.device_memory import borrowed, driver_of, fill
 from compiler.interfaces.onnxruntime.node_arg import NodeArg, element_dtype
 from compiler.interfaces.onnxruntime.ort_value import OrtValue, wrapped
-from compiler.support.arguments import own_errors
+from compiler.support.arguments import (
+    ADDRESS,
+    MAPPING,
+    SEQUENCE,
+    SHAPE,
+    SIZE,
+    TEXT,
+    ArgumentKind,
+    check_arguments,
+    instance,
+    own_errors,
+)
+
+_KINDS: Mapping[str, ArgumentKind] = {
+    "inputs": SEQUENCE,
+    "outputs": SEQUENCE,
+    "name": TEXT,
+    "device_type": TEXT,
+    "device_id": SIZE,
+    "found": MAPPING,
+    "device": TEXT,
+    "ortvalue": instance(OrtValue, "an OrtValue"),
+}
+"""The arguments of a binding's methods."""
+
+MEMORY: Mapping[str, ArgumentKind] = {"shape": SHAPE, "buffer_ptr": ADDRESS}
+"""The arguments that describe memory of the caller's."""
 
 
 def host_memory(pointer: int, dtype: "np.dtype[Any]", shape: Sequence[int]) -> Array:
@@ -33,7 +59,7 @@ def memory_at(
     return OrtValue(borrowed(driver_of(device, ordinal), dtype.name, shape, pointer), device)
 
 
-@own_errors
+@own_errors(_KINDS)
 class IOBinding:
     """The memory of a session's inputs and outputs; made by `InferenceSession.io_binding`."""
 
@@ -58,6 +84,7 @@ class IOBinding:
         buffer_ptr: int,
     ) -> None:
         """Give an input the caller's memory, which each run reads again."""
+        check_arguments({"shape": shape, "buffer_ptr": buffer_ptr}, MEMORY)
         value = memory_at(device_type, device_id, element_type, shape, buffer_ptr)
         self.bind_ortvalue_input(name, value)
 
@@ -76,6 +103,8 @@ class IOBinding:
         buffer_ptr: int | None = None,
     ) -> None:
         """Ask for an output on a device, in the caller's memory if an address is given."""
+        memory = {"shape": shape, "buffer_ptr": buffer_ptr}
+        check_arguments({n: v for n, v in memory.items() if v is not None}, MEMORY)
         if buffer_ptr is None:
             _check_name("output", name, self._outputs)
             self.targets[name] = device_type

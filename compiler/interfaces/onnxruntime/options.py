@@ -118,7 +118,7 @@ def _member(name: str, enumeration: type[IntEnum], number: int) -> IntEnum:
     return enumeration(number)
 
 
-@own_errors
+@own_errors({})
 @dataclass(slots=True)
 class SessionOptions(CheckedFields):
     """The options of a session; an unknown field is an AttributeError, as in onnxruntime.
@@ -170,6 +170,7 @@ class SessionOptions(CheckedFields):
 
     def add_initializer(self, name: str, value: Any) -> None:
         """Raises ArgumentError: weights are packed when a model is compiled."""
+        name = _text("the name of an initializer", name)
         raise ArgumentError(
             f"the initializer {name!r} cannot be replaced: put its value into the model"
         )
@@ -180,13 +181,14 @@ class SessionOptions(CheckedFields):
 
     def register_custom_ops_library(self, path: str) -> None:
         """Raises ArgumentError: operators are added as docs/adding-an-operator.md says."""
+        path = _text("the path of a library", path)
         raise ArgumentError(
             f"{path}: libraries of onnxruntime's custom operators cannot be loaded; write the"
             " operator as a function in the model, or see docs/adding-an-operator.md"
         )
 
 
-@own_errors
+@own_errors({})
 @dataclass(slots=True)
 class RunOptions(CheckedFields):
     """The options of a run; with `terminate` it fails instead of running."""
@@ -219,7 +221,7 @@ def _checked_entry(key: Any, value: Any) -> tuple[str, str]:
         raise InvalidArgument(
             f"the key of an entry has {len(name)} letters: use one of 1 to {LONGEST_KEY}"
         )
-    return name, _text(f"the entry {name}", value)
+    return name, _text(f"the value of the entry {name}", value)
 
 
 def _entry(entries: dict[str, str], key: str) -> str:

@@ -1,6 +1,6 @@
 """Values of a session, on the host or on a device."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -11,10 +11,30 @@ from compiler.backends.memory import Array, address, aligned_array, numpy_dtype
 from compiler.errors import InvalidArgument
 from compiler.interfaces.onnxruntime.device_memory import copied_to, driver_of, empty_on, fill
 from compiler.interfaces.onnxruntime.node_arg import element_dtype, element_of, tensor_text
-from compiler.support.arguments import own_errors
+from compiler.support.arguments import (
+    ARRAY,
+    SHAPE,
+    SIZE,
+    TEXT,
+    ArgumentKind,
+    own_errors,
+    whole,
+)
+
+_KINDS: Mapping[str, ArgumentKind] = {
+    "device": TEXT,
+    "array": ARRAY,
+    "data": ARRAY,
+    "device_type": TEXT,
+    "device_id": SIZE,
+    "vendor_id": whole(-1),
+    "onnx_element_type": SIZE,
+    "shape": SHAPE,
+}
+"""The arguments of a value's methods; an OrtValue is an array, too."""
 
 
-@own_errors
+@own_errors(_KINDS)
 class OrtValue:
     """A tensor, a sequence or an empty optional; `numpy.asarray` and DLPack read tensors.
 

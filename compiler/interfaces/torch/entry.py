@@ -4,9 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.errors import MissingExtraError
+from compiler.support.arguments import ArgumentKind, check_arguments
 
 if TYPE_CHECKING:
     from compiler.interfaces.torch.pytorch import TorchModule
+
+
+def _are_examples(value: object) -> bool:
+    return isinstance(value, Sequence | Mapping)
+
+
+FROM_TORCH: Mapping[str, ArgumentKind] = {
+    "module": ArgumentKind("a torch.nn.Module", callable),
+    "example_inputs": ArgumentKind("a tuple of arguments, or a mapping by name", _are_examples),
+}
+"""The arguments of `from_torch`."""
 
 
 def check_torch() -> None:
@@ -34,6 +46,7 @@ def from_torch(
     tensors' device unless they name another, and semantics are PyTorch's. Weights are those that
     the module has now. Raises a FlowloomError; MissingExtraError without PyTorch.
     """
+    check_arguments(locals(), FROM_TORCH)
     check_torch()
     from compiler.interfaces.torch.pytorch import compile_module
 

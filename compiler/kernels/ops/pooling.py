@@ -128,15 +128,19 @@ def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
     include = context.attribute("count_include_pad", 0)
     pads = context.attribute("pads") or [0] * 2 * len(window.kernel)
     for axis, size in enumerate(context.info(0).shape[2:]):
-        places = numpy.arange(context.output.shape[2 + axis]) * window.strides[axis]
-        offsets = numpy.arange(window.kernel[axis]) * window.dilations[axis]
-        at = places[:, None] + offsets[None, :] - window.before[axis]
+        first = numpy.arange(context.output.shape[2 + axis]) * window.strides[axis]
+        first -= window.before[axis]
         low, high = 0, size
         if include:
             low = -window.before[axis]
             declared = context.attribute("auto_pad", "NOTSET") in ("NOTSET", "")
             high = size + (pads[len(window.kernel) + axis] if declared else window.after[axis])
-        counts.append(numpy.maximum(1, ((at >= low) & (at < high)).sum(axis=1)))
+        # counted, as all taps of all windows may be the square of the axis
+        before, up_to = (
+            numpy.clip(-((first - bound) // window.dilations[axis]), 0, window.kernel[axis])
+            for bound in (low, high)
+        )
+        counts.append(numpy.maximum(1, up_to - before))
     return counts
 
 

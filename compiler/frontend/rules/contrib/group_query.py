@@ -85,8 +85,8 @@ def _widened(call: Call, past: Value | None, shape: list[int], dtype: str) -> Va
     batch, heads, length, size = past.shape
     if length == shape[2]:
         return past
-    zeros = np.zeros((batch, heads, shape[2] - length, size))
-    return call.one("Concat", past, call.builder.constant(zeros, dtype), axis=2)
+    zeros = call.filled(0, (batch, heads, shape[2] - length, size), dtype)
+    return call.one("Concat", past, zeros, axis=2)
 
 
 def _mask(call: Call, lengths: _Lengths, dtype: str) -> Value | None:
@@ -148,8 +148,7 @@ def _sink(call: Call, dots: Value) -> Value | None:
     sink, (batch, heads, length, _) = call.input(11), dots.shape
     if sink is None:
         smooth = call.attributes["smooth_softmax"] == 1
-        zeros = np.zeros((batch, heads, length, 1))
-        return call.builder.constant(zeros, dots.dtype) if smooth else None
+        return call.filled(0, (batch, heads, length, 1), dots.dtype) if smooth else None
     column = call.reshaped(sink, [1, heads, 1, 1])
     return call.one("Expand", column, call.vector([batch, heads, length, 1]))
 

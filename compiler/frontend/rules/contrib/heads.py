@@ -66,6 +66,11 @@ def lowest_number(dtype: str) -> float:
     return finite_limits(numpy_dtype(dtype))[0]
 
 
-def causal_keys(length: int, total: int) -> np.ndarray:
-    """Which keys each of the last `length` of `total` positions sees."""
-    return np.tril(np.ones((length, total), np.bool_), total - length)
+def causal_keys(call: Call, length: int, total: int) -> Value:
+    """Which keys each of the last `length` of `total` positions sees: [1, 1, length, total].
+
+    It is compared at run time if it is too large for a constant.
+    """
+    own = call.builder.constant(np.arange(total - length, total).reshape(1, 1, -1, 1), "int64")
+    keys = call.builder.constant(np.arange(total).reshape(1, 1, 1, -1), "int64")
+    return call.one("GreaterOrEqual", own, keys)

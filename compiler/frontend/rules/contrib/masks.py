@@ -19,16 +19,12 @@ def added_mask(
     Sizes are batch, length and total.
     """
     _, length, total = sizes
-    causal = causal_keys(length, total) if call.attributes["unidirectional"] else None
     term = None if mask is None else _term(call, mask, dtype, sizes)
-    if causal is None or causal.all():
+    if not call.attributes["unidirectional"] or length <= 1:  # the last position sees all keys
         return term
-    low, shape = call.builder.constant(lowest_number(dtype), dtype), (1, 1, length, total)
-    if term is None:
-        return call.builder.constant(
-            np.where(causal, 0, lowest_number(dtype)).reshape(shape), dtype
-        )
-    return call.one("Where", call.builder.constant(causal.reshape(shape)), term, low)
+    low, zero = (call.builder.constant(number, dtype) for number in (lowest_number(dtype), 0))
+    causal = causal_keys(call, length, total)
+    return call.one("Where", causal, zero if term is None else term, low)
 
 
 def _term(call: Call, mask: Value, dtype: str, sizes: tuple[int, int, int]) -> Value:

@@ -36,7 +36,7 @@ def rewrite_inverse(call: Call) -> list[Value]:
     if rows > _LARGEST_INVERSE:
         reason = f"its matrices are {rows} x {rows}, larger than {_LARGEST_INVERSE} x"
         raise Unsupported(f"{reason} {_LARGEST_INVERSE}", "invert them before exporting")
-    identity = call.scalar(np.broadcast_to(np.eye(rows), call.data.shape).copy())
+    identity = call.one("Expand", call.scalar(np.eye(rows)), call.vector(call.data.shape))
     whole = call.one("Concat", call.data, identity, axis=len(batch) + 1)
     for column in range(rows):
         whole = _eliminated(call, _pivoted(call, whole, column), column)
