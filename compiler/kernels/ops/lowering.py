@@ -11,6 +11,7 @@ from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
+from compiler.net.spec import KnownTensor
 from compiler.tensors.row_major import flatten_index
 
 Value = te.Tensor | numpy.ndarray
@@ -62,6 +63,18 @@ class Context:
         if info is None:
             raise self.fail(f"input {position} is missing")
         return info
+
+    @property
+    def known_inputs(self) -> list[KnownTensor | None]:
+        """The types of the inputs, and the values of those that are constants."""
+        return [
+            None
+            if info is None
+            else KnownTensor(
+                info.dtype, info.shape, value if isinstance(value, numpy.ndarray) else None
+            )
+            for value, info in zip(self.inputs, self.infos, strict=True)
+        ]
 
     def tensor(self, position: int = 0) -> te.Tensor:
         """An input as a tensor; a constant becomes code that yields its elements."""
