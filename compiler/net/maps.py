@@ -8,7 +8,7 @@ code.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,35 +23,42 @@ Shape = tuple[int, ...]
 Array = NDArray[Any]
 
 
-class Algebra(Protocol):
-    """What maps do with indices besides +, -, *, // and %, in one way to read them."""
+class NotAffine(Exception):
+    """An index is not a sum of multiples of the result's indices and a constant."""
+
+
+class Algebra:
+    """What maps do with indices besides +, -, *, // and %, in one way to read them.
+
+    What a subclass leaves out raises NotAffine.
+    """
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Index:
         """The index of an axis that an operand's element holds; negative ones count from its end.
 
-        Those outside are errors where they can be, else the nearest inside.
+        One outside is an error, or the nearest inside where there can be no errors.
         """
-        ...
+        raise NotAffine
 
     def length_at(self, operand: int, at: Sequence[Index], most: int) -> Index:
         """The number of elements that an operand's element holds, from 0 to `most`."""
-        ...
+        raise NotAffine
 
     def select(self, condition: Any, then: Index, otherwise: Index) -> Index:
         """One of two indices by a comparison of indices."""
-        ...
+        raise NotAffine
 
-    def smaller(self, left: Index, right: Index | int) -> Index:
+    def smaller(self, left: Index, right: Index) -> Index:
         """The smaller of two indices."""
-        ...
+        raise NotAffine
 
-    def larger(self, left: Index, right: Index | int) -> Index:
+    def larger(self, left: Index, right: Index) -> Index:
         """The larger of two indices."""
-        ...
+        raise NotAffine
 
     def entry(self, table: Array, position: Index) -> Index:
         """An index from a table of constants."""
-        ...
+        raise NotAffine
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,6 @@ class Map:
 
 Maps = Sequence[Sequence[Map]]
 """The maps of each result of an operator."""
-
-
-class NotAffine(Exception):
-    """An index is not a sum of multiples of the result's indices and a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Affine:
         terms = tuple((axis, factor, n) for axis, (factor, n) in factors.items() if factor)
         return Affine(self.offset + other.offset, terms)
 
-    def __mul__(self, factor: int) -> "Affine":
+    def __mul__(self, factor: Index) -> "Affine":
         if not isinstance(factor, int):
             raise NotAffine
         terms = tuple((axis, own * factor, n) for axis, own, n in self.terms if factor)
@@ -153,7 +156,7 @@ class Affine:
         return Affine(whole, terms), remainder
 
 
-def _affine(value: "Affine | int") -> Affine:
+def _affine(value: Index) -> Affine:
     if isinstance(value, Affine):
         return value
     if not isinstance(value, int):
@@ -161,7 +164,7 @@ def _affine(value: "Affine | int") -> Affine:
     return Affine(value)
 
 
-class _Symbolic:
+class _Symbolic(Algebra):
     """Indices as `Affine`; those that data hold are numbers if a constant has just one."""
 
     def __init__(self, constants: Sequence[Array | None]) -> None:
@@ -172,11 +175,6 @@ class _Symbolic:
         if constant is None or constant.size != 1:
             raise NotAffine
         return Affine(int(constant.reshape(-1)[0]) % extent)
-
-    def _unknown(self, *_: Any) -> Affine:
-        raise NotAffine
-
-    length_at = select = smaller = larger = entry = _unknown
 
 
 def affine_indices(
@@ -257,7 +255,7 @@ def reshaped(old: Shape, new: Shape) -> Map:
     return Map(0, lambda _, i: reshaped_index(unit_free(i, new), new, old), in_order=True)
 
 
-class _Arrays:
+class _Arrays(Algebra):
     """Indices as arrays that broadcast to the result, from the values of all operands."""
 
     def __init__(self, operands: Sequence[Array | None]) -> None:
@@ -266,7 +264,7 @@ class _Arrays:
     def _element(self, operand: int, at: Sequence[Index]) -> Array:
         array = self._operands[operand]
         assert array is not None
-        return array[tuple(at)].astype(np.int64)
+        return np.asarray(array[tuple(at)], np.int64)
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Array:
         index = self._element(operand, at)
@@ -280,9 +278,14 @@ class _Arrays:
     def entry(self, table: Array, position: Index) -> Array:
         return table[position]
 
-    select = staticmethod(np.where)
-    smaller = staticmethod(np.minimum)
-    larger = staticmethod(np.maximum)
+    def select(self, condition: Any, then: Index, otherwise: Index) -> Array:
+        return np.where(condition, then, otherwise)
+
+    def smaller(self, left: Index, right: Index) -> Array:
+        return np.minimum(left, right)
+
+    def larger(self, left: Index, right: Index) -> Array:
+        return np.maximum(left, right)
 
 
 def evaluate(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:

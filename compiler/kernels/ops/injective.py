@@ -11,7 +11,7 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.net.maps import Index, Map, affine_indices, axis_reads, covered
+from compiler.net.maps import Algebra, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.movement import MOVEMENT, maps_of
 from compiler.net.operators import KINDS, Kind
 
@@ -19,7 +19,7 @@ _IN_TURN = 64
 """Up to so many parts of a result are compared with in turn, more by bisection."""
 
 
-class _Expressions:
+class _Expressions(Algebra):
     """Indices as expressions of TVM; those that data hold are kept inside."""
 
     def __init__(self, context: Context) -> None:
@@ -39,9 +39,14 @@ class _Expressions:
     def entry(self, table: numpy.ndarray, position: Index) -> Index:
         return table_element(table, position, "int32")
 
-    select = staticmethod(tirx.Select)
-    smaller = staticmethod(tirx.min)
-    larger = staticmethod(tirx.max)
+    def select(self, condition: Any, then: Index, otherwise: Index) -> Index:
+        return tirx.Select(condition, then, otherwise)
+
+    def smaller(self, left: Index, right: Index) -> Index:
+        return tirx.min(left, right)
+
+    def larger(self, left: Index, right: Index) -> Index:
+        return tirx.max(left, right)
 
 
 @lowering(*(name for name in sorted(MOVEMENT) if KINDS[name] is Kind.INJECTIVE))

@@ -46,7 +46,8 @@ def gather_elements_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     """The first indices after those of the batch, which a tuple holds."""
-    x, indices, batch = use.shape(), use.shape(1), use["batch_dims"]
+    x, indices = use.shape(), use.shape(1)
+    batch: int = use["batch_dims"]
     depth, lead = indices[-1], len(indices) - 1
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:

@@ -128,7 +128,8 @@ def _reverse_sequence(use: Use) -> list[Shape]:
 
 
 def _reverse_sequence_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    time, batch = use["time_axis"], use["batch_axis"]
+    time: int = use["time_axis"]
+    batch: int = use["batch_axis"]
     steps = shapes[0][time]
 
     def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
@@ -262,6 +263,10 @@ def _trilu_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
     return [[Map(0, lambda _, i: i, where=keep)]]
 
+
+PARTS = frozenset({"Concat", "Slice", "Split"})
+"""Operators whose maps keep every axis: results or operands are parts of a whole, and may be where
+it is in memory, in any layout."""
 
 _KIND = Kind.INJECTIVE
 
