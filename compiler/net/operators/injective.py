@@ -141,17 +141,18 @@ def _reverse_sequence_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def slice_length(size: int, start: int, end: int, step: int) -> int:
-    """The number of elements of a slice of a dimension."""
+def slice_range(size: int, start: int, end: int, step: int) -> range:
+    """The indices of a dimension that a slice takes; bounds outside are those of the dimension."""
     first = start + size if start < 0 else start
     last = end + size if end < 0 else end
     if step > 0:
-        return len(range(min(max(first, 0), size), min(max(last, 0), size), step))
-    return len(range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step))
+        return range(min(max(first, 0), size), min(max(last, 0), size), step)
+    return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
 
 
-def _slice(use: Use) -> list[Shape]:
-    shape, starts, ends = list(use.shape()), use.vector(1), use.vector(2)
+def _taken(use: Use) -> list[range]:
+    """The indices of each dimension that a Slice takes; raises Mismatch."""
+    shape, starts, ends = use.shape(), use.vector(1), use.vector(2)
     given, steps = use.integers(3), use.integers(4)
     axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
     steps = [1] * len(starts) if steps is None else steps
@@ -163,20 +164,23 @@ def _slice(use: Use) -> list[Shape]:
         )
     if 0 in steps:
         raise Mismatch(f"its steps {listed(steps)} have a 0")
+    taken = [range(size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        shape[axis] = slice_length(shape[axis], start, end, step)
-    return [tuple(shape)]
+        taken[axis] = slice_range(shape[axis], start, end, step)
+    return taken
+
+
+def _slice(use: Use) -> list[Shape]:
+    return [tuple(map(len, _taken(use)))]
 
 
 def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    x, starts, axes, steps = use.shape(), use.vector(1), use.integers(3), use.integers(4)
-    axes = range(len(starts)) if axes is None else axes
-    first, step = [0] * len(x), [1] * len(x)
-    for axis, start, by in zip(axes, starts, steps or [1] * len(starts), strict=True):
-        axis = axis_in(axis, len(x))
-        start = start + x[axis] if start < 0 else start
-        first[axis], step[axis] = min(max(start, 0), x[axis] - (by < 0)), by
-    return [[Map(0, lambda _, i: [f + k * s for f, k, s in zip(first, i, step, strict=True)])]]
+    taken = _taken(use)
+
+    def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        return [part.start + k * part.step for part, k in zip(taken, i, strict=True)]
+
+    return [[Map(0, at)]]
 
 
 def split_sizes(size: int, parts: int) -> list[int]:
