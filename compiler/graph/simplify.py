@@ -100,7 +100,8 @@ def _keeps_order(op: OperatorOp) -> Simplification | None:
     before, count = shape_of(source.type), prod(shape)
     if others or prod(before) != count:
         return None
-    window = strided(first, StridedWindow.contiguous(before), shape)
+    constants = [constant_operand(op, operand) for operand in range(len(op.inputs))]
+    window = strided(first, StridedWindow.contiguous(before), shape, constants)
     if window is None or window.reshaped((count,)) != StridedWindow.contiguous((count,)):
         return None
     return source if source.type == op.outputs[0].type else ReshapeOf(source)

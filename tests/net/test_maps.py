@@ -1,14 +1,27 @@
 """The maps of movement operators, in each way to read them, on random cases of all of them."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compiler.net.maps import Affine, Algebra, Map, Maps, NotAffine, axis_reads, strided
+from compiler.net.maps import (
+    Affine,
+    Algebra,
+    Map,
+    Maps,
+    NotAffine,
+    affine_indices,
+    axis_reads,
+    covered,
+    strided,
+)
 from compiler.net.movement import MOVEMENT, maps_of, moved
-from compiler.net.operators import infer
+from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators.injective import PARTS
+from compiler.net.operators.views import VIEWS
 from compiler.net.spec import KnownTensor
 from compiler.tensors.strides import StridedWindow
 from tests import movement_cases
@@ -163,6 +176,52 @@ def _window_elements(flat: Array, window: StridedWindow) -> Array:
             digits = (digits[:, None] + np.arange(extent) * stride).reshape(-1)
         positions = positions[..., None] + digits
     return flat[positions]
+
+
+def _is_of_parts(case: Case) -> bool:
+    """Whether results are parts of operands, or operands of a result, with every axis in place."""
+    maps, shapes = maps_and_shapes(case)
+    for own, shape in zip(maps, shapes, strict=True):
+        covering = 0
+        for part in own:
+            operand, indices = case.inputs[part.operand], affine_indices(part, shape)
+            if operand is None or indices is None or part.where is not None:
+                return False
+            terms = [((axis, 1, extent),) for axis, extent in enumerate(shape)]
+            if len(indices) != len(shape) or any(
+                index.terms not in ((), term) for index, term in zip(indices, terms, strict=True)
+            ):
+                return False
+            reads = axis_reads(part, shape) or ()
+            covering += prod(map(len, covered(reads, operand.shape, shape)))
+        if covering != prod(shape):
+            return False
+    return True
+
+
+def test_parts_are_the_operators_that_keep_every_axis() -> None:
+    others = set(MOVEMENT.difference(PARTS, VIEWS))
+    for seed in range(80):
+        for case in random_cases(seed):
+            maps, shapes = maps_and_shapes(case)
+            if any(0 in shape for shape in shapes) or not maps[0]:
+                continue
+            if case.op_type in PARTS:
+                steps = case.inputs[4] if case.op_type == "Slice" else None
+                assert _is_of_parts(case) or (steps is not None and (steps != 1).any()), case
+            elif not _is_of_parts(case):
+                others.discard(case.op_type)
+    assert not others
+
+
+def test_maps_read_only_operands_of_the_type_of_the_results() -> None:
+    for case in [case for seed in range(40) for case in random_cases(seed)]:
+        spec = OPERATORS[case.op_type]
+        maps, _ = maps_and_shapes(case)
+        read = {part.operand for own in maps for part in own}
+        filled = {part.fill for own in maps for part in own} - {None}
+        moves = {i for i in range(len(case.inputs)) if spec.moves(i)}
+        assert read | filled <= moves, case
 
 
 def test_quotients_of_affine_indices() -> None:
