@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.movement import moved_operands
 from compiler.ir.types import nbytes_of
 
 
@@ -33,8 +34,7 @@ class DisjointSets:
 
 def shared_values(view: OperatorOp) -> list[SSAValue]:
     """The data operands and results of a view, without empty tensors and omitted operands."""
-    data = list(view.inputs) if view.type_name == "Concat" else [view.inputs[0]]
-    given = (v for v in (*data, *view.outputs) if not isinstance(v.type, NoneType))
+    given = (v for v in (*moved_operands(view), *view.outputs) if not isinstance(v.type, NoneType))
     return [value for value in given if nbytes_of(value.type)]
 
 

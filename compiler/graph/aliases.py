@@ -8,10 +8,13 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.graph.alias_classes import shared_values
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
+from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.net.maps import affine_indices
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
@@ -109,23 +112,44 @@ def _have_one_layout(op: OperatorOp) -> bool:
 
 
 def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Location]]:
-    if not _have_one_layout(op):
+    is_view = KINDS.get(op.type_name) is Kind.VIEW
+    if not (is_view or op.type_name in PARTS) or not _have_one_layout(op):
         return
-    if KINDS.get(op.type_name) is Kind.VIEW:
+    if is_view:
         yield op.outputs[0], Location(op.inputs[0], 0)
-    elif op.type_name == "Split" and _is_contiguous_split(op):
-        offset = 0
-        for value in op.outputs:
-            yield value, Location(op.inputs[0], offset)
-            offset += nbytes_of(value.type)
-    elif op.type_name == "Slice" and (starts := slice_starts(op)) is not None:
-        shape, dtype = shape_of(op.inputs[0].type), dtype_of(op.inputs[0].type)
-        block = stored_block(op.inputs[0].type)
+    elif (starts := part_starts(op)) is not None:
+        type = op.inputs[0].type
+        shape, block, size = shape_of(type), stored_block(type), ELEMENT_BYTES[dtype_of(type)]
         order = _stored_axes(len(shape), block)
         steps = {axis: prod(shape[a] for a in order[i + 1 :]) for i, axis in enumerate(order)}
-        offset = sum(start * steps[axis] for axis, start in enumerate(starts))
-        if not block or starts[1] % block == 0:
-            yield op.outputs[0], Location(op.inputs[0], offset * ELEMENT_BYTES[dtype])
+        if not block or all(start[1] % block == 0 for start in starts):
+            for value, start in zip(op.outputs, starts, strict=True):
+                offset = sum(first * steps[axis] for axis, first in enumerate(start))
+                yield value, Location(op.inputs[0], offset * size)
+
+
+def part_starts(op: OperatorOp) -> list[list[int]] | None:
+    """The index in operand 0 of each result's first element; None unless, in memory, each result
+    is a range of consecutive elements of it."""
+    shape, shapes = shape_of(op.inputs[0].type), [shape_of(value.type) for value in op.outputs]
+    if op.type_name not in PARTS or not any(map(prod, shapes)):
+        return None
+    starts: list[list[int]] = []
+    for maps, part in zip(operator_maps(op), shapes, strict=True):
+        single = len(maps) == 1 and not maps[0].partial
+        indices = affine_indices(maps[0], part) if single else None
+        keeps_axes = indices is not None and all(
+            index.terms in ((), ((axis, 1, part[axis]),)) for axis, index in enumerate(indices)
+        )
+        if indices is None or not keeps_axes:
+            return None
+        starts.append([index.offset for index in indices])
+    order = _stored_axes(len(shape), stored_block(op.inputs[0].type))
+    cut = [i for i, axis in enumerate(order) if any(part[axis] != shape[axis] for part in shapes)]
+    outside = order[: max(cut, default=0)]
+    if any(prod(part[axis] for axis in outside) > 1 for part in shapes):
+        return None
+    return starts
 
 
 def _stored_axes(rank: int, block: int) -> list[int]:
@@ -145,40 +169,11 @@ def _axis(op: OperatorOp, rank: int) -> int:
     return axis.value.data % rank if isinstance(axis, IntegerAttr) else 0
 
 
-def _is_contiguous_split(op: OperatorOp) -> bool:
-    type = op.inputs[0].type
-    return _is_outermost(type, _axis(op, len(shape_of(type))))
-
-
 def _is_contiguous_concat(op: OperatorOp) -> bool:
     if op.type_name != "Concat":
         return False
     type = op.outputs[0].type
     return _have_one_layout(op) and _is_outermost(type, _axis(op, len(shape_of(type))))
-
-
-def _integers(op: OperatorOp, operand: int) -> list[int] | None:
-    owner = op.inputs[operand].owner if operand < len(op.inputs) else None
-    if not isinstance(owner, ConstantOp):
-        return None
-    return [value for value in owner.value.get_values() if isinstance(value, int)]
-
-
-def slice_starts(op: OperatorOp) -> list[int] | None:
-    """The first index on each axis of a contiguous Slice with unit steps, else None."""
-    shape, result = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
-    starts, axes, steps = (_integers(op, operand) for operand in (1, 3, 4))
-    if starts is None or any(step != 1 for step in steps or ()):
-        return None
-    sliced = [axis for axis, size in enumerate(shape) if result[axis] != size]
-    order = _stored_axes(len(shape), stored_block(op.inputs[0].type))
-    inner = max((order.index(axis) for axis in sliced), default=0)
-    if 0 in result or prod(result[axis] for axis in order[:inner]) != 1:
-        return None
-    firsts = [0] * len(shape)
-    for axis, start in zip(axes or range(len(starts)), starts, strict=True):
-        firsts[axis] = max(start + shape[axis], 0) if start < 0 else start
-    return firsts
 
 
 def _concat_priority(op: OperatorOp, outputs: Mapping[SSAValue, int]) -> tuple[int, bool]:

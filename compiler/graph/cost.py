@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
-from compiler.net.operators import KINDS, RECURRENCE, Kind
+from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
 from compiler.target.target import Target
 
 
@@ -156,10 +156,10 @@ def _einsum_multiplications(op: OperatorOp) -> int:
 
 
 def read_bytes(op: OperatorOp, operand: int) -> int:
-    """Bytes that an operator reads of an operand: of a Gather or Slice those that it selects."""
+    """Bytes that an operator reads of an operand: of one that it moves, at most its results'."""
     whole = nbytes(op.inputs[operand])
-    if operand == 0 and op.type_name in ("Gather", "GatherElements", "GatherND", "Slice"):
-        return min(whole, nbytes(op.outputs[0]))
+    if OPERATORS[op.type_name].moves(operand):
+        return min(whole, sum(map(nbytes, op.outputs)))
     return whole
 
 

@@ -8,13 +8,14 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.graph.alias_classes import DisjointSets, moved_from, shared_values
-from compiler.graph.aliases import slice_starts
+from compiler.graph.aliases import part_starts
 from compiler.graph.attributes import integer_attribute
 from compiler.graph.channel_groups import holds_groups
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 DENSE_GAIN = 1.0
@@ -31,8 +32,6 @@ Inner = dict[SSAValue, SSAValue]
 
 CONVOLUTIONS = ("Conv", "ConvFloat8", "ConvInteger", "ConvTranspose")
 """Operators that read channel blocks of images faster."""
-
-_MOVING = ("Concat", "Slice", "Split")
 
 
 @dataclass
@@ -114,7 +113,7 @@ class _Reader:
     def view(self, op: OperatorOp) -> None:
         """Merge the classes of a view's tensors, or keep them row-major if it divides blocks."""
         values = shared_values(op)
-        if op.type_name in _MOVING or len({shape_of(v.type) for v in values}) == 1:
+        if op.type_name in PARTS or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
                 self.sets.merge(values[0], value)
             divided = _divides_blocks(op, self.block_bytes) or _divides_batch(values)
@@ -193,10 +192,10 @@ def _pixels(value: SSAValue) -> int:
 
 
 def _divides_blocks(op: OperatorOp, block_bytes: int) -> bool:
-    """Whether a Slice begins within a block; a Concat or Split of whole blocks never does."""
-    starts = slice_starts(op) if op.type_name == "Slice" else None
+    """Whether a part of a tensor begins within a block; Concats of whole blocks never do."""
+    starts = part_starts(op)
     block = block_for(op.inputs[0], block_bytes)
-    return starts is not None and block > 0 and starts[1] % block != 0
+    return starts is not None and block > 0 and any(start[1] % block for start in starts)
 
 
 def _divides_batch(values: Sequence[SSAValue]) -> bool:

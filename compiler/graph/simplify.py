@@ -13,9 +13,13 @@ from xdsl.ir import Attribute, SSAValue
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.graph.fusion.hoisting import Hoisted, hoisted
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
+from compiler.net.maps import strided
+from compiler.net.movement import MOVEMENT
 from compiler.net.operators import KINDS, Kind
+from compiler.tensors.strides import StridedWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +85,26 @@ def _same_type(op: OperatorOp) -> SSAValue | None:
     return op.inputs[0] if op.inputs[0].type == op.outputs[0].type else None
 
 
-def _first_input(op: OperatorOp) -> SSAValue:
-    return op.inputs[0]
-
-
 def _single(op: OperatorOp) -> SSAValue | None:
     return op.inputs[0] if len(op.inputs) == 1 else None
 
 
-def _split_in_one(op: OperatorOp) -> SSAValue | None:
-    return op.inputs[0] if len(op.outputs) == 1 else None
+def _keeps_order(op: OperatorOp) -> Simplification | None:
+    """An operator whose result has all elements of an operand, in their order, moves nothing."""
+    if len(op.outputs) > 1:
+        return None
+    if 0 in (shape := shape_of(op.outputs[0].type)):
+        return _same_type(op)
+    ((first, *others),) = operator_maps(op)
+    source = op.inputs[first.operand]
+    before, count = shape_of(source.type), prod(shape)
+    if others or prod(before) != count:
+        return None
+    constants = [constant_operand(op, operand) for operand in range(len(op.inputs))]
+    window = strided(first, StridedWindow.contiguous(before), shape, constants)
+    if window is None or window.reshaped((count,)) != StridedWindow.contiguous((count,)):
+        return None
+    return source if source.type == op.outputs[0].type else ReshapeOf(source)
 
 
 def _view_of_view(op: OperatorOp) -> ReshapeOf | None:
@@ -110,25 +124,6 @@ def _transpose_of_transpose(op: OperatorOp) -> Update | None:
     inner = _permutation(before)
     composed = [inner[axis] for axis in _permutation(op)]
     return Update([before.inputs[0]], {"perm": value_to_attribute(composed)})
-
-
-def _transpose_of_ones(op: OperatorOp) -> Simplification | None:
-    """A Transpose that keeps the order of all axes longer than one moves nothing."""
-    shape = shape_of(op.inputs[0].type)
-    order = [axis for axis in _permutation(op) if shape[axis] != 1]
-    if order != sorted(order) or 0 in shape:
-        return None
-    return _same_type(op) or ReshapeOf(op.inputs[0])
-
-
-def _no_padding(op: OperatorOp) -> SSAValue | None:
-    pads = constant_operand(op, 1)
-    return op.inputs[0] if pads is not None and not pads.any() else None
-
-
-def _whole_slice(op: OperatorOp) -> SSAValue | None:
-    steps = constant_operand(op, 4) if _given(op, 4) else np.ones(1)
-    return _same_type(op) if steps is not None and (steps == 1).all() else None
 
 
 def _neutral(operand: int, element: float, float_sign: bool | None = None) -> SimplificationRule:
@@ -192,15 +187,12 @@ _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
 
 _RULES: dict[str, tuple[SimplificationRule, ...]] = {
     **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
-    **dict.fromkeys(("Cast", "Expand", "Tile"), (_same_type,)),
-    **dict.fromkeys(("Concat", "Max", "Min"), (_single,)),
+    **dict.fromkeys(MOVEMENT.difference(_VIEWS), (_keeps_order,)),
+    **dict.fromkeys(("Max", "Min"), (_single,)),
     **dict.fromkeys(("Relu", "Abs", "Ceil", "Floor", "Round", "Clip"), (_idempotent,)),
     **dict.fromkeys(("Neg", "Not", "BitwiseNot"), (_involution,)),
-    "Identity": (_first_input,),
-    "Split": (_split_in_one,),
-    "Transpose": (_transpose_of_ones, _transpose_of_transpose),
-    "Pad": (_no_padding,),
-    "Slice": (_whole_slice,),
+    "Cast": (_same_type,),
+    "Transpose": (_keeps_order, _transpose_of_transpose),
     "Mul": (_neutral(0, 1), _neutral(1, 1)),
     "Div": (_neutral(1, 1),),
     "Add": (_neutral(0, 0, True), _neutral(1, 0, True)),

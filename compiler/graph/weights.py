@@ -8,7 +8,10 @@ import numpy
 from numpy.typing import NDArray
 
 from compiler.errors import ModelError
+from compiler.graph.rewriting.attributes import as_operator
 from compiler.ir.values import numpy_dtype
+from compiler.net.movement import moved
+from compiler.net.operators import KnownTensor, Mismatch
 
 Array = NDArray[Any]
 Store = Mapping[str, Array]
@@ -52,7 +55,7 @@ def weight_array(store: Store, key: str) -> Array:
         whole = json.loads(key)
         dtype = whole.get("dtype") or _element_type(store, whole)
         result = _evaluated(store, whole)
-    except (ValueError, LookupError, AttributeError, TypeError):
+    except (ValueError, LookupError, AttributeError, TypeError, Mismatch):
         raise ModelError(f"the weight {key!r} is not in the store") from None
     return result.astype(dtype, copy=False)
 
@@ -78,28 +81,14 @@ def _exact(array: Array) -> Array:
     return array.astype(numpy.float64)
 
 
-def _concat(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    return numpy.concatenate(inputs, attributes["axis"])
+def _moved(kind: str) -> Callable[[Sequence[Array], Mapping[str, Any]], Array]:
+    def evaluated(inputs: Sequence[Array], part: Mapping[str, Any]) -> Array:
+        named = {n: v for n, v in part.items() if n not in ("operator", "inputs", "dtype")}
+        tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
+        operands, attributes = as_operator(kind, tensors, named)
+        return moved(kind, [t if t is None else t.array for t in operands], attributes)[0]
 
-
-def _slice(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    indices = range(attributes["start"], attributes["stop"])
-    return inputs[0].take(indices, attributes["axis"])
-
-
-def _reshape(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    return inputs[0].reshape(attributes["shape"])
-
-
-def _transpose(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    return inputs[0].transpose(attributes["perm"])
-
-
-def _pad(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
-    rank = inputs[0].ndim
-    pads = attributes["pads"]
-    amounts: Any = list(zip(pads[:rank], pads[rank:], strict=True))
-    return numpy.pad(inputs[0], amounts)
+    return evaluated
 
 
 def _fill(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
@@ -133,11 +122,7 @@ def _order(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
 
 
 _OPERATORS: dict[str, Callable[[Sequence[Array], Mapping[str, Any]], Array]] = {
-    "Concat": _concat,
-    "Slice": _slice,
-    "Reshape": _reshape,
-    "Transpose": _transpose,
-    "Pad": _pad,
+    **{kind: _moved(kind) for kind in ("Concat", "Pad", "Reshape", "Slice", "Transpose")},
     "Add": lambda inputs, _: numpy.add(*inputs),
     "Sub": lambda inputs, _: numpy.subtract(*inputs),
     "Mul": lambda inputs, _: numpy.multiply(*inputs),

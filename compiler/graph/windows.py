@@ -1,11 +1,13 @@
 """Trace an operand of a MatMul through views and scalar scales to a strided view of its source."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode
-from compiler.net.operators import KINDS, Kind
+from compiler.net.maps import strided
+from compiler.net.movement import MOVEMENT, maps_of
+from compiler.net.spec import KnownTensor, Mismatch
 from compiler.tensors.strides import StridedWindow
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")
@@ -16,8 +18,6 @@ LARGEST_FLOATS = {"float32": 3.4028e38, "float16": 65504.0, "bfloat16": 3.3895e3
 MATRIX = (-2, -1)
 """The matrix axes of a MatMul's operand; those before them are batch axes."""
 
-TraceStep = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
-
 
 def window_through(
     network: Network, node: NetworkNode, window: StridedWindow, output: int
@@ -26,81 +26,23 @@ def window_through(
 
     None for an operator that computes, or whose result is not a strided window.
     """
-    kind = KINDS.get(node.type)
-    step = _reshape if kind is Kind.VIEW else _STEPS.get(node.type)
-    return None if step is None else step(network, node, window, output)
-
-
-def _reshape(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    return window.reshaped(network.values[output].shape)
-
-
-def _transpose(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    axes = range(len(window.shape))
-    return window.transposed(node.attributes.get("perm") or list(reversed(axes)))
-
-
-def _expand(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    return window.broadcast(network.values[output].shape)
-
-
-def _split(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
-    extents = [network.values[value].shape[axis] for value in node.outputs]
-    part = node.outputs.index(output)
-    return window.sliced(axis, sum(extents[:part]), extents[part])
-
-
-def _gather(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    """A Gather of one constant index."""
-    index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
-    if index is None or index.size != 1:
+    if node.type not in MOVEMENT:
         return None
-    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
-    selected = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
-    return selected and selected.reshaped(network.values[output].shape)
-
-
-def _slice(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
-) -> StridedWindow | None:
-    given = [network.constants.get(-1 if v is None else v) for v in node.inputs[1:]]
-    starts, ends = given[:2]
-    if starts is None or ends is None:
+    constants = [None if v is None else network.constants.get(v) for v in node.inputs]
+    inputs = [
+        None
+        if value is None
+        else KnownTensor(network.values[value].dtype, network.values[value].shape, constant)
+        for value, constant in zip(node.inputs, constants, strict=True)
+    ]
+    shapes = [network.values[value].shape for value in node.outputs]
+    try:
+        maps = maps_of(node.type, inputs, node.attributes, shapes)[node.outputs.index(output)]
+    except Mismatch:  # what decides the maps is computed at run time
         return None
-    axes = given[2] if len(given) > 2 and given[2] is not None else range(len(starts))
-    steps = given[3] if len(given) > 3 and given[3] is not None else [1] * len(starts)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
-            return None
-        axis = int(axis) % len(window.shape)
-        part = range(window.shape[axis])[int(start) : int(end) : int(step)]
-        if not part:
-            return None
-        sliced = window.sliced(axis, part.start, len(part), int(step))
-        if sliced is None:
-            return None
-        window = sliced
-    return window
-
-
-_STEPS: dict[str, TraceStep] = {
-    "Transpose": _transpose,
-    "Expand": _expand,
-    "Split": _split,
-    "Slice": _slice,
-    "Gather": _gather,
-}
+    if len(maps) != 1 or maps[0].operand != 0:
+        return None
+    return strided(maps[0], window, network.values[output].shape, constants)
 
 
 @dataclass(frozen=True)
@@ -272,7 +214,7 @@ def _lower_bound(network: Network, node: NetworkNode) -> float | None:
 
 def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
     before = node.inputs[0] if node.inputs else None
-    known = KINDS.get(node.type) is Kind.VIEW or node.type in _STEPS or is_widening(network, node)
+    known = node.type in MOVEMENT or is_widening(network, node)
     return _Link(number, before, value, 1.0) if known and before is not None else None
 
 

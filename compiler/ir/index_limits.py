@@ -1,23 +1,16 @@
 """The numbers that a graph's inputs may have where operators take them as indices."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
+from compiler.ir.movement import moved_operands
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.net.operators.indices import INDEXED, index_bounds
 from compiler.net.spec import KnownTensor
-
-CARRIED = frozenset(
-    {
-        *("Cast", "Concat", "Expand", "Gather", "Identity", "Reshape"),
-        *("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
-    }
-)
-"""Operators whose results are numbers of their first input, or of any of theirs for `Concat`."""
 
 
 def index_limits(graph: GraphOp) -> dict[str, int]:
@@ -58,11 +51,8 @@ def _sources(value: SSAValue) -> Iterator[BlockArgument]:
         value = queue.popleft()
         if isinstance(value, BlockArgument):
             yield value
-        elif isinstance(owner := value.owner, OperatorOp) and owner.type_name in CARRIED:
-            new = [v for v in _carried(owner) if v not in seen]
+        elif isinstance(owner := value.owner, OperatorOp):
+            carried = owner.inputs[:1] if owner.type_name == "Cast" else moved_operands(owner)
+            new = [v for v in carried if v not in seen]
             seen.update(new)
             queue.extend(new)
-
-
-def _carried(op: OperatorOp) -> Sequence[SSAValue]:
-    return op.inputs if op.type_name == "Concat" else op.inputs[:1]

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from compiler.net.maps import Maps
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Shape = tuple[int, ...]
@@ -237,6 +238,10 @@ Rule = Callable[[Use], Sequence[Shape]]
 """The shape of every result that an operator has or may have; raises Mismatch."""
 
 
+MapRule = Callable[[Use, Sequence[Shape]], Maps]
+"""The maps of each result of an operator, by the shapes of its results."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """An input or output: the dtype or the name of a type variable, and how often it occurs."""
@@ -258,6 +263,8 @@ class OpSpec:
 
     `types` has the dtypes of each type variable. `structural` inputs must be constants, as they
     decide shapes or loops. `result` names the attribute that gives variable U's dtype, by `dtypes`.
+    `maps` says of an operator that only moves elements where each of its results' is from; results
+    by numpy, the lowering, views, windows, the bytes read and carried numbers derive from it.
     """
 
     kind: Kind
@@ -268,10 +275,18 @@ class OpSpec:
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     structural: tuple[int, ...] = ()
     result: Callable[[Use], str] | None = None
+    maps: MapRule | None = None
+
+    def moves(self, index: int) -> bool:
+        """Whether the elements of an input are moved to the results."""
+        return self.maps is not None and self._slot(index).type == self.outputs[0].type
+
+    def _slot(self, index: int) -> Slot:
+        return self.inputs[min(index, len(self.inputs) - 1)]
 
     def dtypes(self, index: int) -> frozenset[str]:
         """The dtypes that an input may have."""
-        name = self.inputs[min(index, len(self.inputs) - 1)].type
+        name = self._slot(index).type
         return self.types[name] if name in self.types else frozenset({name})
 
     @property
@@ -292,6 +307,7 @@ def operator(
     attributes: Mapping[str, Attribute] | None = None,
     structural: tuple[int, ...] = (),
     result: Callable[[Use], str] | None = None,
+    maps: MapRule | None = None,
     **types: frozenset[str],
 ) -> OpSpec:
     """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
@@ -305,6 +321,7 @@ def operator(
         attributes=attributes or {},
         structural=structural,
         result=result,
+        maps=maps,
     )
 
 

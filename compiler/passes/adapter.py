@@ -14,10 +14,9 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import reorder_groups
 from compiler.ir.types import int64
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.injective import PARTS
 from compiler.scheduling.placement import Groups, Placement
 from compiler.support.dag import DAG
-
-_MAY_BE_VIEWS = ("Concat", "Slice", "Split")
 
 
 def read_dag(graph: GraphOp) -> DAG:
@@ -48,7 +47,7 @@ def _shares(groups: Sequence[GroupOp]) -> list[float]:
 
 
 def _check_view(op: OperatorOp) -> None:
-    if KINDS.get(op.type_name) is not Kind.VIEW and op.type_name not in _MAY_BE_VIEWS:
+    if KINDS.get(op.type_name) is not Kind.VIEW and op.type_name not in PARTS:
         raise PipelineError(
             f"{op.type_name} '{op.node_name}' is in no group: run fuse-operators before this pass"
         )

@@ -28,6 +28,19 @@ def model(body: str, inputs: str, outputs: str) -> str:
         ("y = GatherElements (x, i)", "int64[5,3] i", "float[5,3] y", {"i": 7}),
         ("y = ScatterND (x, i, x)", "int64[7,1] i", "float[7,3] y", {"i": 7}),
         ("y = Gather (e, i)", "float[0,3] e, int64[5] i", "float[5,3] y", {"i": 1}),
+        (
+            "d = Constant <value_ints=[2]> () j = Tile (i, d) y = Gather (x, j)",
+            "int64[2] i",
+            "float[4,3] y",
+            {"i": 7},
+        ),
+        (
+            "d = Constant <value_ints=[1,0]> () j = Pad (i, d) k = Flatten <axis=0> (j)"
+            " y = Gather (x, k)",
+            "int64[2] i",
+            "float[1,3,3] y",
+            {"i": 7},
+        ),
         ("y = Add (x, i)", "float[7,3] i", "float[7,3] y", {}),
         ("j = Neg (i) y = Gather (x, j)", "int64[5] i", "float[5,3] y", {}),
     ],

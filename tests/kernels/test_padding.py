@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.frontend.interpreter import evaluate_node
-from compiler.kernels.ops.injective import pad_positions
+from compiler.net.operators.pads import pad_positions
 
 PADS = [(0, 2), (2, 0), (2, 1), (-1, 0), (0, -2), (-1, 2), (-2, 2), (2, -1), (1, -2), (-1, -1)]
 

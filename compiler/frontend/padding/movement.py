@@ -20,7 +20,7 @@ from compiler.frontend.padding.effects import (
 )
 from compiler.frontend.padding.pairs import OperatorPair
 from compiler.net.operators import RECURRENCE
-from compiler.net.operators.injective import full_pads
+from compiler.net.operators.pads import full_pads
 
 
 def view(pair: OperatorPair) -> Effect:

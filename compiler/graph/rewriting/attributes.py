@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.operators.injective import slice_range
 
 Shape = tuple[int, ...]
 
@@ -104,8 +105,8 @@ def _one_slice(constants: Mapping[int, NDArray[Any]], shape: Shape) -> dict[str,
     if 4 in constants and constants[4].item() != 1:
         return None
     axis = int(constants[3].item()) % len(shape)
-    start, stop, _ = slice(int(constants[1].item()), int(constants[2].item())).indices(shape[axis])
-    return {"axis": axis, "start": start, "stop": max(start, stop)}
+    part = slice_range(shape[axis], int(constants[1].item()), int(constants[2].item()), 1)
+    return {"axis": axis, "start": part.start, "stop": max(part.start, part.stop)}
 
 
 def as_operator(

@@ -11,8 +11,8 @@ from compiler.graph.fusion.channels_last import (
     order_after,
 )
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.net.operators import KINDS, Kind
+from compiler.tensors.row_major import unflatten_index
 
 
 def ends_channels_last(group: Group, anchor: Operator) -> bool:

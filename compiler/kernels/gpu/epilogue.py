@@ -23,13 +23,13 @@ from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.same import Same
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.matmul import MATMULS, Matmul, read_matmul
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 _PASSES = [
     s_tir.transform.StmtSimplify(),

@@ -1,183 +1,123 @@
-"""Lowerings of injective operators: each output element is one input element from elsewhere."""
+"""Lowerings of operators that move elements, by their maps."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index, zeros
+from compiler.kernels.group import TensorInfo
+from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.ops.windows import constant_padded
+from compiler.net.maps import Algebra, Index, Map, affine_indices, axis_reads, covered
+from compiler.net.movement import MOVEMENT, maps_of
+from compiler.net.operators import KINDS, Kind
 
 _IN_TURN = 64
-"""Up to so many inputs of a Concat are compared with in turn, more by bisection."""
+"""Up to so many parts of a result are compared with in turn, more by bisection."""
 
 
-def moved(context: Context, index: Callable[..., list[Any]]) -> te.Tensor:
-    """The first input read at `index(output index)`."""
-    data = context.tensor(0)
-    return te.compute(context.output.shape, lambda *i: data(*index(*i)), name=context.operator.type)
+class _Expressions(Algebra):
+    """Indices as expressions of TVM; those that data hold are kept inside."""
+
+    def __init__(self, context: Context) -> None:
+        self._operands = {
+            i: context.tensor(i) for i in range(len(context.inputs)) if context.has(i)
+        }
+
+    def element(self, operand: int, at: Sequence[Index]) -> Any:
+        return self._operands[operand](*at)
+
+    def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Index:
+        return safe_index(self.element(operand, at), extent)
+
+    def length_at(self, operand: int, at: Sequence[Index], most: int) -> Index:
+        return clamped(self.element(operand, at), most)
+
+    def entry(self, table: numpy.ndarray, position: Index) -> Index:
+        return table_element(table, position, "int32")
+
+    def select(self, condition: Any, then: Index, otherwise: Index) -> Index:
+        return tirx.Select(condition, then, otherwise)
+
+    def smaller(self, left: Index, right: Index) -> Index:
+        return tirx.min(left, right)
+
+    def larger(self, left: Index, right: Index) -> Index:
+        return tirx.max(left, right)
 
 
-@lowering("Transpose")
-def lower_transpose(context: Context) -> te.Tensor:
-    """Permute the axes."""
-    rank = len(context.output.shape)
-    order = list(context.attribute("perm") or range(rank)[::-1])
+@lowering(*(name for name in sorted(MOVEMENT) if KINDS[name] is Kind.INJECTIVE))
+def lower_moved(context: Context) -> list[te.Tensor]:
+    """Each element of each result, read where its map says."""
+    maps = maps_of(
+        context.operator.type,
+        context.known_inputs,
+        context.operator.attributes,
+        [output.shape for output in context.outputs],
+    )
+    algebra = _Expressions(context)
 
-    def index(*i: Any) -> list[Any]:
-        return [i[order.index(axis)] for axis in range(rank)]
+    def result(maps: Sequence[Map], output: TensorInfo) -> te.Tensor:
+        def body(*indices: Any) -> Any:
+            if len(maps) > 1:
+                return _of_parts(context, algebra, maps, indices)
+            return _element(context, algebra, maps[0], indices)
 
-    return moved(context, index)
+        empty = not maps or context.info(maps[0].operand).elements == 0
+        if output.elements == 0 or (empty and not maps[0].partial):
+            return te.compute(output.shape, lambda *_: tirx.const(0, output.dtype), name="zeros")
+        return te.compute(output.shape, body, name=context.operator.type)
 
-
-@lowering("Concat")
-def lower_concat(context: Context) -> te.Tensor:
-    """Join tensors along an axis."""
-    axis = normal_axis(context.attribute("axis"), len(context.output.shape))
-    parts = [i for i in range(len(context.inputs)) if context.info(i).shape[axis] > 0]
-    tensors = [context.tensor(i) for i in parts]
-    ends = numpy.cumsum([context.info(i).shape[axis] for i in parts]).tolist()
-
-    def body(*indices: Any) -> Any:
-        def part(first: int, last: int) -> Any:
-            if first == last:
-                start = ends[first - 1] if first else 0
-                return tensors[first](*indices[:axis], indices[axis] - start, *indices[axis + 1 :])
-            cut = first if last - first < _IN_TURN else (first + last) // 2
-            before = indices[axis] < ends[cut]
-            return tirx.if_then_else(before, part(first, cut), part(cut + 1, last))
-
-        return part(0, len(tensors) - 1)
-
-    return te.compute(context.output.shape, body, name="Concat")
+    return [result(own, output) for own, output in zip(maps, context.outputs, strict=True)]
 
 
-@lowering("Split")
-def lower_split(context: Context) -> list[te.Tensor]:
-    """Cut a tensor along an axis into the results."""
-    data = context.tensor(0)
-    axis = normal_axis(context.attribute("axis", 0), len(data.shape))
-    starts = numpy.cumsum([0] + [output.shape[axis] for output in context.outputs])
-
-    def part(start: int) -> Callable[..., Any]:
-        return lambda *i: data(*i[:axis], i[axis] + start, *i[axis + 1 :])
-
-    return [
-        te.compute(output.shape, part(int(start)), name="Split")
-        for output, start in zip(context.outputs, starts, strict=False)
-    ]
+def _element(context: Context, algebra: _Expressions, map: Map, indices: Sequence[Any]) -> Any:
+    """The element of a result that has one map."""
+    dtype, at = context.output.dtype, map.at(algebra, indices)
+    element = algebra.element(map.operand, at)
+    if map.where is not None:
+        return tirx.Select(map.where(indices), element, tirx.const(0, dtype))
+    tests = _tests(context, map, at) if map.partial else []
+    if not tests:
+        return element
+    fill = tirx.const(0, dtype) if map.fill is None else context.element(map.fill, (0,))
+    return tirx.if_then_else(tirx.all(*tests), element, cast(fill, dtype))
 
 
-@lowering("Slice")
-def lower_slice_operator(context: Context) -> te.Tensor:
-    """Take a range with a step along some axes."""
-    shape = context.info(0).shape
-    starts = context.integers(1)
-    axes = context.integers(3) if context.has(3) else list(range(len(starts)))
-    steps = context.integers(4) if context.has(4) else [1] * len(starts)
-    first, step = [0] * len(shape), [1] * len(shape)
-    for axis, begin, by in zip(axes, starts, steps, strict=True):
-        axis = normal_axis(axis, len(shape))
-        begin = begin + shape[axis] if begin < 0 else begin
-        first[axis] = min(max(begin, 0), shape[axis] - (by < 0))
-        step[axis] = by
-
-    def index(*i: Any) -> list[Any]:
-        return [f + x * s for f, x, s in zip(first, i, step, strict=True)]
-
-    return moved(context, index)
+def _tests(context: Context, map: Map, at: Sequence[Any]) -> list[Any]:
+    """What is true of an index that is inside the operand, but for what always is."""
+    affine = affine_indices(map, context.output.shape)
+    assert affine is not None, "a partial map is affine"
+    tests: list[Any] = []
+    for index, bounds, extent in zip(at, affine, context.info(map.operand).shape, strict=True):
+        tests += [index >= 0] if bounds.low < 0 else []
+        tests += [index < extent] if bounds.high >= extent else []
+    return tests
 
 
-@lowering("Tile")
-def lower_tile(context: Context) -> te.Tensor:
-    """Repeat a tensor along its axes."""
-    shape = context.info(0).shape
-    full = context.output.shape
+def _of_parts(
+    context: Context, algebra: _Expressions, maps: Sequence[Map], indices: Sequence[Any]
+) -> Any:
+    """The element of a result whose parts along an axis are of several operands."""
+    boxes: list[list[range]] = []
+    for map in maps:
+        reads = axis_reads(map, context.output.shape)
+        assert reads is not None, "a partial map is affine, with steps of 1"
+        boxes.append(covered(reads, context.info(map.operand).shape, context.output.shape))
+    axis = next(a for a, (x, y) in enumerate(zip(*boxes[:2], strict=True)) if x != y)
+    assert all(x[axis].stop == y[axis].start for x, y in pairwise(boxes)), "parts in order"
 
-    def index(*i: Any) -> list[Any]:
-        return [x if n == m else x % n for x, n, m in zip(i, shape, full, strict=True)]
+    def part(first: int, last: int) -> Any:
+        if first == last:
+            return algebra.element(maps[first].operand, maps[first].at(algebra, indices))
+        cut = first if last - first < _IN_TURN else (first + last) // 2
+        before = indices[axis] < boxes[cut][axis].stop
+        return tirx.if_then_else(before, part(first, cut), part(cut + 1, last))
 
-    return moved(context, index)
-
-
-@lowering("DepthToSpace")
-def lower_depth_to_space(context: Context) -> te.Tensor:
-    """Move channels into squares of `blocksize` pixels."""
-    b = context.attribute("blocksize")
-    channels = context.output.shape[1]
-    column_row_depth = context.attribute("mode", "DCR") == "CRD"
-
-    def index(n: Any, c: Any, h: Any, w: Any) -> list[Any]:
-        cell = h % b * b + w % b
-        channel = c * (b * b) + cell if column_row_depth else cell * channels + c
-        return [n, channel, h // b, w // b]
-
-    return moved(context, index)
-
-
-@lowering("SpaceToDepth")
-def lower_space_to_depth(context: Context) -> te.Tensor:
-    """Move squares of `blocksize` pixels into channels."""
-    b = context.attribute("blocksize")
-    channels = context.info(0).shape[1]
-    column_row_depth = context.attribute("mode", "DCR") == "CRD"
-
-    def index(n: Any, c: Any, h: Any, w: Any) -> list[Any]:
-        cell = c % (b * b) if column_row_depth else c // channels
-        channel = c // (b * b) if column_row_depth else c % channels
-        return [n, channel, h * b + cell // b, w * b + cell % b]
-
-    return moved(context, index)
-
-
-@lowering("Gather")
-def lower_gather(context: Context) -> te.Tensor:
-    """Take slices along an axis by index; an index outside is kept inside."""
-    if context.info(0).elements == 0:
-        return zeros(context)
-    data, shape = context.tensor(0), context.info(0).shape
-    axis = normal_axis(context.attribute("axis", 0), len(shape))
-    indices, rank = context.tensor(1), len(context.info(1).shape)
-
-    def body(*i: Any) -> Any:
-        chosen = safe_index(indices(*i[axis : axis + rank]), shape[axis])
-        return data(*i[:axis], chosen, *i[axis + rank :])
-
-    return te.compute(context.output.shape, body, name="Gather")
-
-
-@lowering("GatherElements")
-def lower_gather_elements(context: Context) -> te.Tensor:
-    """Take single elements along an axis by index."""
-    if context.info(0).elements == 0:
-        return zeros(context)
-    data, indices, shape = context.tensor(0), context.tensor(1), context.info(0).shape
-    axis = normal_axis(context.attribute("axis", 0), len(shape))
-
-    def body(*i: Any) -> Any:
-        return data(*i[:axis], safe_index(indices(*i), shape[axis]), *i[axis + 1 :])
-
-    return te.compute(context.output.shape, body, name="GatherElements")
-
-
-@lowering("GatherND")
-def lower_gather_nd(context: Context) -> te.Tensor:
-    """Take slices by index tuples."""
-    if context.info(0).elements == 0:
-        return zeros(context)
-    data, indices, shape = context.tensor(0), context.tensor(1), context.info(0).shape
-    places = context.info(1).shape
-    batch: int = context.attribute("batch_dims", 0)
-    depth, lead = places[-1], len(places) - 1
-
-    def body(*i: Any) -> Any:
-        chosen = [safe_index(indices(*i[:lead], k), shape[batch + k]) for k in range(depth)]
-        return data(*i[:batch], *chosen, *i[lead:])
-
-    return te.compute(context.output.shape, body, name="GatherND")
+    return part(0, len(maps) - 1)
 
 
 @lowering("OneHot")
@@ -197,97 +137,3 @@ def lower_one_hot(context: Context) -> te.Tensor:
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")
-
-
-@lowering("ReverseSequence")
-def lower_reverse_sequence(context: Context) -> te.Tensor:
-    """Reverse the first `lengths[b]` steps of each batch entry; more than all are all."""
-    time: int = context.attribute("time_axis", 0)
-    batch: int = context.attribute("batch_axis", 1)
-    data, lengths, steps = context.tensor(0), context.tensor(1), context.info(0).shape[time]
-
-    def body(*i: Any) -> Any:
-        length = clamped(lengths(i[batch]), steps)
-        at = list(i)
-        at[time] = tirx.Select(i[time] < length, length - 1 - i[time], i[time])
-        return data(*at)
-
-    return te.compute(context.output.shape, body, name="ReverseSequence")
-
-
-@lowering("Trilu")
-def lower_trilu(context: Context) -> te.Tensor:
-    """Keep the upper or lower triangle, shifted by k."""
-    k = context.integers(1)[0] if context.has(1) else 0
-    upper = context.attribute("upper", 1)
-    data, zero = context.tensor(0), tirx.const(0, context.output.dtype)
-    rows, columns = context.output.shape[-2:]
-    k = max(-rows - 1, min(k, columns + 1))
-
-    def body(*i: Any) -> Any:
-        keep = i[-1] - i[-2] >= k if upper else i[-1] - i[-2] <= k
-        return tirx.Select(keep, data(*i), zero)
-
-    return te.compute(context.output.shape, body, name="Trilu")
-
-
-def pad_positions(mode: str, before: int, extent: int, size: int) -> numpy.ndarray:
-    """The source position of each position of an axis that is padded by its own elements.
-
-    What negative pads take away is gone before the rest is repeated.
-    """
-    after = size - before - extent
-    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
-    places = numpy.arange(size) - max(0, before)
-    if mode == "edge":
-        return gone + numpy.clip(places, 0, kept - 1)
-    if mode == "wrap":
-        return gone + places % kept
-    period = max(1, 2 * (kept - 1))
-    folded = places % period
-    return gone + numpy.where(folded < kept, folded, period - folded)
-
-
-LONGEST_TABLE = 1 << 16
-"""Most positions of a padded axis that are written into code, where reading them vectorises."""
-
-
-def _pad_position(mode: str, before: int, extent: int, size: int, position: Any) -> Any:
-    """An element of `pad_positions`, read from a table or, if that is long, computed."""
-    if size <= LONGEST_TABLE or size + 2 * extent > 2**31 - 1:
-        return table_element(pad_positions(mode, before, extent, size), position, "int32")
-    after = size - before - extent
-    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
-    if mode == "edge":
-        inside = tirx.max(position - max(0, before), 0)
-        return gone + tirx.min(inside, kept - 1)
-    period = kept if mode == "wrap" else max(1, 2 * (kept - 1))
-    folded = tirx.floormod(position + -max(0, before) % period, period)
-    return gone + (folded if mode == "wrap" else tirx.min(folded, period - folded))
-
-
-@lowering("Pad")
-def lower_pad(context: Context) -> te.Tensor:
-    """Pad or crop axes by a constant, the edge, the mirrored or the repeated content."""
-    data, shape = context.tensor(0), context.info(0).shape
-    mode = context.attribute("mode", "constant")
-    before = [0] * len(shape)
-    pads = context.integers(1)
-    axes = context.integers(3) if context.has(3) else list(range(len(shape)))
-    for axis, amount in zip(axes, pads[: len(pads) // 2], strict=True):
-        before[normal_axis(axis, len(shape))] = amount
-    dtype = context.output.dtype
-    if mode != "constant" and context.info(0).elements == 0 < context.output.elements:
-        raise context.fail(f"it cannot pad {list(shape)}, which has no elements, by '{mode}'")
-    fill = context.element(2, (0,)) if context.has(2) else tirx.const(0, dtype)
-
-    def body(*i: Any) -> Any:
-        if mode == "constant":
-            return constant_padded(data, i, before, shape, context.output.shape, cast(fill, dtype))
-        at = [
-            x if n == m and not b else _pad_position(mode, b, n, m, x)
-            for x, b, n, m in zip(i, before, shape, context.output.shape, strict=True)
-        ]
-        return data(*at)
-
-    return te.compute(context.output.shape, body, name="Pad")

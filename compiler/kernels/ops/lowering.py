@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy
@@ -12,6 +11,8 @@ from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
+from compiler.net.spec import KnownTensor
+from compiler.tensors.row_major import flatten_index
 
 Value = te.Tensor | numpy.ndarray
 Lowering = Callable[["Context"], te.Tensor | Sequence[te.Tensor]]
@@ -63,6 +64,18 @@ class Context:
             raise self.fail(f"input {position} is missing")
         return info
 
+    @property
+    def known_inputs(self) -> list[KnownTensor | None]:
+        """The types of the inputs, and the values of those that are constants."""
+        return [
+            None
+            if info is None
+            else KnownTensor(
+                info.dtype, info.shape, value if isinstance(value, numpy.ndarray) else None
+            )
+            for value, info in zip(self.inputs, self.infos, strict=True)
+        ]
+
     def tensor(self, position: int = 0) -> te.Tensor:
         """An input as a tensor; a constant becomes code that yields its elements."""
         value = self.inputs[position] if self.has(position) else None
@@ -105,22 +118,6 @@ def constant_tensor(value: numpy.ndarray, dtype: str) -> te.Tensor:
         return table_element(value, flatten_index(indices, value.shape), dtype)
 
     return te.compute(value.shape, body, name="constant")
-
-
-def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
-    """The row-major position of an index."""
-    return reduce(
-        lambda total, item: total * item[1] + item[0], zip(indices, shape, strict=False), 0
-    )
-
-
-def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
-    """The index at a row-major position."""
-    indices: list[Any] = []
-    for extent in reversed(shape):
-        indices.append(position % extent if extent != 1 else 0)
-        position = position // extent
-    return indices[::-1]
 
 
 class Emitter:

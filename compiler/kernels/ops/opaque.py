@@ -16,8 +16,9 @@ from compiler.kernels.ops.common import (
     normal_axis,
     safe_index,
 )
-from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
+from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
+from compiler.tensors.row_major import flatten_index, unflatten_index
 
 ROLLED = "rolled"
 """The name of loops that LLVM must not unroll."""

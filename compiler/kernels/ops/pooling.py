@@ -18,7 +18,7 @@ from compiler.kernels.ops.common import (
     is_nan,
     wide,
 )
-from compiler.kernels.ops.lowering import Context, flatten_index, lowering
+from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import (
     Reducer,
@@ -30,6 +30,7 @@ from compiler.kernels.ops.reducers import (
 )
 from compiler.kernels.ops.tables import table_element
 from compiler.kernels.ops.windows import Window, padded, window_of
+from compiler.tensors.row_major import flatten_index
 
 
 def _pooled(

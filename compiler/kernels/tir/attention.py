@@ -5,9 +5,8 @@ from typing import Any
 
 from compiler.graph.attention import Attention, find_attentions
 from compiler.kernels.group import Group
-from compiler.kernels.ops.lowering import unflatten_index
-from compiler.kernels.ops.shapes import reshaped_index, unit_free
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.tensors.row_major import reshaped_index, unflatten_index, unit_free
 
 
 def attention_of(group: Group) -> Attention | None:

@@ -17,9 +17,10 @@ from tvm.tirx.stmt import Bind
 from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.ops.layout import stored_index
-from compiler.kernels.ops.lowering import Emitter, flatten_index
+from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
+from compiler.tensors.row_major import flatten_index
 
 _ROW, _COLUMN = variable("row"), variable("column")
 

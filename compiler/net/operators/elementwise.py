@@ -1,5 +1,8 @@
 """Operators that compute one element from the same element of each input."""
 
+from collections.abc import Sequence
+
+from compiler.net.maps import Map, Maps
 from compiler.net.operators.shapes import (
     broadcast,
     fits_into,
@@ -33,6 +36,7 @@ from compiler.tensors.dtypes import (
     WIDE,
     WITHOUT_BFLOAT16,
 )
+from compiler.tensors.row_major import unit_free
 
 ONNX_DTYPES = {
     1: "float32",
@@ -83,6 +87,11 @@ def _expand(use: Use) -> list[Shape]:
     if any(size < 0 for size in target):
         raise Mismatch(f"it expands to the shape {listed(target)}, which has a negative size")
     return [broadcast(use.shape(), tuple(target))]
+
+
+def _expand_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    x = use.shape()
+    return [[Map(0, lambda _, i: unit_free(i[len(i) - len(x) :], x))]]
 
 
 def _batch_normalization(use: Use) -> list[Shape]:
@@ -158,7 +167,9 @@ ELEMENTWISE: dict[str, OpSpec] = {
         T=MOVABLE,
     ),
     "Clip": operator(Kind.ELEMENTWISE, "T T? T? -> T", _clip, T=NUMBERS),
-    "Expand": operator(Kind.ELEMENTWISE, "T int64 -> T", _expand, structural=(1,), T=ALL),
+    "Expand": operator(
+        Kind.ELEMENTWISE, "T int64 -> T", _expand, structural=(1,), maps=_expand_maps, T=ALL
+    ),
     "Gelu": operator(
         Kind.ELEMENTWISE,
         "T -> T",

@@ -1,5 +1,8 @@
 """Rules of operators that read or write at indices."""
 
+from collections.abc import Sequence
+
+from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.shapes import (
     axis_in,
     has_rank,
@@ -16,6 +19,42 @@ def gather_shape(use: Use) -> list[Shape]:
     has_rank("its input", x, 1)
     axis = axis_in(use["axis"], len(x))
     return [(*x[:axis], *use.shape(1), *x[axis + 1 :])]
+
+
+def gather_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    """An index of the axis, which the indices hold."""
+    x, rank = use.shape(), len(use.shape(1))
+    axis = axis_in(use["axis"], len(x))
+
+    def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        chosen = algebra.index_at(1, i[axis : axis + rank], x[axis])
+        return [*i[:axis], chosen, *i[axis + rank :]]
+
+    return [[Map(0, at)]]
+
+
+def gather_elements_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    """An index of the axis, which the same element of the indices holds."""
+    x = use.shape()
+    axis = axis_in(use["axis"], len(x))
+
+    def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        return [*i[:axis], algebra.index_at(1, i, x[axis]), *i[axis + 1 :]]
+
+    return [[Map(0, at)]]
+
+
+def gather_nd_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    """The first indices after those of the batch, which a tuple holds."""
+    x, indices = use.shape(), use.shape(1)
+    batch: int = use["batch_dims"]
+    depth, lead = indices[-1], len(indices) - 1
+
+    def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        chosen = [algebra.index_at(1, [*i[:lead], k], x[batch + k]) for k in range(depth)]
+        return [*i[:batch], *chosen, *i[lead:]]
+
+    return [[Map(0, at)]]
 
 
 def _elements_fit(use: Use, x: Shape) -> None:

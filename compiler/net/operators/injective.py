@@ -1,11 +1,20 @@
 """Operators that move elements: each element of the result is one of an input."""
 
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.gathers import (
+    gather_elements_maps,
     gather_elements_shape,
+    gather_maps,
+    gather_nd_maps,
     gather_nd_shape,
     gather_shape,
     one_hot_shape,
 )
+from compiler.net.operators.pads import PAD
 from compiler.net.operators.resize import RESIZE
 from compiler.net.operators.shapes import (
     axes_in,
@@ -46,6 +55,22 @@ def _concat(use: Use) -> list[Shape]:
     return [(*first[:axis], size, *first[axis + 1 :])]
 
 
+def _concat_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    """Each operand from where the one before ends; one without elements has no part."""
+    axis = axis_in(use["axis"], len(shapes[0]))
+    maps: list[Map] = []
+    start = 0
+
+    def part(operand: int, start: int) -> Map:
+        return Map(operand, lambda _, i: [*i[:axis], i[axis] - start, *i[axis + 1 :]], partial=True)
+
+    for operand in range(len(use.inputs)):
+        if extent := use.shape(operand)[axis]:
+            maps.append(part(operand, start))
+            start += extent
+    return [maps]
+
+
 def _depth_to_space(use: Use) -> list[Shape]:
     has_rank("its input", use.shape(), 4, 4)
     (batch, channels, height, width), block = use.shape(), use["blocksize"]
@@ -55,6 +80,18 @@ def _depth_to_space(use: Use) -> list[Shape]:
             f" multiple of {block} x {block}"
         )
     return [(batch, channels // block**2, height * block, width * block)]
+
+
+def _depth_to_space_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    b, channels, column_row_depth = use["blocksize"], shapes[0][1], use["mode"] == "CRD"
+
+    def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        n, c, h, w = i
+        cell = h % b * b + w % b
+        channel = c * (b * b) + cell if column_row_depth else cell * channels + c
+        return [n, channel, h // b, w // b]
+
+    return [[Map(0, at)]]
 
 
 def _space_to_depth(use: Use) -> list[Shape]:
@@ -68,43 +105,15 @@ def _space_to_depth(use: Use) -> list[Shape]:
     return [(batch, channels * block**2, height // block, width // block)]
 
 
-def full_pads(shape: Shape, pads: list[int], axes: list[int] | None) -> list[tuple[int, int]]:
-    """The padding before and after each dimension; raises Mismatch for pads that do not fit."""
-    padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
-    if len(pads) != 2 * len(padded):
-        raise ShapeMismatch(
-            f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(padded)} for the"
-            f" input of shape {listed(shape)}"
-        )
-    full = [(0, 0)] * len(shape)
-    for i, axis in enumerate(padded):
-        full[axis] = pads[i], pads[i + len(padded)]
-    return full
+def _space_to_depth_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    b, channels = use["blocksize"], use.shape()[1]
 
+    def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        n, c, h, w = i
+        cell, channel = c // channels, c % channels
+        return [n, channel, h * b + cell // b, w * b + cell % b]
 
-def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> None:
-    size = shape[axis]
-    where = f"dimension {axis} of the input of shape {listed(shape)}"
-    if before + size + after < 0:
-        raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
-    most = max(before, after)
-    kept = max(size + min(before, 0) + min(after, 0), 0)
-    if mode == "reflect" and most > max(kept - 1, 0):
-        raise ShapeMismatch(
-            f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
-        )
-    if mode != "constant" and most > 0 and kept == 0:
-        raise ShapeMismatch(f"it repeats elements of {where}, which has none")
-
-
-def _pad(use: Use) -> list[Shape]:
-    shape, value = use.shape(), use.input(2)
-    pads = full_pads(shape, use.vector(1), use.integers(3))
-    for axis, (before, after) in enumerate(pads):
-        _check_pad(use["mode"], shape, axis, before, after)
-    if value is not None:
-        has_shape("its constant", value.shape, (1,) * len(value.shape), "it is a scalar")
-    return [tuple(b + size + a for size, (b, a) in zip(shape, pads, strict=True))]
+    return [[Map(0, at)]]
 
 
 def _reverse_sequence(use: Use) -> list[Shape]:
@@ -118,17 +127,32 @@ def _reverse_sequence(use: Use) -> list[Shape]:
     return [x]
 
 
-def slice_length(size: int, start: int, end: int, step: int) -> int:
-    """The number of elements of a slice of a dimension."""
+def _reverse_sequence_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    time: int = use["time_axis"]
+    batch: int = use["batch_axis"]
+    steps = shapes[0][time]
+
+    def at(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        length = algebra.length_at(1, [i[batch]], steps)
+        index = list(i)
+        index[time] = algebra.select(i[time] < length, length - 1 - i[time], i[time])
+        return index
+
+    return [[Map(0, at)]]
+
+
+def slice_range(size: int, start: int, end: int, step: int) -> range:
+    """The indices of a dimension that a slice takes; bounds outside are those of the dimension."""
     first = start + size if start < 0 else start
     last = end + size if end < 0 else end
     if step > 0:
-        return len(range(min(max(first, 0), size), min(max(last, 0), size), step))
-    return len(range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step))
+        return range(min(max(first, 0), size), min(max(last, 0), size), step)
+    return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
 
 
-def _slice(use: Use) -> list[Shape]:
-    shape, starts, ends = list(use.shape()), use.vector(1), use.vector(2)
+def _taken(use: Use) -> list[range]:
+    """The indices of each dimension that a Slice takes; raises Mismatch."""
+    shape, starts, ends = use.shape(), use.vector(1), use.vector(2)
     given, steps = use.integers(3), use.integers(4)
     axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
     steps = [1] * len(starts) if steps is None else steps
@@ -140,9 +164,23 @@ def _slice(use: Use) -> list[Shape]:
         )
     if 0 in steps:
         raise Mismatch(f"its steps {listed(steps)} have a 0")
+    taken = [range(size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        shape[axis] = slice_length(shape[axis], start, end, step)
-    return [tuple(shape)]
+        taken[axis] = slice_range(shape[axis], start, end, step)
+    return taken
+
+
+def _slice(use: Use) -> list[Shape]:
+    return [tuple(map(len, _taken(use)))]
+
+
+def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    taken = _taken(use)
+
+    def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        return [part.start + k * part.step for part, k in zip(taken, i, strict=True)]
+
+    return [[Map(0, at)]]
 
 
 def split_sizes(size: int, parts: int) -> list[int]:
@@ -167,6 +205,16 @@ def _split(use: Use) -> list[Shape]:
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
+def _split_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    axis = axis_in(use["axis"], len(use.shape()))
+    starts = accumulate((shape[axis] for shape in shapes), initial=0)
+
+    def part(start: int) -> Map:
+        return Map(0, lambda _, i: [*i[:axis], i[axis] + start, *i[axis + 1 :]])
+
+    return [[part(start)] for start, _ in zip(starts, shapes, strict=False)]
+
+
 def _tile(use: Use) -> list[Shape]:
     shape, repeats = use.shape(), use.vector(1)
     if len(repeats) != len(shape) or any(count < 0 for count in repeats):
@@ -175,6 +223,13 @@ def _tile(use: Use) -> list[Shape]:
             " number a dimension, 0 or more"
         )
     return [tuple(size * count for size, count in zip(shape, repeats, strict=True))]
+
+
+def _tile_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    sizes = list(zip(use.shape(), shapes[0], strict=True))
+    return [
+        [Map(0, lambda _, i: [k if n == m else k % n for k, (n, m) in zip(i, sizes, strict=True)])]
+    ]
 
 
 def _transpose(use: Use) -> list[Shape]:
@@ -190,6 +245,12 @@ def _transpose(use: Use) -> list[Shape]:
     return [tuple(shape[axis] for axis in perm)]
 
 
+def _transpose_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    rank = len(shapes[0])
+    order: list[int] = list(use["perm"] or range(rank)[::-1])
+    return [[Map(0, lambda _, i: [i[order.index(axis)] for axis in range(rank)])]]
+
+
 def _trilu(use: Use) -> list[Shape]:
     has_rank("its input", use.shape(), 2)
     if use.input(1) is not None:
@@ -197,23 +258,53 @@ def _trilu(use: Use) -> list[Shape]:
     return [use.shape()]
 
 
+def _trilu_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    rows, columns = shapes[0][-2:]
+    k = 0 if use.input(1) is None else max(-rows - 1, min(use.scalar(1), columns + 1))
+
+    def keep(i: Sequence[Index]) -> Any:
+        return i[-1] - i[-2] >= k if use["upper"] else i[-1] - i[-2] <= k
+
+    return [[Map(0, lambda _, i: i, where=keep)]]
+
+
+PARTS = frozenset({"Concat", "Slice", "Split"})
+"""Operators whose maps keep every axis: results or operands are parts of a whole, and may be where
+it is in memory, in any layout."""
+
 _KIND = Kind.INJECTIVE
 
 INJECTIVE: dict[str, OpSpec] = {
-    "Concat": operator(_KIND, "T* -> T", _concat, {"axis": integer(required=True)}, T=ALL),
+    "Concat": operator(
+        _KIND, "T* -> T", _concat, {"axis": integer(required=True)}, maps=_concat_maps, T=ALL
+    ),
     "DepthToSpace": operator(
         _KIND,
         "T -> T",
         _depth_to_space,
         {"blocksize": integer(required=True, least=1), "mode": one_of("DCR", "CRD")},
+        maps=_depth_to_space_maps,
         T=ALL,
     ),
-    "Gather": operator(_KIND, "T I -> T", gather_shape, {"axis": integer(0)}, T=ALL, I=INDICES),
+    "Gather": operator(
+        _KIND, "T I -> T", gather_shape, {"axis": integer(0)}, maps=gather_maps, T=ALL, I=INDICES
+    ),
     "GatherElements": operator(
-        _KIND, "T I -> T", gather_elements_shape, {"axis": integer(0)}, T=ALL, I=INDICES
+        _KIND,
+        "T I -> T",
+        gather_elements_shape,
+        {"axis": integer(0)},
+        maps=gather_elements_maps,
+        T=ALL,
+        I=INDICES,
     ),
     "GatherND": operator(
-        _KIND, "T int64 -> T", gather_nd_shape, {"batch_dims": integer(0, least=0)}, T=ALL
+        _KIND,
+        "T int64 -> T",
+        gather_nd_shape,
+        {"batch_dims": integer(0, least=0)},
+        maps=gather_nd_maps,
+        T=ALL,
     ),
     "OneHot": operator(
         _KIND,
@@ -225,26 +316,32 @@ INJECTIVE: dict[str, OpSpec] = {
         D=WITHOUT_BFLOAT16,
         T=ALL - {"bfloat16"},
     ),
-    "Pad": operator(
-        _KIND,
-        "T int64 T? I? -> T",
-        _pad,
-        {"mode": one_of("constant", "reflect", "edge", "wrap")},
-        structural=(1, 3),
-        T=MOVABLE,
-        I=INDICES,
-    ),
+    "Pad": PAD,
     "Resize": RESIZE,
     "ReverseSequence": operator(
         _KIND,
         "T int64 -> T",
         _reverse_sequence,
         {"batch_axis": integer(1), "time_axis": integer(0)},
+        maps=_reverse_sequence_maps,
         T=ALL - {"bfloat16"},
     ),
-    "Slice": operator(_KIND, "T I I I? I? -> T", _slice, structural=(1, 2, 3, 4), T=ALL, I=INDICES),
+    "Slice": operator(
+        _KIND,
+        "T I I I? I? -> T",
+        _slice,
+        structural=(1, 2, 3, 4),
+        maps=_slice_maps,
+        T=ALL,
+        I=INDICES,
+    ),
     "SpaceToDepth": operator(
-        _KIND, "T -> T", _space_to_depth, {"blocksize": integer(required=True, least=1)}, T=ALL
+        _KIND,
+        "T -> T",
+        _space_to_depth,
+        {"blocksize": integer(required=True, least=1)},
+        maps=_space_to_depth_maps,
+        T=ALL,
     ),
     "Split": operator(
         _KIND,
@@ -252,10 +349,15 @@ INJECTIVE: dict[str, OpSpec] = {
         _split,
         {"axis": integer(0), "num_outputs": integer(least=1)},
         structural=(1,),
+        maps=_split_maps,
         T=ALL,
     ),
-    "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), T=ALL),
-    "Transpose": operator(_KIND, "T -> T", _transpose, {"perm": integers()}, T=MOVABLE),
-    "Trilu": operator(_KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), T=ALL),
+    "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), maps=_tile_maps, T=ALL),
+    "Transpose": operator(
+        _KIND, "T -> T", _transpose, {"perm": integers()}, maps=_transpose_maps, T=MOVABLE
+    ),
+    "Trilu": operator(
+        _KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), maps=_trilu_maps, T=ALL
+    ),
 }
 """The entries of this family, by operator."""

@@ -1,7 +1,9 @@
 """Operators whose result has the same bytes in another shape."""
 
+from collections.abc import Sequence
 from math import prod
 
+from compiler.net.maps import Maps, reshaped
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 from compiler.net.spec import (
     Kind,
@@ -82,13 +84,29 @@ def _unsqueeze(use: Use) -> list[Shape]:
     return [tuple(1 if i in axes else next(rest) for i in range(rank))]
 
 
+def _in_order(use: Use, shapes: Sequence[Shape]) -> Maps:
+    return [[reshaped(use.shape(), shapes[0])]]
+
+
 VIEWS: dict[str, OpSpec] = {
-    "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, T=MOVABLE),
-    "Identity": operator(Kind.VIEW, "T -> T", same_shape, T=MOVABLE),
-    "Reshape": operator(
-        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": flag(0)}, structural=(1,), T=MOVABLE
+    "Flatten": operator(
+        Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, maps=_in_order, T=MOVABLE
     ),
-    "Squeeze": operator(Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), T=MOVABLE),
-    "Unsqueeze": operator(Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), T=MOVABLE),
+    "Identity": operator(Kind.VIEW, "T -> T", same_shape, maps=_in_order, T=MOVABLE),
+    "Reshape": operator(
+        Kind.VIEW,
+        "T int64 -> T",
+        _reshape,
+        {"allowzero": flag(0)},
+        structural=(1,),
+        maps=_in_order,
+        T=MOVABLE,
+    ),
+    "Squeeze": operator(
+        Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), maps=_in_order, T=MOVABLE
+    ),
+    "Unsqueeze": operator(
+        Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), maps=_in_order, T=MOVABLE
+    ),
 }
 """The entries of this family, by operator."""

@@ -12,10 +12,10 @@ from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
 from compiler.ir.edit import clone_before, erase_dead, graphs_of, insert_before, replace
 from compiler.ir.layouts import stored_block
+from compiler.ir.movement import moved_operands
 from compiler.ir.types import dtype_of
+from compiler.net.operators.injective import PARTS
 from compiler.passes.base import GraphPass
-
-MOVING = ("Concat", "Slice", "Split")
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ def _emplace(graph: GraphOp) -> None:
 def _moving(group: GroupOp) -> OperatorOp | None:
     """The Concat, Split or Slice of a group that has no other operators except lossless casts."""
     operators = [op for op in group.operators if op.type_name != "Cast"]
-    if len(operators) != 1 or operators[0].type_name not in MOVING or not _is_exact(group):
+    if len(operators) != 1 or operators[0].type_name not in PARTS or not _is_exact(group):
         return None
     op, outside = operators[0], [*group.inputs, *group.outputs]
     blocked = all(stored_block(value.type) for value in outside)
-    traced = all(_argument(group, value) for value in _moved(op))
+    traced = all(_argument(group, value) for value in moved_operands(op))
     given = [_source(value) for value in group.results_yielded]
     return op if blocked and traced and given == list(op.outputs) else None
 
@@ -71,11 +71,6 @@ def _is_exact(group: GroupOp) -> bool:
     outside = {dtype_of(value.type) for value in (*group.inputs, *group.outputs)}
     inside = {dtype_of(value.type) for op in group.operators for value in op.outputs}
     return len(outside) == 1 and outside < set(GEMM_TYPES) and inside <= {*outside, "float32"}
-
-
-def _moved(op: OperatorOp) -> list[SSAValue]:
-    """The operands whose elements are moved: all of a Concat, else the first."""
-    return list(op.inputs if op.type_name == "Concat" else op.inputs[:1])
 
 
 def _source(value: SSAValue) -> SSAValue:

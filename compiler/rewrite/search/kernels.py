@@ -9,13 +9,10 @@ from math import prod
 
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.injective import PARTS
 from compiler.rewrite.search.attention import attentions_of
 from compiler.support.dag import finish_times
 from compiler.tensors.dtypes import ELEMENT_BYTES
-
-MAY_BE_VIEWS = frozenset({"Concat", "Slice", "Split"})
-"""Operators that cost nothing where each operand or result is a range of consecutive bytes."""
-
 
 _NONE = frozenset[int]()
 """The kernels that inputs and constants wait for."""
@@ -98,7 +95,7 @@ def is_view(term: Term) -> bool:
     """Whether an operator moves no bytes."""
     if term.kind == RESULT or KINDS.get(term.kind) is Kind.VIEW:
         return True
-    if term.kind not in MAY_BE_VIEWS:
+    if term.kind not in PARTS:
         return False
     axis = term.attributes.get("axis")
     return isinstance(axis, int) and prod(term.shape[:axis]) == 1

@@ -83,6 +83,28 @@ SIMPLIFIED: dict[str, tuple[Case, list[str]]] = {
         lambda b, x: b.op("Add", *(b.op("Concat", x, x, shape=(2, 6), axis=a) for a in (1, -1))),
         ["Concat", "Add"],
     ),
+    "concat with nothing": (
+        lambda b, x: b.op("Concat", x, b.constant(np.ones((2, 0))), shape=(2, 3), axis=1),
+        [],
+    ),
+    "split in one": (lambda b, x: b.op("Split", x, axis=1, num_outputs=1), []),
+    "same tile": (lambda b, x: b.op("Tile", x, b.constant([1, 1], "int64"), shape=(2, 3)), []),
+    "blocks of one": (
+        lambda b, x: b.op(
+            "DepthToSpace", reshape(b, x, 1, 2, 3, 1), shape=(1, 2, 3, 1), blocksize=1
+        ),
+        ["Reshape"],
+    ),
+    "the only row": (
+        lambda b, x: b.op(
+            "Gather", reshape(b, x, 1, 2, 3), b.constant([0], "int64"), shape=(1, 2, 3)
+        ),
+        ["Reshape"],
+    ),
+    "one of two rows": (
+        lambda b, x: b.op("Gather", x, b.constant([1], "int64"), shape=(1, 3)),
+        ["Gather"],
+    ),
     "same expand": (lambda b, x: b.op("Expand", x, b.constant([2, 3], "int64"), shape=(2, 3)), []),
     "times one": (lambda b, x: b.op("Mul", b.constant(1), x), []),
     "by one": (lambda b, x: b.op("Div", x, b.constant(1)), []),

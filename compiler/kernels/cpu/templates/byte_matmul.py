@@ -37,7 +37,6 @@ from compiler.kernels.cpu.tiling import matmul_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
@@ -51,6 +50,7 @@ from compiler.kernels.tir.loops import (
 )
 from compiler.kernels.tir.matmul import Matmul
 from compiler.target.target import CpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 
 @template("MatMulInteger")

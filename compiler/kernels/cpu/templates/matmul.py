@@ -43,7 +43,6 @@ from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
-from compiler.kernels.ops.lowering import flatten_index, unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -60,6 +59,7 @@ from compiler.kernels.tir.loops import (
 from compiler.kernels.tir.matmul import Matmul, read_matmul
 from compiler.target.caches import TYPICAL_CACHE
 from compiler.target.target import CpuTarget
+from compiler.tensors.row_major import flatten_index, unflatten_index
 
 MOST_TILES = 16
 """The most tiles to choose from."""

@@ -15,10 +15,10 @@ from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.group_norm.problem import Config, Problem
 from compiler.kernels.group import Group
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 EPSILON = 1e-5
 """ONNX's default."""

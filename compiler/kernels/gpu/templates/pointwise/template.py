@@ -14,12 +14,12 @@ from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import element_threads, items_of
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.net.operators import KINDS, Kind
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 MANY = 32
 """From this many operators on, even one result is better not written as one expression."""

@@ -20,11 +20,11 @@ from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 

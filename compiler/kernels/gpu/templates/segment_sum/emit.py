@@ -13,10 +13,10 @@ from compiler.kernels.gpu.epilogue import c_type, device_function, value_functio
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.segment_sum.problem import FLIGHT, THREADS, Problem, Rows
 from compiler.kernels.group import Group
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 COPIED = 8
 """Elements that a thread stores of those that depend on no sum."""

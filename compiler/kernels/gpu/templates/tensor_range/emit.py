@@ -9,11 +9,11 @@ from compiler.kernels.gpu.epilogue import by_element, device_function, value_fun
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem, after_range
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
+from compiler.tensors.row_major import unflatten_index
 
 FLOAT_BYTES = 4
 

@@ -1,0 +1,118 @@
+"""Pad: its shapes, and the elements that each padded axis repeats."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.net.maps import Algebra, Index, Map, Maps
+from compiler.net.operators.shapes import axes_in, has_shape, listed
+from compiler.net.spec import Kind, Shape, ShapeMismatch, Use, one_of, operator
+from compiler.tensors.dtypes import INDICES, MOVABLE
+
+
+def full_pads(shape: Shape, pads: list[int], axes: list[int] | None) -> list[tuple[int, int]]:
+    """The padding before and after each dimension; raises Mismatch for pads that do not fit."""
+    padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
+    if len(pads) != 2 * len(padded):
+        raise ShapeMismatch(
+            f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(padded)} for the"
+            f" input of shape {listed(shape)}"
+        )
+    full = [(0, 0)] * len(shape)
+    for i, axis in enumerate(padded):
+        full[axis] = pads[i], pads[i + len(padded)]
+    return full
+
+
+def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> None:
+    size = shape[axis]
+    where = f"dimension {axis} of the input of shape {listed(shape)}"
+    if before + size + after < 0:
+        raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
+    most = max(before, after)
+    kept = max(size + min(before, 0) + min(after, 0), 0)
+    if mode == "reflect" and most > max(kept - 1, 0):
+        raise ShapeMismatch(
+            f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
+        )
+    if mode != "constant" and most > 0 and kept == 0:
+        raise ShapeMismatch(f"it repeats elements of {where}, which has none")
+
+
+def _pad(use: Use) -> list[Shape]:
+    shape, value = use.shape(), use.input(2)
+    pads = full_pads(shape, use.vector(1), use.integers(3))
+    for axis, (before, after) in enumerate(pads):
+        _check_pad(use["mode"], shape, axis, before, after)
+    if value is not None:
+        has_shape("its constant", value.shape, (1,) * len(value.shape), "it is a scalar")
+    return [tuple(b + size + a for size, (b, a) in zip(shape, pads, strict=True))]
+
+
+def pad_positions(mode: str, before: int, extent: int, size: int) -> NDArray[np.int64]:
+    """The source position of each position of an axis that is padded by its own elements.
+
+    What negative pads take away is gone before the rest is repeated.
+    """
+    after = size - before - extent
+    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    places = np.arange(size) - max(0, before)
+    if mode == "edge":
+        return gone + np.clip(places, 0, kept - 1)
+    if mode == "wrap":
+        return gone + places % kept
+    period = max(1, 2 * (kept - 1))
+    folded = places % period
+    return gone + np.where(folded < kept, folded, period - folded)
+
+
+LONGEST_TABLE = 1 << 16
+"""Most positions of a padded axis that are written into code, where reading them vectorises."""
+
+
+def _pad_position(
+    algebra: Algebra, mode: str, before: int, extent: int, size: int, position: Index
+) -> Index:
+    """An element of `pad_positions`, read from a table or, if that is long, computed."""
+    if size == extent and not before:
+        return position
+    if size <= LONGEST_TABLE or size + 2 * extent > 2**31 - 1:
+        return algebra.entry(pad_positions(mode, before, extent, size), position)
+    after = size - before - extent
+    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    if mode == "edge":
+        inside = algebra.larger(position - max(0, before), 0)
+        return gone + algebra.smaller(inside, kept - 1)
+    period = kept if mode == "wrap" else max(1, 2 * (kept - 1))
+    folded = (position + -max(0, before) % period) % period
+    return gone + (folded if mode == "wrap" else algebra.smaller(folded, period - folded))
+
+
+def _maps(use: Use, shapes: Sequence[Shape]) -> Maps:
+    x, (full,), mode = use.shape(), shapes, use["mode"]
+    before = [first for first, _ in full_pads(x, use.vector(1), use.integers(3))]
+
+    def from_constant(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        return [position - b for position, b in zip(i, before, strict=True)]
+
+    def from_itself(algebra: Algebra, i: Sequence[Index]) -> Sequence[Index]:
+        axes = zip(before, x, full, i, strict=True)
+        return [_pad_position(algebra, mode, *axis) for axis in axes]
+
+    if mode != "constant":
+        return [[Map(0, from_itself)]]
+    return [[Map(0, from_constant, partial=True, fill=2 if use.input(2) else None)]]
+
+
+PAD = operator(
+    Kind.INJECTIVE,
+    "T int64 T? I? -> T",
+    _pad,
+    {"mode": one_of("constant", "reflect", "edge", "wrap")},
+    structural=(1, 3),
+    maps=_maps,
+    T=MOVABLE,
+    I=INDICES,
+)
+"""The entry of the table."""

@@ -1,0 +1,53 @@
+"""Positions of elements in row-major order, of indices that are numbers or expressions."""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+
+def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
+    """The row-major position of an index."""
+    return reduce(
+        lambda total, item: total * item[1] + item[0], zip(indices, shape, strict=False), 0
+    )
+
+
+def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
+    """The index at a row-major position."""
+    indices: list[Any] = []
+    for extent in reversed(shape):
+        indices.append(position % extent if extent != 1 else 0)
+        position = position // extent
+    return indices[::-1]
+
+
+Segment = tuple[tuple[int, int], tuple[int, int]]
+
+
+def matching_segments(old: Sequence[int], new: Sequence[int]) -> Iterator[Segment]:
+    """Ranges of axes of two shapes that hold the same elements, as short as they can be."""
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start = (i, j)
+        left = right = 1
+        while True:
+            if left == right and (i, j) != start:
+                break
+            if (left <= right and i < len(old)) or j >= len(new):
+                left, i = left * old[i], i + 1
+            else:
+                right, j = right * new[j], j + 1
+        yield (start[0], i), (start[1], j)
+
+
+def unit_free(indices: Sequence[Any], shape: Sequence[int]) -> list[Any]:
+    """An index with 0 wherever the axis has one element."""
+    return [0 if n == 1 else i for i, n in zip(indices, shape, strict=True)]
+
+
+def reshaped_index(indices: Sequence[Any], new: Sequence[int], old: Sequence[int]) -> list[Any]:
+    """The index in a tensor of shape `old` of the element at an index of shape `new`."""
+    result: list[Any] = []
+    for (a, b), (c, d) in matching_segments(old, new):
+        result += unflatten_index(flatten_index(indices[c:d], new[c:d]), old[a:b])
+    return result
