@@ -6,8 +6,12 @@ Everything here works on plain data: dtype names, shapes, arrays and attribute v
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
 from compiler.net.operators.indices import check_constant_indices
@@ -32,6 +36,7 @@ from compiler.net.spec import (
     check_attributes,
     check_size,
     infer_use,
+    known_use,
     type_text,
 )
 
@@ -57,6 +62,7 @@ __all__ = [
     "check_size",
     "infer",
     "type_text",
+    "use_of",
 ]
 
 INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
@@ -71,7 +77,7 @@ BYTE_CONTRACTIONS = (*INTEGER_CONTRACTIONS, *FLOAT8_CONTRACTIONS)
 CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
 """The domains of operators that are onnxruntime's, not ONNX's."""
 
-OPERATORS: dict[str, OpSpec] = {
+_FAMILIES: dict[str, OpSpec] = {
     **ELEMENTWISE,
     **INJECTIVE,
     **REDUCTIONS,
@@ -83,6 +89,10 @@ OPERATORS: dict[str, OpSpec] = {
     **RECURRENCES,
     **SEGMENTS,
     **RANGES,
+}
+
+OPERATORS: dict[str, OpSpec] = {
+    name: replace(entry, evaluate=EVALUATIONS[name]) for name, entry in _FAMILIES.items()
 }
 """Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
 
@@ -96,6 +106,18 @@ STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
 
 Constants of one element become `dataflow.constant` wherever they are used.
 """
+
+
+def use_of(
+    op_type: str,
+    arrays: Sequence[np.ndarray | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+    *,
+    precise: bool = False,
+) -> Use:
+    """A use of an operator of the table on known inputs; see `known_use`."""
+    return known_use(op_type, OPERATORS[op_type], arrays, attributes, outputs, precise=precise)
 
 
 def infer(

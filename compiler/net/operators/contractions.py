@@ -28,9 +28,6 @@ from compiler.net.spec import (
 )
 from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
-FOUR_BIT_MIDDLE = 8
-"""The zero point of integers of four bits for which none is given."""
-
 
 def _kernel(use: Use) -> Shape:
     """The spatial extents of a weight, checked against the image and the attribute."""
