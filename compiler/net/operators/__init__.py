@@ -42,7 +42,6 @@ from compiler.net.spec import (
 
 __all__ = [
     "BYTE_CONTRACTIONS",
-    "CONTRIB_DOMAINS",
     "FLOAT8_CONTRACTIONS",
     "INTEGER_CONTRACTIONS",
     "KINDS",
@@ -74,9 +73,6 @@ FLOAT8_CONTRACTIONS = ("ConvFloat8", "MatMulFloat8")
 BYTE_CONTRACTIONS = (*INTEGER_CONTRACTIONS, *FLOAT8_CONTRACTIONS)
 """Contractions whose operands have one byte an element."""
 
-CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
-"""The domains of operators that are onnxruntime's, not ONNX's."""
-
 _FAMILIES: dict[str, OpSpec] = {
     **ELEMENTWISE,
     **INJECTIVE,
@@ -94,7 +90,7 @@ _FAMILIES: dict[str, OpSpec] = {
 OPERATORS: dict[str, OpSpec] = {
     name: replace(entry, evaluate=EVALUATIONS[name]) for name, entry in _FAMILIES.items()
 }
-"""Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
+"""Every operator that can be compiled of ONNX, of its `domain`, or of this package."""
 
 KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 """Kind of every operator that can be compiled."""
