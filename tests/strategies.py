@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from compiler.graph.four_bits import four_bit_numbers
 from compiler.ir.types import shape_of
+from compiler.net.four_bits import four_bit_numbers
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from compiler.support.dag import DAG
 from tests.graphs import GraphBuilder

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
-from compiler.graph.four_bits import four_bit_numbers
+from compiler.net.four_bits import four_bit_numbers
 
 Array = NDArray[Any]
 Run = Callable[[Array], Array]

@@ -18,7 +18,6 @@ from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.net.operators import (
-    CONTRIB_DOMAINS,
     FLOAT8_CONTRACTIONS,
     OPERATORS,
     PARTIAL_RANGES,
@@ -26,12 +25,8 @@ from compiler.net.operators import (
     SCATTER_ORDER,
     SEGMENT_SUM,
 )
+from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
-
-FLOAT8_DOMAIN = "flowloom"
-"""The domain of contractions of float8s, which models define as functions."""
-
-_DOMAINS = {**CONTRIB_DOMAINS, **dict.fromkeys(FLOAT8_CONTRACTIONS, FLOAT8_DOMAIN)}
 
 _FLOAT = onnx.TensorProto.FLOAT
 
@@ -105,8 +100,8 @@ def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
 
 def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
     inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
-    domain = _DOMAINS.get(op.type_name, "")
-    node = helper.make_node(op.type_name, inputs, outputs, name=op.node_name, domain=domain)
+    domain, op_type = OPERATORS[op.type_name].domain, op.type_name.rpartition("::")[2]
+    node = helper.make_node(op_type, inputs, outputs, name=op.node_name, domain=domain)
     for key, value in sorted(attributes_of(op).items()):
         plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         node.attribute.append(helper.make_attribute(key, plain))
@@ -126,7 +121,7 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
     body.initializer.extend(exporter.initializers)
     opsets = [helper.make_opsetid("", graph.opset.value.data)]
     used = {op.type_name for op in module.walk() if isinstance(op, dataflow.OperatorOp)}
-    domains = sorted({_DOMAINS[name] for name in used.intersection(_DOMAINS)})
+    domains = sorted({OPERATORS[name].domain for name in used} - {""})
     opsets += [helper.make_opsetid(domain, 1) for domain in domains]
     functions = [_function(name, opsets[0]) for name in FLOAT8_CONTRACTIONS if name in used]
     return helper.make_model(body, opset_imports=opsets, ir_version=10, functions=functions)

@@ -4,13 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
-from compiler.frontend.builder import NORMALISED_OPSET
-from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
 from compiler.frontend.node_order import names_read
-from compiler.net.operators import CONTRIB_DOMAINS, FLOAT8_CONTRACTIONS, OPERATORS, RECURRENCE
-
-_OPTIONAL = "FormalParameterOption.Optional"
+from compiler.net.operators import OPERATORS
 
 
 def live_nodes(
@@ -27,21 +23,11 @@ def live_nodes(
     return kept[::-1]
 
 
-def _optional_outputs(op_type: str) -> list[bool]:
-    """Which outputs of an operator may be left out."""
-    if op_type == RECURRENCE:
-        return [slot.option == "?" for slot in OPERATORS[op_type].outputs]
-    formal = known_schema(op_type, NORMALISED_OPSET).outputs
-    return [str(output.option) == _OPTIONAL for output in formal]
-
-
 def _trim(operator: Operator, used: set[Value]) -> None:
     """Omit optional results without users."""
-    if operator.op_type in (*CONTRIB_DOMAINS, *FLOAT8_CONTRACTIONS):
-        return
-    optional = _optional_outputs(operator.op_type)
+    slots = OPERATORS[operator.op_type].outputs
     for i, value in enumerate(operator.outputs):
-        if i < len(optional) and optional[i] and value not in used:
+        if i < len(slots) and slots[i].option == "?" and value not in used:
             operator.outputs[i] = None
     while operator.outputs[-1] is None:
         operator.outputs.pop()

@@ -51,6 +51,7 @@ from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.net.operators import KINDS, Mismatch
+from compiler.net.registration import REGISTERED, operator_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +337,8 @@ class Specialiser:
     def _meaning(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
         """The handler of the node's operator, or None if it has none."""
         op_type = node.proto.op_type
+        if operator_name(node.domain, op_type) in REGISTERED:
+            return self._registered
         if self._function_of(node) is not None:
             return self._model_function
         if (node.domain, op_type) in CONTRIB:
@@ -349,9 +352,7 @@ class Specialiser:
     def _standard(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
         """The handler of an operator of the default domain; None for one of another."""
         op_type = node.proto.op_type
-        if node.domain:
-            return None
-        if op_type in RANDOM:
+        if node.domain or op_type in RANDOM:
             return None
         if op_type in CONTROL:
             return self._controlled
@@ -361,9 +362,8 @@ class Specialiser:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
-        if op_type in DATA_DEPENDENT:
-            return None
-        return self._schema_function if _has_body(node) else None
+        has_function = op_type not in DATA_DEPENDENT and _has_body(node)
+        return self._schema_function if has_function else None
 
     def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)
@@ -388,14 +388,12 @@ class Specialiser:
         return [Value("") if a is None else constant("", a) for a in arrays]
 
     def _call(self, node: BodyNode, version: int) -> Call:
-        used = [bool(name) for name in node.proto.output]
-        attributes = dict(node.attributes)
         return Call(
             op_type=node.proto.op_type,
             version=version,
             inputs=list(node.inputs),
-            attributes=attributes,
-            used=used,
+            attributes=dict(node.attributes),
+            used=[bool(name) for name in node.proto.output],
             builder=self.builder,
         )
 
@@ -411,6 +409,10 @@ class Specialiser:
         call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
         call.onnxruntime = node.onnxruntime
         return call
+
+    def _registered(self, node: BodyNode) -> Sequence[Value]:
+        call = self._call(node, node.opset)
+        return replace(call, op_type=operator_name(node.domain, call.op_type)).emit()
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:
         return rewrite_contrib(node.domain, self._call(node, node.opset))
@@ -437,8 +439,9 @@ class Specialiser:
         if schema.has_function:
             return self._function(node, _with_opsets(schema.function_body, node), defaults)
         names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
-        args = names, node.proto.output, node.attributes, node.domain
-        proto = make_node(node.proto.op_type, *args)
+        proto = make_node(
+            node.proto.op_type, names, node.proto.output, node.attributes, node.domain
+        )
         types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
         body = schema.get_context_dependent_function(proto.SerializeToString(), types)
         function = _with_opsets(onnx.FunctionProto.FromString(body), node)
@@ -487,7 +490,7 @@ def required(value: Value | None) -> Value:
 def is_compiled(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     """Whether there are rules or kernels for an operator, at least on some inputs."""
     op_type, domain = node.op_type, domain_of(node)
-    if (domain, op_type) in CONTRIB:
+    if (domain, op_type) in CONTRIB or operator_name(domain, op_type) in REGISTERED:
         return True
     schema: Any = schema_of(op_type, opsets.get(domain, 0), domain)
     if schema is None:

@@ -37,5 +37,8 @@ def _foreign(op_type: str, domain: str) -> Unsupported:
     if domain == DOMAIN or domain.startswith(f"{DOMAIN}."):
         remedy = "export the model without onnxruntime's optimiser, or split it there"
         return Unsupported("there is no rule for it", remedy)
-    remedy = f"export the model with standard ONNX operators, or define {op_type} as its function"
+    remedy = (
+        f"register {domain}::{op_type} (docs/adding-an-operator.md), define it as a function of the"
+        " model, or export the model with standard ONNX operators"
+    )
     return Unsupported(f"operators of the domain {domain!r} are not known", remedy)

@@ -24,7 +24,8 @@ def signature(group: GroupOp) -> str:
     it does not cover weights' keys, node names, SSA names or attributes that passes set on groups.
     """
     assert group.control is None, "an If or a Loop has no kernel"
-    stem = "_".join(op.type_name for op in islice(group.operators, _STEM_OPERATORS))
+    first = islice(group.operators, _STEM_OPERATORS)
+    stem = "_".join(op.type_name.rpartition("::")[2] for op in first)
     digest = sha256("\n".join(content_lines(group)).encode()).hexdigest()
     return f"{stem or 'Constant'}_{digest[:_HASH_DIGITS]}"
 

@@ -20,6 +20,7 @@ from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
+from compiler.net.registration import REGISTERED
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind
@@ -246,14 +247,20 @@ def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Grou
 def build_groups(
     groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
-    """Build groups, yielding each kernel as it is ready."""
+    """Build groups, yielding each kernel as it is ready.
+
+    Those with an operator of the user are built here: a worker would not have its lowering.
+    """
     if groups and jobs > 1 and target.backend == "cuda":
         from compiler.kernels.gpu.parallel import build_in_threads
 
         yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
-    elif jobs > 1 and len(groups) >= WORKERS_PAY:
-        yield from build_in_workers(groups, target, jobs)
-    elif groups:
+        return
+    if jobs > 1 and len(groups) >= WORKERS_PAY:
+        own = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
+        yield from build_in_workers([g for g in groups if g not in own], target, jobs)
+        groups = own
+    if groups:
         from compiler.kernels.kernel import build_kernel
 
         for group in groups:

@@ -17,6 +17,7 @@ from compiler.emulator.compile import version as emulator_version
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
+from compiler.net.registration import REGISTERED
 from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
 from compiler.support.caches import cache_directory, warn_without_cache
 from compiler.target.target import Target, parse_cpu, parse_target
@@ -62,6 +63,11 @@ def generator_version() -> str:
     return digest.hexdigest()
 
 
+def _has_users_lowering(group: Group) -> bool:
+    """Whether a kernel is also of code that `source_version` does not see: it is never kept."""
+    return any(op.type in REGISTERED for op in group.operators)
+
+
 def _version(package: str) -> str:
     try:
         return metadata.version(package)
@@ -96,7 +102,7 @@ class KernelCache:
         With a `config` the one that has it, else the one that was chosen by the present database.
         A damaged entry is warned of and counts as absent.
         """
-        if self._failed:
+        if self._failed or _has_users_lowering(group):
             return None
         path = self._path(group, target, compiler, config)
         content = self._read(path)
@@ -109,7 +115,7 @@ class KernelCache:
         self, group: Group, target: str, spec: KernelSpec, compiler: str = "", config: str = ""
     ) -> None:
         """Keep a kernel: written next to its place, then moved there in one step."""
-        if self._failed:
+        if self._failed or _has_users_lowering(group):
             return
         path = self._path(group, target, compiler, config)
         try:

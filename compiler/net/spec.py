@@ -6,12 +6,14 @@ from enum import Enum
 from math import prod
 from typing import Any, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from compiler.net.maps import Maps
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
 
 Shape = tuple[int, ...]
+Array = NDArray[Any]
 
 LARGEST_TENSOR = 2**31 - 2**20
 """Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
@@ -154,8 +156,8 @@ def integers(default: Sequence[int] | None = None, *, least: int | None = None) 
 
 
 def number(default: float) -> Attribute:
-    """An attribute that is a floating-point number."""
-    return Attribute("float", default)
+    """An attribute that is a floating-point number, by default the float32 next to `default`."""
+    return Attribute("float", float(np.float32(default)))
 
 
 def one_of(*allowed: str, required: bool = False) -> Attribute:
@@ -164,9 +166,12 @@ def one_of(*allowed: str, required: bool = False) -> Attribute:
 
 
 class Use:
-    """One use of an operator: inputs of checked types, attributes with their defaults."""
+    """One use of an operator: inputs of checked types, attributes with their defaults.
 
-    __slots__ = ("_attributes", "_operator", "inputs", "op_type", "outputs")
+    With `precise` it is evaluated with every float in float64, whatever the model's types.
+    """
+
+    __slots__ = ("_attributes", "_operator", "inputs", "op_type", "outputs", "precise")
 
     def __init__(
         self,
@@ -175,8 +180,10 @@ class Use:
         inputs: Sequence[OperatorInput | None],
         attributes: Mapping[str, Any],
         outputs: int,
+        precise: bool = False,
     ):
         self.op_type = op_type
+        self.precise = precise
         self.inputs = inputs
         self.outputs = outputs
         self._operator = operator
@@ -197,7 +204,28 @@ class Use:
         assert value is not None
         return value.shape
 
-    def known(self, index: int) -> NDArray[Any] | None:
+    def array(self, index: int) -> Array:
+        """The value of an input that must be there; raises Mismatch if it is not."""
+        array = self.known(index)
+        if array is None:
+            raise Mismatch(f"its input {index} is left out")
+        return array
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is there."""
+        return self.input(index) is not None
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The values of the inputs that are there; raises Mismatch if one is not known."""
+        return [self.array(i) for i, value in enumerate(self.inputs) if value is not None]
+
+    def dtype_of(self, element: int) -> np.dtype[Any]:
+        """The dtype in which this use has an ONNX element type."""
+        dtype = numpy_element(element)
+        return np.dtype(np.float64) if self.precise and "float" in dtype.name else dtype
+
+    def known(self, index: int) -> Array | None:
         """The value of an input, None if it is left out; raises Mismatch if it is not known."""
         value = self.input(index)
         if value is None:
@@ -225,9 +253,7 @@ class Use:
 
     def scalar(self, index: int) -> int:
         """The number in a constant scalar, or vector of one element."""
-        array = self.known(index)
-        if array is None:
-            raise Mismatch(f"its input {index} is left out")
+        array = self.array(index)
         if array.shape not in ((), (1,)):
             shape = list(array.shape)
             raise ShapeMismatch(f"its input {index} has the shape {shape}, it is one number")
@@ -236,6 +262,14 @@ class Use:
 
 Rule = Callable[[Use], Sequence[Shape]]
 """The shape of every result that an operator has or may have; raises Mismatch."""
+
+Results = Array | Sequence[Array | None]
+Evaluation = Callable[[Use], Results]
+"""The results of a use whose inputs are all known, in numpy.
+
+Floats are computed in float64 and rounded once where that differs from their type. Raises Mismatch,
+ValueError or IndexError for inputs that do not fit.
+"""
 
 
 MapRule = Callable[[Use, Sequence[Shape]], Maps]
@@ -265,6 +299,8 @@ class OpSpec:
     decide shapes or loops. `result` names the attribute that gives variable U's dtype, by `dtypes`.
     `maps` says of an operator that only moves elements where each of its results' is from; results
     by numpy, the lowering, views, windows, the bytes read and carried numbers derive from it.
+    `evaluate` is what it computes: constants are folded by it, small graphs run by it, and tests
+    compare kernels with it. `domain` is empty for operators of ONNX and of this package.
     """
 
     kind: Kind
@@ -283,6 +319,9 @@ class OpSpec:
 
     def _slot(self, index: int) -> Slot:
         return self.inputs[min(index, len(self.inputs) - 1)]
+
+    evaluate: Evaluation | None = None
+    domain: str = ""
 
     def dtypes(self, index: int) -> frozenset[str]:
         """The dtypes that an input may have."""
@@ -308,6 +347,8 @@ def operator(
     structural: tuple[int, ...] = (),
     result: Callable[[Use], str] | None = None,
     maps: MapRule | None = None,
+    evaluate: Evaluation | None = None,
+    domain: str = "",
     **types: frozenset[str],
 ) -> OpSpec:
     """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
@@ -322,6 +363,8 @@ def operator(
         structural=structural,
         result=result,
         maps=maps,
+        evaluate=evaluate,
+        domain=domain,
     )
 
 
@@ -374,6 +417,48 @@ def check_size(dtype: str, shape: Shape) -> None:
             f"{type_text(dtype, shape)} has {count} elements,"
             f" kernels index at most {LARGEST_TENSOR}"
         )
+
+
+def known_use(
+    op_type: str,
+    entry: OpSpec,
+    arrays: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+    *,
+    precise: bool = False,
+) -> Use:
+    """A use of an entry on known inputs; attributes that are floats are rounded to float32."""
+    inputs = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in arrays]
+    rounded = {
+        name: float(np.float32(value)) if isinstance(value, float) else value
+        for name, value in attributes.items()
+    }
+    return Use(op_type, entry, inputs, rounded, outputs, precise)
+
+
+def evaluate_use(use: Use, entry: OpSpec) -> list[Array | None]:
+    """The first results of a use of an entry that has `evaluate`, whose inputs are known.
+
+    Raises ValueError or IndexError for inputs that do not fit.
+    """
+    assert entry.evaluate is not None, use.op_type
+    try:
+        with np.errstate(all="ignore"):
+            results = entry.evaluate(use)
+    except ZeroDivisionError as error:
+        raise ValueError(f"an attribute of {use.op_type} is 0 ({error})") from error
+    except Mismatch as error:
+        raise ValueError(str(error)) from error
+    if isinstance(results, np.ndarray | np.generic | str):
+        results = [results]
+    arrays = [None if array is None else _as_array(array) for array in results[: use.outputs]]
+    return arrays + [None] * (use.outputs - len(arrays))
+
+
+def _as_array(result: Array | str) -> Array:
+    """A result as an array; an element of texts is one, too."""
+    return np.array(result, object) if isinstance(result, str) else np.asarray(result)
 
 
 def infer_use(use: Use, entry: OpSpec) -> list[KnownTensor]:

@@ -1,4 +1,10 @@
-"""Sets of dtypes that operators accept."""
+"""Dtypes: their names, their sizes, ONNX's numbers for them, and the sets that operators accept."""
+
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
@@ -35,3 +41,43 @@ ELEMENT_BYTES = {
     "float64": 8,
 }
 """Bytes of one element in memory, by dtype name (numpy's names, and ml_dtypes')."""
+
+ELEMENTS = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: "object",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+    27: "float6_e2m3fn",
+    28: "float6_e3m2fn",
+}
+"""ONNX's element types by number; the dtype of texts is that of objects."""
+
+
+@cache
+def numpy_element(element: int) -> np.dtype[Any]:
+    """The numpy dtype of an ONNX element type; raises ValueError for another number."""
+    if element not in ELEMENTS:
+        raise ValueError(f"ONNX has no element type {element}")
+    return np.dtype(getattr(ml_dtypes, ELEMENTS[element], ELEMENTS[element]))

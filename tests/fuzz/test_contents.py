@@ -8,7 +8,8 @@ import pytest
 from onnx import helper
 
 import compiler
-from compiler.frontend.interpreter.registry import EVALUATIONS, Node
+from compiler.frontend.interpreter.constants import ON_CONSTANTS
+from compiler.net.spec import Use
 from tests.fuzz import contents, host_page
 from tests.fuzz.case import Failure, load, save
 from tests.fuzz.contents import NAMES, check_contents, random_contents
@@ -36,13 +37,13 @@ def _cases(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> list[Any]:
 def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch):
     cases = _cases(monkeypatch, "Unique", 6)
     assert [check_contents(case) for case in cases] == [None] * len(cases)
-    right = EVALUATIONS["Unique"]
+    right = ON_CONSTANTS["Unique"]
 
-    def reversed_elements(node: Node) -> Any:
+    def reversed_elements(node: Use) -> Any:
         values, *others = right(node)
         return [np.asarray(values)[::-1], *others]
 
-    monkeypatch.setitem(EVALUATIONS, "Unique", reversed_elements)
+    monkeypatch.setitem(ON_CONSTANTS, "Unique", reversed_elements)
     found = [failure for case in cases if (failure := check_contents(case)) is not None]
     assert found
     assert {failure.key for failure in found} == {"wrong"}
@@ -54,7 +55,7 @@ def test_an_exception_that_is_not_ours_is_found(monkeypatch: pytest.MonkeyPatch)
     def broken(node: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setitem(EVALUATIONS, "Det", broken)
+    monkeypatch.setitem(ON_CONSTANTS, "Det", broken)
     failure = check_contents(case)
     assert failure is not None
     assert failure.key.startswith("raised AssertionError")

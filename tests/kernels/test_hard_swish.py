@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 import compiler
-from compiler.frontend.interpreter.activations import hard_swish
+from compiler.net.evaluation.activations import hard_swish
 
 NAMES = {"float16": np.float16, "float": np.float32, "double": np.float64}
 

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.backends.cpu.build import CpuProgram
-from compiler.frontend.interpreter.contraction import (
-    evaluate_conv_integer,
-    evaluate_matmul_integer,
-)
-from compiler.frontend.interpreter.registry import Node
 from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.kernel import compile_scheduled
+from compiler.net.evaluation.contractions import (
+    evaluate_conv_integer,
+    evaluate_matmul_integer,
+)
+from compiler.net.operators import use_of
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry, single
@@ -46,8 +46,7 @@ def check(
     constant: bool = True,
 ) -> KernelSpec:
     """A template's kernel, compared with the interpreter, which computes in 64 bits."""
-    node = Node(type, arrays, attributes)
-    expected = numpy.asarray(EVALUATE[type](node))
+    expected = numpy.asarray(EVALUATE[type](use_of(type, arrays, attributes)))
     weights = [1] if constant else []
     result = TensorInfo("int32", expected.shape)
     group, reads = single(type, arrays, [result], attributes, weights=weights)

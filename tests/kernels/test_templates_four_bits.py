@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.graph.four_bits import pack_nibbles
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
+from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import evaluate, single
 from tests.kernels.template_cases import check, expected, fused, random_array, targets

@@ -1,12 +1,10 @@
 """A numpy interpreter of ONNX: it folds constants, and is the oracle in tests of passes."""
 
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
-from compiler.frontend.interpreter.movement import clamped_indices
 from compiler.frontend.interpreter.run import Arrays, evaluated, interpret
 
 __all__ = [
     "Arrays",
-    "clamped_indices",
     "evaluate_node",
     "evaluated",
     "interpret",

@@ -1,18 +1,78 @@
 """Operators on constants only: their result shapes depend on data, or they have no kernel."""
 
+from collections.abc import Callable
+from functools import cache, reduce
 from math import ceil
+from typing import Any
 
 import numpy as np
+import onnx
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double
 from compiler.frontend.interpreter.suppression import non_maximum_suppression
+from compiler.net.evaluation.elementwise import exact
+from compiler.net.evaluation.indexing import accumulated
+from compiler.net.evaluation.registry import Array, positive_axis
+from compiler.net.evaluation.rounding import cast_array, converted_array, double
+from compiler.net.spec import Attribute, Evaluation, Kind, Mismatch, OpSpec, Shape, Use
+
+ON_CONSTANTS: dict[str, Evaluation] = {}
+"""The evaluation of each operator of ONNX without kernels."""
 
 
-@evaluates("Constant")
-def evaluate_constant(node: Node) -> Array:
+def is_constant_operator(op_type: str) -> bool:
+    """Whether an operator without kernels can be evaluated."""
+    return op_type in ON_CONSTANTS
+
+
+def on_constants(*names: str) -> Callable[[Evaluation], Evaluation]:
+    """Register the evaluation of operators of ONNX that have no kernel."""
+
+    def register(function: Evaluation) -> Evaluation:
+        ON_CONSTANTS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def constant_operator(op_type: str) -> OpSpec:
+    """The entry of an operator without kernels; raises KeyError for an unknown operator."""
+    return OpSpec(
+        kind=Kind.OPAQUE,
+        inputs=(),
+        outputs=(),
+        types={},
+        rule=_no_kernel,
+        attributes=_attributes_of(op_type),
+        evaluate=ON_CONSTANTS[op_type],
+    )
+
+
+@cache
+def _attributes_of(op_type: str) -> dict[str, Attribute]:
+    """The attributes of the schemas; one that only old opsets have is None where it is not set."""
+    newest: Any = onnx.defs.get_schema(op_type)
+    opsets = [v for v in range(1, newest.since_version) if onnx.defs.has(op_type, v, "")]
+    schemas: list[Any] = [*(onnx.defs.get_schema(op_type, v) for v in opsets), newest]
+    attributes = {name: Attribute("string") for schema in schemas for name in schema.attributes}
+    for name, attribute in newest.attributes.items():
+        default: Any = attribute.default_value
+        value = onnx.helper.get_attribute_value(default) if default.name else None
+        value = value.decode() if isinstance(value, bytes) else value
+        attributes[name] = Attribute("string", value)
+    return attributes
+
+
+def _no_kernel(use: Use) -> list[Shape]:
+    raise Mismatch(f"there is no kernel for {use.op_type}")
+
+
+_CONSTANTS = [*onnx.defs.get_schema("Constant").attributes]
+
+
+@on_constants("Constant")
+def evaluate_constant(node: Use) -> Array:
     """The tensor in the operator's only attribute."""
-    ((name, value),) = node.attributes.items()
+    name, value = next((n, node[n]) for n in _CONSTANTS if node[n] is not None)
     if name.startswith("value_float"):
         return np.array(value, np.float64 if node.precise else np.float32)
     if name.startswith("value_int"):
@@ -22,27 +82,27 @@ def evaluate_constant(node: Node) -> Array:
     return np.asarray(value)
 
 
-@evaluates("ConstantOfShape")
-def evaluate_constant_of_shape(node: Node) -> Array:
+@on_constants("ConstantOfShape")
+def evaluate_constant_of_shape(node: Use) -> Array:
     """One value broadcast to a shape, without a copy for each element."""
-    value = node.attribute("value", np.zeros(1, np.float32))
+    value = np.zeros(1, np.float32) if node["value"] is None else node["value"]
     return np.broadcast_to(value.reshape(()), tuple(node.integers(0) or ()))
 
 
-@evaluates("Range")
-def evaluate_range(node: Node) -> Array:
+@on_constants("Range")
+def evaluate_range(node: Use) -> Array:
     """Numbers from a start, by a step, up to an exclusive limit."""
-    start, limit, delta = (node[i].reshape(()) for i in range(3))
+    start, limit, delta = (node.array(i).reshape(()) for i in range(3))
     exact = [double(array).item() for array in (start, limit, delta)]
     count = max(0, ceil((exact[1] - exact[0]) / exact[2]))
     steps = np.arange(count, dtype=np.float64 if isinstance(exact[0], float) else np.int64)
     return converted_array(np.asarray(exact[0] + steps * exact[2]), start.dtype)
 
 
-@evaluates("NonZero")
-def evaluate_non_zero(node: Node) -> Array:
+@on_constants("NonZero")
+def evaluate_non_zero(node: Use) -> Array:
     """The indices of all elements that are not zero, as a row for each axis."""
-    return non_zero(node[0])
+    return non_zero(node.array(0))
 
 
 def non_zero(x: Array) -> Array:
@@ -51,10 +111,10 @@ def non_zero(x: Array) -> Array:
     return found if x.ndim else found[:0]
 
 
-@evaluates("Compress")
-def evaluate_compress(node: Node) -> Array:
+@on_constants("Compress")
+def evaluate_compress(node: Use) -> Array:
     """The slices along an axis, or the elements, whose condition is true."""
-    return compressed(node[0], node[1], node.attribute("axis"))
+    return compressed(node.array(0), node.array(1), node["axis"])
 
 
 def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
@@ -64,10 +124,10 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
     return np.compress(condition.reshape(-1)[: x.shape[positive_axis(axis, x.ndim)]], x, axis)
 
 
-@evaluates("Unique")
-def evaluate_unique(node: Node) -> list[Array]:
+@on_constants("Unique")
+def evaluate_unique(node: Use) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
-    axis, x = node.attribute("axis"), node[0]
+    axis, x = node["axis"], node.array(0)
     numbers, texts = double(x), None
     if x.dtype.kind in "OUS":  # numpy has no slices of objects in order
         texts, numbers = np.unique(x.reshape(-1), return_inverse=True)
@@ -75,39 +135,41 @@ def evaluate_unique(node: Node) -> list[Array]:
     unique = np.unique(numbers, True, True, True, axis=axis, equal_nan=False)
     values, first, inverse, counts = unique
     inverse = inverse.reshape(-1)
-    if not node.attribute("sorted", 1):
+    if not node["sorted"]:
         order = np.argsort(first)
         rank = np.argsort(order)
         values = np.take(values, order, axis or 0)
         first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
     values = converted_array(values, x.dtype) if texts is None else texts[values]
-    return [values, *others][: len(node.outputs)]
+    return [values, *others][: node.outputs]
 
 
-@evaluates("NonMaxSuppression")
-def evaluate_non_max_suppression(node: Node) -> Array:
+@on_constants("NonMaxSuppression")
+def evaluate_non_max_suppression(node: Use) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
-    limits = (*node.inputs[2:], None, None, None)[:3]
-    centred = node.attribute("center_point_box", 0)
-    return non_maximum_suppression(node[0], node[1], *limits, center_point_box=centred)[0]
+    limits = [node.array(i) if node.has(i) else None for i in (2, 3, 4)]
+    centred = node["center_point_box"]
+    return non_maximum_suppression(node.array(0), node.array(1), *limits, center_point_box=centred)[
+        0
+    ]
 
 
-@evaluates("Det")
-def evaluate_determinant(node: Node) -> Array:
+@on_constants("Det")
+def evaluate_determinant(node: Use) -> Array:
     """The determinant of each matrix."""
-    return converted_array(np.asarray(np.linalg.det(double(node[0]))), node[0].dtype)
+    return converted_array(np.asarray(np.linalg.det(double(node.array(0)))), node.array(0).dtype)
 
 
 def _mel(frequency: float) -> float:
     return 2595 * np.log10(1 + np.float64(frequency) / 700)
 
 
-@evaluates("MelWeightMatrix")
-def evaluate_mel_weight_matrix(node: Node) -> Array:
+@on_constants("MelWeightMatrix")
+def evaluate_mel_weight_matrix(node: Use) -> Array:
     """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
-    bands, length = (int(node[i].reshape(())) for i in range(2))
-    rate, low, high = (node[i].reshape(()).item() for i in range(2, 5))
+    bands, length = (int(node.array(i).reshape(())) for i in range(2))
+    rate, low, high = (node.array(i).reshape(()).item() for i in range(2, 5))
     first, last = _mel(low), _mel(high)
     marks = first + np.arange(bands + 2) * ((last - first) / (bands + 2))
     hertz = 700 * (10 ** (marks / 2595) - 1)
@@ -119,43 +181,43 @@ def evaluate_mel_weight_matrix(node: Node) -> Array:
     rising = np.where((bins >= left) & (bins < centre), rising, 0)
     weights = rising + np.where((bins >= centre) & (bins < right), falling, 0)
     weights = np.where(bins == centre, 1.0, weights)
-    return converted_array(weights, node.dtype_of(node.attribute("output_datatype", 1)))
+    return converted_array(weights, node.dtype_of(node["output_datatype"]))
 
 
-@evaluates("Col2Im")
-def evaluate_columns_to_image(node: Node) -> Array:
+@on_constants("Col2Im")
+def evaluate_columns_to_image(node: Use) -> Array:
     """Overlapping blocks, the columns of the input, summed into an image."""
     image, block = node.integers(1) or [], node.integers(2) or []
     rank = len(image)
-    dilations = node.attribute("dilations") or [1] * rank
-    strides = node.attribute("strides") or [1] * rank
-    pads = node.attribute("pads") or [0] * 2 * rank
+    dilations = node["dilations"] or [1] * rank
+    strides = node["strides"] or [1] * rank
+    pads = node["pads"] or [0] * 2 * rank
     full = [n + b + a for n, b, a in zip(image, pads[:rank], pads[rank:], strict=True)]
     sizes = zip(full, block, dilations, strides, strict=True)
     counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
-    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *counts)
+    data = double(node.array(0)).reshape(node.array(0).shape[0], -1, *block, *counts)
     total = np.zeros((*data.shape[:2], *full), data.dtype)
     for tap in np.ndindex(*block):
         steps = zip(tap, dilations, strides, counts, strict=True)
         box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
         total[(..., *box)] += data[(slice(None), slice(None), *tap)]
     inside = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
-    return converted_array(total[(..., *inside)], node[0].dtype)
+    return converted_array(total[(..., *inside)], node.array(0).dtype)
 
 
-@evaluates("MaxUnpool")
-def evaluate_max_unpool(node: Node) -> Array:
+@on_constants("MaxUnpool")
+def evaluate_max_unpool(node: Use) -> Array:
     """Elements at the indices from which a MaxPool took them, zeros elsewhere."""
-    x, kernel = node[0], node.attribute("kernel_shape")
+    x, kernel = node.array(0), node["kernel_shape"]
     rank = len(kernel)
     strides, pads = (
-        node.attribute("strides") or [1] * rank,
-        node.attribute("pads") or [0] * 2 * rank,
+        node["strides"] or [1] * rank,
+        node["pads"] or [0] * 2 * rank,
     )
     sizes = zip(x.shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
     own = [*x.shape[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes)]
     result = np.zeros(own, x.dtype)
-    result.reshape(-1)[node[1].reshape(-1)] = x.reshape(-1)
+    result.reshape(-1)[node.array(1).reshape(-1)] = x.reshape(-1)
     if not node.has(2):
         return result
     wanted = np.zeros(node.integers(2) or [], x.dtype)
@@ -163,15 +225,15 @@ def evaluate_max_unpool(node: Node) -> Array:
     return wanted
 
 
-@evaluates("TensorScatter")
-def evaluate_tensor_scatter(node: Node) -> Array:
+@on_constants("TensorScatter")
+def evaluate_tensor_scatter(node: Use) -> Array:
     """A cache with an update written from an index of each batch entry on."""
-    axis = positive_axis(node.attribute("axis", -2), node[0].ndim)
-    cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
+    axis = positive_axis(node["axis"], node.array(0).ndim)
+    cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
-    first = node[2] if node.has(2) else np.zeros(batch, np.int64)
+    first = node.array(2) if node.has(2) else np.zeros(batch, np.int64)
     positions = first[:, None] + np.arange(int(update.shape[1]))
-    if node.attribute("mode", "linear") == "circular":
+    if node["mode"] == "circular":
         positions %= size
     result = cache.copy()
     result[np.arange(batch)[:, None], positions] = update
@@ -184,42 +246,105 @@ def _complex(array: Array) -> Array:
     return array[..., 0] + 1j * array[..., 1] if array.shape[-1] == 2 else array[..., 0]
 
 
-@evaluates("DFT")
-def evaluate_fourier_transform(node: Node) -> Array:
+@on_constants("DFT")
+def evaluate_fourier_transform(node: Use) -> Array:
     """The discrete Fourier transform along an axis; of real signals half of it when asked."""
-    x, inverse = _complex(node[0]), node.attribute("inverse", 0)
-    given = node[2].reshape(()).item() if node.has(2) else node.attribute("axis", _dft_axis(node))
-    axis = positive_axis(given, node[0].ndim)
-    length = node[1].reshape(()).item() if node.has(1) else None
-    onesided = node.attribute("onesided", 0)
+    x, inverse = _complex(node.array(0)), node["inverse"]
+    # opset 17 has an attribute, whose default the rules write down; later ones have an input
+    given = node.array(2).reshape(()).item() if node.has(2) else node["axis"]
+    axis = positive_axis(-2 if given is None else given, node.array(0).ndim)
+    length = node.array(1).reshape(()).item() if node.has(1) else None
+    onesided = node["onesided"]
     if inverse and onesided:
         result = np.fft.irfft(x, length, axis)[..., None]
-        return converted_array(result, node[0].dtype)
+        return converted_array(result, node.array(0).dtype)
     result = (np.fft.ifft if inverse else np.fft.fft)(x, length, axis)
     if onesided:
         result = np.take(result, np.arange(int(result.shape[axis]) // 2 + 1), axis)
-    return converted_array(np.stack([result.real, result.imag], -1), node[0].dtype)
+    return converted_array(np.stack([result.real, result.imag], -1), node.array(0).dtype)
 
 
-def _dft_axis(node: Node) -> int:
-    """The default axis: 1 for the attribute of opset 17, -2 for the input since."""
-    return 1 if "axis" in node.attributes else -2
-
-
-@evaluates("OptionalHasElement")
-def evaluate_has_element(node: Node) -> Array:
+@on_constants("OptionalHasElement")
+def evaluate_has_element(node: Use) -> Array:
     """Whether an optional holds a tensor."""
     return np.asarray(node.has(0))
 
 
-@evaluates("OptionalGetElement")
-def evaluate_get_element(node: Node) -> Array:
+@on_constants("OptionalGetElement")
+def evaluate_get_element(node: Use) -> Array:
     """The tensor that an optional holds."""
-    return node[0]
+    return node.array(0)
 
 
-@evaluates("StringConcat")
-def evaluate_string_concat(node: Node) -> Array:
+@on_constants("StringConcat")
+def evaluate_string_concat(node: Use) -> Array:
     """Strings appended, broadcast."""
-    text = np.char.add(node[0].astype(str), node[1].astype(str))
+    text = np.char.add(node.array(0).astype(str), node.array(1).astype(str))
     return np.asarray(text).astype(object)
+
+
+@on_constants("Sum")
+def evaluate_sum(node: Use) -> Array:
+    """The sum of any number of inputs."""
+    return exact(lambda *arrays: reduce(np.add, arrays), node)
+
+
+@on_constants("CumProd")
+def evaluate_cum_prod(node: Use) -> Array:
+    """All elements multiplied, up to each one of an axis."""
+    return accumulated(np.cumprod, 1, node)
+
+
+@on_constants("CastLike")
+def evaluate_cast_like(node: Use) -> Array:
+    """The element type of the second input."""
+    saturate, round_mode = bool(node["saturate"]), node["round_mode"]
+    return cast_array(node.array(0), node.array(1).dtype, saturate, round_mode)
+
+
+@on_constants("BitCast")
+def evaluate_bit_cast(node: Use) -> Array:
+    """The same bits as another element type of the same size."""
+    array = np.ascontiguousarray(node.array(0)).view(node.dtype_of(node["to"]))
+    return array.reshape(node.shape())
+
+
+@on_constants("MaxRoiPool")
+def evaluate_max_region_pool(node: Use) -> Array:
+    """The maximum of the pixels of each bin of each region, 0 of an empty one.
+
+    A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to
+    it; neighbouring bins share the pixels on their border.
+    """
+    x, regions = node.array(0), node.array(1).astype(np.float32)
+    bins, scale = node["pooled_shape"], np.float32(node["spatial_scale"])
+    if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
+        raise ValueError(
+            f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes"
+        )
+    result = np.zeros((len(regions), x.shape[1], *bins), x.dtype)
+    for row, (image, *ends) in zip(result, regions, strict=True):
+        if not 0 <= image < len(x):
+            raise ValueError(f"a region of image {image:g} of {len(x)}")
+        left, top, right, bottom = (_rounded(end * scale) for end in ends)
+        rows = _bins(top, bottom, bins[0], x.shape[2])
+        columns = _bins(left, right, bins[1], x.shape[3])
+        for place in np.ndindex(*bins):
+            pixels = x[int(image), :, rows[place[0]], columns[place[1]]]
+            if pixels.size:
+                row[(slice(None), *place)] = pixels.max((1, 2))
+    return result
+
+
+def _rounded(value: np.float32) -> int:
+    """The nearest integer, halves away from zero, as C rounds them."""
+    return int(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
+
+
+def _bins(first: int, last: int, count: int, size: int) -> list[slice]:
+    """The pixels of each bin of a region along an axis, inside the image."""
+    length = np.float32(max(last - first + 1, 1)) / np.float32(count)
+    starts = [int(np.floor(np.float32(i) * length)) + first for i in range(count)]
+    ends = [int(np.ceil(np.float32(i + 1) * length)) + first for i in range(count)]
+    clipped = (np.clip([start, end], 0, size) for start, end in zip(starts, ends, strict=True))
+    return [slice(int(start), int(end)) for start, end in clipped]

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array
 from compiler.schedule.tasks import ControlForm
 
+Array = np.ndarray
 BodyFunction = Callable[[Sequence[Array]], Sequence[Array]]
 
 

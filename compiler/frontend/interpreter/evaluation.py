@@ -1,48 +1,21 @@
-"""Evaluation of one operator of the normalised opset, or of one that is supported on constants."""
+"""Evaluation of one operator of the table, or of one that is supported on constants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from compiler.frontend.interpreter import (
-    activations,
-    constants,
-    contraction,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    recurrence,
-    reductions,
-    resize,
-    rounding,
-    segments,
-    windows,
-)
-from compiler.frontend.interpreter.registry import EVALUATIONS, Array, Node
+from compiler.frontend.interpreter.constants import constant_operator, is_constant_operator
+from compiler.net.operators import OPERATORS
+from compiler.net.spec import evaluate_use, known_use
 
-FAMILIES = (
-    activations,
-    constants,
-    contraction,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    recurrence,
-    reductions,
-    resize,
-    rounding,
-    segments,
-    windows,
-)
-"""The modules whose import registers every evaluation."""
+Array = np.ndarray
 
 
 def is_known_operator(op_type: str) -> bool:
     """Whether an operator can be evaluated."""
-    return op_type in EVALUATIONS
+    entry = OPERATORS.get(op_type)
+    return is_constant_operator(op_type) if entry is None else entry.evaluate is not None
 
 
 def evaluate_node(
@@ -58,19 +31,7 @@ def evaluate_node(
     `precise` all of them are float64. Raises KeyError for an unknown operator, and ValueError or
     IndexError for inputs that do not fit.
     """
-    node = Node(op_type, inputs, attributes, outputs, precise)
-    try:
-        with np.errstate(all="ignore"):
-            results = EVALUATIONS[op_type](node)
-    except ZeroDivisionError as error:
-        raise ValueError(f"an attribute of {op_type} is 0 ({error})") from error
-    if isinstance(results, np.ndarray | np.generic | str):
-        results = [results]
-    arrays = [None if array is None else _as_array(array) for array in results]
-    arrays += [None] * (len(outputs) - len(arrays))
-    return [array if wanted else None for array, wanted in zip(arrays, outputs, strict=False)]
-
-
-def _as_array(result: Array | str) -> Array:
-    """A result as an array; an element of texts is one, too."""
-    return np.array(result, object) if isinstance(result, str) else np.asarray(result)
+    entry = OPERATORS.get(op_type) or constant_operator(op_type)
+    use = known_use(op_type, entry, inputs, attributes, len(outputs), precise=precise)
+    pairs = zip(evaluate_use(use, entry), outputs, strict=True)
+    return [array if wanted else None for array, wanted in pairs]

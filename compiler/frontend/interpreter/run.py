@@ -12,13 +12,13 @@ from compiler.errors import ModelError
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter.control import run_control
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
-from compiler.frontend.interpreter.registry import Array
-from compiler.frontend.interpreter.rounding import is_floating
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+from compiler.net.evaluation.rounding import is_floating
 
+Array = np.ndarray
 Values = dict[SSAValue, Array | None]
 Arrays = Sequence[Array | None]
 Evaluate = Callable[[dataflow.OperatorOp, Arrays, bool], Arrays]

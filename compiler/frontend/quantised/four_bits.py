@@ -12,14 +12,14 @@ import numpy as np
 from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import FourBits, Graph, Operator, Value
-from compiler.graph.four_bits import (
+from compiler.net.four_bits import (
+    FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,
     LEAST_BLOCK,
     Array,
     four_bit_numbers,
     pack_nibbles,
 )
-from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
 
 MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""

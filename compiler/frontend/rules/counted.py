@@ -8,8 +8,8 @@ import numpy as np
 from compiler.frontend.builder import byte_count, supported
 from compiler.frontend.evaluate import dtype_name, element_type, evaluate
 from compiler.frontend.graph import NeedsHost, Value, constant
-from compiler.frontend.interpreter.rounding import double
 from compiler.frontend.rules.call import Call, rule
+from compiler.net.evaluation.rounding import double
 from compiler.net.operators import check_size
 
 

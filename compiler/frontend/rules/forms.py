@@ -11,10 +11,10 @@ import numpy as np
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
-from compiler.frontend.interpreter import clamped_indices
-from compiler.frontend.interpreter.rounding import finite_limits, is_floating
 from compiler.frontend.rules.call import Call, filled, rule
 from compiler.ir.values import numpy_dtype
+from compiler.net.evaluation.movement import clamped_indices
+from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators import ShapeMismatch
 from compiler.tensors.dtypes import FLOAT8
 

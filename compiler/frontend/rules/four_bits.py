@@ -4,8 +4,7 @@ import numpy as np
 
 from compiler.frontend.graph import FourBits, axis_of
 from compiler.frontend.rules.call import Call
-from compiler.graph.four_bits import Array
-from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.four_bits import FOUR_BIT_MIDDLE, Array
 
 HALF_BYTES = ("int4", "uint4")
 """The dtypes of four bits."""

@@ -14,14 +14,15 @@ import numpy as np
 
 from compiler.frontend.builder import input_bytes
 from compiler.frontend.graph import Inputs, Unsupported, Value
-from compiler.frontend.interpreter.resize import (
+from compiler.frontend.rules.call import Call
+from compiler.frontend.rules.types import in_float32, in_type
+from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
+from compiler.net.evaluation.resize import (
     CoordinatesOfAxis,
     aligned_filters,
     float32_axes,
 )
-from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.types import in_float32, in_type
-from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
+from compiler.net.operators import use_of
 
 Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
@@ -32,13 +33,14 @@ def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
     known = [None if value is None else value.content for value in inputs[1:]]
     like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
     result = in_float32(call, call.data)
-    widths = [(len(axis.at), axis.extent) for axis in float32_axes([like, *known], call.attributes)]
+    use = use_of("Resize", [like, *known], call.attributes)
+    widths = [(len(axis.at), axis.extent) for axis in float32_axes(use)]
     nbytes = sum(8 * size * extent for size, extent in widths if size != extent)
     if not call.builder.folds(nbytes, input_bytes([call.data])):
         reason = f"its filters are matrices of {nbytes:,} bytes"
         remedy = f"compile with semantics={{{RESIZE_ALIGN_CORNERS_SCALE.name!r}: 'onnx'}}"
         raise Unsupported(reason, remedy)
-    for axis, weights in aligned_filters([like, *known], call.attributes):
+    for axis, weights in aligned_filters(use):
         order = [i for i in range(result.rank) if i != axis] + [axis]
         matrix = call.builder.constant(weights.T, result.dtype)
         moved = call.one("MatMul", call.one("Transpose", result, perm=order), matrix)
@@ -53,7 +55,8 @@ def interpolated_integers(call: Call, inputs: Inputs) -> Value:
     # the innermost two or three, also where they stay as they are: the last element of such an
     # axis is its own neighbour, and its two halves are added one after the other
     inner = call.data.rank - (2 if call.data.rank % 2 == 0 else 3)
-    axes = [axis for axis in float32_axes([like, *known], call.attributes) if axis.number >= inner]
+    axes = float32_axes(use_of("Resize", [like, *known], call.attributes))
+    axes = [axis for axis in axes if axis.number >= inner]
     if 0 in call.data.shape or any(not axis.at.size for axis in axes):
         return call.one("Resize", *inputs, **call.attributes)
     parts = [_weighted(call, axes, choice) for choice in _choices(axes)]

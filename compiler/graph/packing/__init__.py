@@ -17,8 +17,8 @@ from math import prod
 
 import numpy
 
-from compiler.graph.four_bits import pack_nibbles, unpack_nibbles
 from compiler.graph.packing.winograd import POINTS, points_of, transformed_kernels
+from compiler.net.four_bits import pack_nibbles, unpack_nibbles
 
 PackingStep = tuple[str, tuple[int, ...]]
 

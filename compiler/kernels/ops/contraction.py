@@ -11,7 +11,7 @@ from compiler.kernels.ops.float8 import decoded, number_of
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, transposed_pads, window_of
-from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.four_bits import FOUR_BIT_MIDDLE
 
 FactorOf = Callable[[Any], Any]
 """The factor of a multiplication, of an element of an operand."""

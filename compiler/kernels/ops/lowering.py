@@ -155,7 +155,7 @@ class Emitter:
         )
         function = LOWERINGS.get(operator.type)
         if function is None:
-            raise context.fail("the kernel builder does not know this operator")
+            raise context.fail(f"it has no lowering: register one by @lowering({operator.type!r})")
         result = function(context)
         results = [result] if isinstance(result, te.Tensor) else list(result)
         for number, info, tensor in zip(operator.outputs, context.outputs, results, strict=False):

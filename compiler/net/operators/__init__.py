@@ -6,8 +6,12 @@ Everything here works on plain data: dtype names, shapes, arrays and attribute v
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
 from compiler.net.operators.indices import check_constant_indices
@@ -32,12 +36,12 @@ from compiler.net.spec import (
     check_attributes,
     check_size,
     infer_use,
+    known_use,
     type_text,
 )
 
 __all__ = [
     "BYTE_CONTRACTIONS",
-    "CONTRIB_DOMAINS",
     "FLOAT8_CONTRACTIONS",
     "INTEGER_CONTRACTIONS",
     "KINDS",
@@ -57,6 +61,7 @@ __all__ = [
     "check_size",
     "infer",
     "type_text",
+    "use_of",
 ]
 
 INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
@@ -68,10 +73,7 @@ FLOAT8_CONTRACTIONS = ("ConvFloat8", "MatMulFloat8")
 BYTE_CONTRACTIONS = (*INTEGER_CONTRACTIONS, *FLOAT8_CONTRACTIONS)
 """Contractions whose operands have one byte an element."""
 
-CONTRIB_DOMAINS = {"MatMulNBits": "com.microsoft"}
-"""The domains of operators that are onnxruntime's, not ONNX's."""
-
-OPERATORS: dict[str, OpSpec] = {
+_FAMILIES: dict[str, OpSpec] = {
     **ELEMENTWISE,
     **INJECTIVE,
     **REDUCTIONS,
@@ -84,7 +86,11 @@ OPERATORS: dict[str, OpSpec] = {
     **SEGMENTS,
     **RANGES,
 }
-"""Every operator that can be compiled (of ONNX, `CONTRIB_DOMAINS` or this package)."""
+
+OPERATORS: dict[str, OpSpec] = {
+    name: replace(entry, evaluate=EVALUATIONS[name]) for name, entry in _FAMILIES.items()
+}
+"""Every operator that can be compiled of ONNX, of its `domain`, or of this package."""
 
 KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 """Kind of every operator that can be compiled."""
@@ -96,6 +102,18 @@ STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
 
 Constants of one element become `dataflow.constant` wherever they are used.
 """
+
+
+def use_of(
+    op_type: str,
+    arrays: Sequence[np.ndarray | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+    *,
+    precise: bool = False,
+) -> Use:
+    """A use of an operator of the table on known inputs; see `known_use`."""
+    return known_use(op_type, OPERATORS[op_type], arrays, attributes, outputs, precise=precise)
 
 
 def infer(

@@ -28,8 +28,8 @@ from compiler.net.spec import (
 )
 from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
-FOUR_BIT_MIDDLE = 8
-"""The zero point of integers of four bits for which none is given."""
+FLOAT8_DOMAIN = "flowloom"
+"""The domain of contractions of float8s, which dumped models define as functions."""
 
 
 def _kernel(use: Use) -> Shape:
@@ -194,7 +194,13 @@ _GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB":
 CONTRACTIONS: dict[str, OpSpec] = {
     "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),
     "ConvFloat8": operator(
-        Kind.CONTRACTION, "A B -> float32", _convolved, _CONV, A=FLOAT8, B=FLOAT8
+        Kind.CONTRACTION,
+        "A B -> float32",
+        _convolved,
+        _CONV,
+        domain=FLOAT8_DOMAIN,
+        A=FLOAT8,
+        B=FLOAT8,
     ),
     "ConvInteger": operator(
         Kind.CONTRACTION, "A B A? B? -> int32", _conv_integer, _CONV, A=BYTES, B=BYTES
@@ -220,7 +226,9 @@ CONTRACTIONS: dict[str, OpSpec] = {
     ),
     "Gemm": operator(Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, T=WIDE),
     "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
-    "MatMulFloat8": operator(Kind.CONTRACTION, "A B -> float32", _matmul, A=FLOAT8, B=FLOAT8),
+    "MatMulFloat8": operator(
+        Kind.CONTRACTION, "A B -> float32", _matmul, domain=FLOAT8_DOMAIN, A=FLOAT8, B=FLOAT8
+    ),
     "MatMulInteger": operator(
         Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
     ),
@@ -234,6 +242,7 @@ CONTRACTIONS: dict[str, OpSpec] = {
             "bits": Attribute("int", 4, allowed=(4,)),
             "block_size": integer(16, least=16),
         },
+        domain="com.microsoft",
         T=FLOATS - {"float64"},
         Z=FLOATS - {"float64"} | UINT8,
     ),

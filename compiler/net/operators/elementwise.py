@@ -27,6 +27,8 @@ from compiler.net.spec import (
 from compiler.tensors.dtypes import (
     ALL,
     BOOL,
+    ELEMENT_BYTES,
+    ELEMENTS,
     FLOATS,
     INTEGERS,
     MOVABLE,
@@ -38,23 +40,7 @@ from compiler.tensors.dtypes import (
 )
 from compiler.tensors.row_major import unit_free
 
-ONNX_DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    16: "bfloat16",
-    17: "float8_e4m3fn",
-    19: "float8_e5m2",
-}
+ONNX_DTYPES = {number: name for number, name in ELEMENTS.items() if name in ELEMENT_BYTES}
 """The dtype names of ONNX's element types that kernels support."""
 
 
@@ -162,7 +148,11 @@ ELEMENTWISE: dict[str, OpSpec] = {
         Kind.ELEMENTWISE,
         "T -> U",
         same_shape,
-        {"to": integer(required=True), "saturate": flag(1)},
+        {
+            "to": integer(required=True),
+            "saturate": flag(1),
+            "round_mode": one_of("up", "down", "nearest"),  # for powers of two in a byte
+        },
         result=lambda use: dtype_of_element(use["to"]),
         T=MOVABLE,
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.frontend.interpreter.text import is_text, texts_in
+from compiler.net.evaluation.text import is_text, texts_in
 from compiler.program.classical.attributes import Attributes, only, required_attribute
 
 Array = np.ndarray

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.frontend.interpreter.text import integer_in, number_in
+from compiler.net.evaluation.text import integer_in, number_in
 from compiler.program.classical.attributes import Attributes, only
 
 Dictionary = Mapping[Any, Any]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from compiler.frontend.interpreter.rounding import cast_array
-from compiler.frontend.interpreter.text import is_text, object_array, texts_in
+from compiler.net.evaluation.rounding import cast_array
+from compiler.net.evaluation.text import is_text, object_array, texts_in
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 Array = np.ndarray

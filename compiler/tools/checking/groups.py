@@ -9,12 +9,12 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter import interpret
-from compiler.frontend.interpreter.rounding import is_floating
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.layouts import stored_block, with_block
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import stored_as
+from compiler.net.evaluation.rounding import is_floating
 from compiler.net.operators import PARTIAL_RANGES
 from compiler.passes.runner import Snapshot
 from compiler.schedule.tasks import Task

@@ -9,7 +9,7 @@ import onnxruntime
 from onnx import helper
 
 from compiler.frontend.interpreter import evaluate_node
-from compiler.net.operators import CONTRIB_DOMAINS
+from compiler.net.operators import OPERATORS
 from tests.operator_cases import OPSET, Array, Case
 
 _TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
@@ -35,7 +35,7 @@ def model_of(case: Case, opset: int = OPSET) -> onnx.ModelProto:
     names = ["" if array is None else f"i{i}" for i, array in enumerate(case.inputs)]
     outputs = [f"o{i}" for i in range(case.outputs)]
     attributes = {k: v for k, v in case.attributes.items() if v != []}
-    domain = CONTRIB_DOMAINS.get(case.op_type, "")
+    domain = OPERATORS[case.op_type].domain
     node = helper.make_node(case.op_type, names, outputs, domain=domain, **attributes)
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)

@@ -5,7 +5,7 @@ from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
 from compiler.frontend.rules.contrib.registry import contrib, part, refuse, refuse_inputs
-from compiler.graph.four_bits import LEAST_BLOCK
+from compiler.net.four_bits import LEAST_BLOCK
 from compiler.net.operators import ShapeMismatch
 
 

@@ -6,10 +6,10 @@ from math import sqrt
 import numpy as np
 
 from compiler.frontend.graph import Value
-from compiler.frontend.interpreter.rounding import finite_limits
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import transposed
 from compiler.ir.values import numpy_dtype
+from compiler.net.evaluation.rounding import finite_limits
 from compiler.net.operators import ShapeMismatch
 
 

@@ -30,7 +30,7 @@ def _by_rewriting(use: Use) -> list[Shape]:
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
 ) -> OpSpec:
-    return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, (), None, **types)
+    return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, (), None, None, "", **types)
 
 
 def _dtypes(names: str) -> frozenset[str]:

@@ -32,7 +32,7 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import RegisterTile, loop_over, scratch, sequence, vector_at
 from compiler.kernels.tir.loops import vector_loop as row_loop
 from compiler.kernels.tir.matmul import Matmul
-from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
+from compiler.net.four_bits import FOUR_BIT_MIDDLE
 from compiler.target.target import CpuTarget
 
 WORD = 8

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.graph.four_bits import pack_nibbles
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.of_template import kernel_in

@@ -5,23 +5,24 @@ from math import floor, isfinite, pi, sqrt
 
 import numpy as np
 
-from compiler.frontend.interpreter.elementwise import evaluate_erf
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import converted_array, double
+from compiler.net.evaluation.elementwise import evaluate_erf
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.rounding import converted_array, double
+from compiler.net.spec import Use
 
 
 def _activation(
-    *names: str, **defaults: object
+    name: str, *attributes: str
 ) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Register a function of x and of attributes with these defaults."""
+    """Register a function of the inputs and of some attributes."""
 
     def register(function: Callable[..., Array]) -> Callable[..., Array]:
-        def evaluate(node: Node) -> Array:
-            values = {name: node.attribute(name, value) for name, value in defaults.items()}
-            arrays = [double(array) for array in node.inputs if array is not None]
-            return converted_array(np.asarray(function(*arrays, **values)), node[0].dtype)
+        def evaluate(node: Use) -> Array:
+            arrays = [double(array) for array in node.arrays]
+            values = {name: node[name] for name in attributes}
+            return converted_array(np.asarray(function(*arrays, **values)), node.array(0).dtype)
 
-        evaluates(*names)(evaluate)
+        evaluates(name)(evaluate)
         return function
 
     return register
@@ -38,7 +39,7 @@ def relu(x: Array) -> Array:
     return _positive(x, np.zeros_like(x))
 
 
-@_activation("LeakyRelu", alpha=0.01)
+@_activation("LeakyRelu", "alpha")
 def leaky_relu(x: Array, alpha: float) -> Array:
     """x, or alpha x below zero."""
     return _positive(x, x * alpha)
@@ -50,31 +51,31 @@ def prelu(x: Array, slope: Array) -> Array:
     return _positive(x, x * slope)
 
 
-@_activation("ThresholdedRelu", alpha=1.0)
+@_activation("ThresholdedRelu", "alpha")
 def thresholded_relu(x: Array, alpha: float) -> Array:
     """x above alpha, else 0."""
     return np.where(x > alpha, x, np.zeros_like(x))
 
 
-@_activation("Elu", alpha=1.0)
+@_activation("Elu", "alpha")
 def elu(x: Array, alpha: float) -> Array:
     """x, or alpha (e**x - 1) below zero."""
     return _positive(x, alpha * np.expm1(x))
 
 
-@_activation("Celu", alpha=1.0)
+@_activation("Celu", "alpha")
 def celu(x: Array, alpha: float) -> Array:
     """x, or alpha (e**(x / alpha) - 1) below zero."""
     return _positive(x, alpha * np.expm1(x / alpha))
 
 
-@_activation("Selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
+@_activation("Selu", "alpha", "gamma")
 def selu(x: Array, alpha: float, gamma: float) -> Array:
     """The scaled exponential linear unit."""
     return gamma * _positive(x, alpha * np.expm1(x))
 
 
-@_activation("HardSigmoid", alpha=0.2, beta=0.5)
+@_activation("HardSigmoid", "alpha", "beta")
 def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
     """alpha x + beta, limited to [0, 1]."""
     return np.minimum(np.maximum(alpha * x + beta, 0), 1)
@@ -86,7 +87,7 @@ def hard_swish(x: Array) -> Array:
     return x * (np.minimum(np.maximum(x + 3, 0), 6) * (1 / 6))
 
 
-@_activation("Gelu", approximate="none")
+@_activation("Gelu", "approximate")
 def evaluate_gelu(x: Array, approximate: str) -> Array:
     """x times the normal distribution function, exactly or by tanh."""
     if approximate == "tanh":
@@ -124,7 +125,7 @@ def _shrunk_integer(x: Array, lambd: float, bias: float) -> Array:
     return np.where(x < -lambd, up, np.where(x > lambd, down, np.zeros_like(x)))
 
 
-@_activation("Shrink", lambd=0.5, bias=0.0)
+@_activation("Shrink", "lambd", "bias")
 def shrink(x: Array, lambd: float, bias: float) -> Array:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     if x.dtype.kind in "iu" and isfinite(bias):

@@ -6,8 +6,8 @@ from functools import partial, reduce
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import (
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.rounding import (
     compute_dtype,
     converted_array,
     double,
@@ -15,25 +15,26 @@ from compiler.frontend.interpreter.rounding import (
     is_floating,
     nan_mask,
 )
+from compiler.net.spec import Use
 
 ArrayFunction = Callable[..., Array]
 
 
-def _exact(function: ArrayFunction, node: Node) -> Array:
+def exact(function: ArrayFunction, node: Use) -> Array:
     """A function whose result in the type of computation is correctly rounded."""
-    arrays = [compute_dtype(array) for array in node.inputs if array is not None]
-    return converted_array(np.asarray(function(*arrays)), node[0].dtype)
+    arrays = [compute_dtype(array) for array in node.arrays]
+    return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _rounded(function: ArrayFunction, node: Node) -> Array:
+def _rounded(function: ArrayFunction, node: Use) -> Array:
     """A function computed in float64 and rounded once."""
-    arrays = [double(array) for array in node.inputs if array is not None]
-    return converted_array(np.asarray(function(*arrays)), node[0].dtype)
+    arrays = [double(array) for array in node.arrays]
+    return converted_array(np.asarray(function(*arrays)), node.array(0).dtype)
 
 
-def _test(function: ArrayFunction, node: Node) -> Array:
+def _test(function: ArrayFunction, node: Use) -> Array:
     """A function whose results are booleans."""
-    arrays = [compute_dtype(array) for array in node.inputs if array is not None]
+    arrays = [compute_dtype(array) for array in node.arrays]
     return np.asarray(function(*arrays)).astype(bool, copy=False)
 
 
@@ -86,7 +87,7 @@ for _name, _function in {
     "BitwiseXor": np.bitwise_xor,
     "BitwiseNot": np.invert,
 }.items():
-    evaluates(_name)(partial(_exact, _function))
+    evaluates(_name)(partial(exact, _function))
 
 for _name, _function in {
     "Acos": np.arccos,
@@ -123,24 +124,24 @@ for _name, _function in {
     evaluates(_name)(partial(_test, _function))
 
 
-@evaluates("Max", "Min", "Sum")
-def evaluate_variadic(node: Node) -> Array:
-    """The largest, the smallest or the sum of any number of inputs; NaN if one is."""
-    functions: dict[str, ArrayFunction] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
-    return _exact(lambda *arrays: reduce(functions[node.op_type], arrays), node)
+@evaluates("Max", "Min")
+def evaluate_variadic(node: Use) -> Array:
+    """The largest or the smallest of any number of inputs; NaN if one is."""
+    larger = np.maximum if node.op_type == "Max" else np.minimum
+    return exact(lambda *arrays: reduce(larger, arrays), node)
 
 
 @evaluates("Mod")
-def evaluate_modulo(node: Node) -> Array:
+def evaluate_modulo(node: Use) -> Array:
     """The remainder with the divisor's sign, or the dividend's with `fmod`; 0 for a divisor 0."""
-    return _exact(np.fmod if node.attribute("fmod", 0) else np.mod, node)
+    return exact(np.fmod if node["fmod"] else np.mod, node)
 
 
 @evaluates("BitShift")
-def evaluate_bit_shift(node: Node) -> Array:
+def evaluate_bit_shift(node: Use) -> Array:
     """Shifted left or right; a count beyond the width shifts everything out."""
-    left = node.attribute("direction") == "LEFT"
-    bits = node[0].dtype.itemsize * 8
+    left = node["direction"] == "LEFT"
+    bits = node.array(0).dtype.itemsize * 8
 
     def function(x: Array, count: Array) -> Array:
         inside = (count >= 0) & (count < bits)
@@ -150,32 +151,36 @@ def evaluate_bit_shift(node: Node) -> Array:
         shifted = np.left_shift(x, by) if left else np.right_shift(x, by)
         return np.where(inside, shifted, np.zeros_like(x))
 
-    return _exact(function, node)
+    return exact(function, node)
 
 
 @evaluates("Where")
-def evaluate_where(node: Node) -> Array:
+def evaluate_where(node: Use) -> Array:
     """One of two values by a condition."""
-    return np.where(node[0], node[1], node[2]).astype(node[1].dtype, copy=False)
+    return np.where(node.array(0), node.array(1), node.array(2)).astype(
+        node.array(1).dtype, copy=False
+    )
 
 
 @evaluates("Clip")
-def evaluate_clip(node: Node) -> Array:
+def evaluate_clip(node: Use) -> Array:
     """Limited to bounds, by default the least and the largest finite number; NaN stays."""
-    x, dtype = compute_dtype(node[0]), node[0].dtype
+    x, dtype = compute_dtype(node.array(0)), node.array(0).dtype
     defaults = finite_limits(dtype) if is_floating(dtype) else (None, None)
     for index, pick in ((1, np.maximum), (2, np.minimum)):
-        bound = compute_dtype(node[index]).reshape(()) if node.has(index) else defaults[index - 1]
+        bound = defaults[index - 1]
+        if node.has(index):
+            bound = compute_dtype(node.array(index)).reshape(())
         x = x if bound is None else pick(x, np.asarray(bound, x.dtype))
     return converted_array(x, dtype)
 
 
 @evaluates("IsInf")
-def evaluate_is_infinite(node: Node) -> Array:
+def evaluate_is_infinite(node: Use) -> Array:
     """Whether a value is infinite, of the signs asked for."""
-    x = compute_dtype(node[0])
-    above = (x == np.inf) & bool(node.attribute("detect_positive", 1))
-    return np.asarray(above | ((x == -np.inf) & bool(node.attribute("detect_negative", 1))))
+    x = compute_dtype(node.array(0))
+    above = (x == np.inf) & bool(node["detect_positive"])
+    return np.asarray(above | ((x == -np.inf) & bool(node["detect_negative"])))
 
 
 def _integer_power(x: Array, exponent: Array) -> Array:
@@ -194,9 +199,9 @@ def _float_power(x: Array, exponent: Array) -> Array:
 
 
 @evaluates("Pow")
-def evaluate_power(node: Node) -> Array:
+def evaluate_power(node: Use) -> Array:
     """Powers in the base's type; integers are exact."""
-    x, exponent = node[0], node[1]
+    x, exponent = node.array(0), node.array(1)
     if is_floating(x.dtype) or is_floating(exponent.dtype):
         result = _float_power(x.astype(np.float64), exponent.astype(np.float64))
     else:

@@ -5,13 +5,14 @@ from functools import partial
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import (
+from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.rounding import (
     compute_dtype,
     converted_array,
     double,
     is_floating,
 )
+from compiler.net.spec import Use
 
 
 def wrapped_index(index: Array, extent: int) -> Array:
@@ -21,12 +22,14 @@ def wrapped_index(index: Array, extent: int) -> Array:
 
 
 @evaluates("Gather")
-def evaluate_gather(node: Node) -> Array:
+def evaluate_gather(node: Use) -> Array:
     """Slices along an axis by index; zeros if the tensor is empty."""
-    axis, shape = positive_axis(node.attribute("axis", 0), node[0].ndim), node[0].shape
-    if not node[0].size:
-        return np.zeros((*shape[:axis], *node[1].shape, *shape[axis + 1 :]), node[0].dtype)
-    return np.take(node[0], wrapped_index(node[1], node[0].shape[axis]), axis)
+    axis, shape = positive_axis(node["axis"], node.array(0).ndim), node.array(0).shape
+    if not node.array(0).size:
+        return np.zeros(
+            (*shape[:axis], *node.array(1).shape, *shape[axis + 1 :]), node.array(0).dtype
+        )
+    return np.take(node.array(0), wrapped_index(node.array(1), node.array(0).shape[axis]), axis)
 
 
 def _mesh(shape: tuple[int, ...]) -> list[Array]:
@@ -42,12 +45,11 @@ def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 
 @evaluates("GatherElements")
-def evaluate_gather_elements(node: Node) -> Array:
+def evaluate_gather_elements(node: Use) -> Array:
     """Single elements along an axis by index; zeros if the tensor is empty."""
-    axis = positive_axis(node.attribute("axis", 0), node[0].ndim)
-    if not node[0].size:
-        return np.zeros(node[1].shape, node[0].dtype)
-    return node[0][_elements(node[0], node[1], axis)]
+    x, indices = node.arrays
+    axis = positive_axis(node["axis"], x.ndim)
+    return x[_elements(x, indices, axis)] if x.size else np.zeros(indices.shape, x.dtype)
 
 
 def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
@@ -62,9 +64,9 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
 
 
 @evaluates("GatherND")
-def evaluate_gather_nd(node: Node) -> Array:
+def evaluate_gather_nd(node: Use) -> Array:
     """Slices by index tuples; zeros if the tensor is empty."""
-    data, indices, batch = node[0], node[1], node.attribute("batch_dims", 0)
+    data, indices, batch = node.array(0), node.array(1), node["batch_dims"]
     at = _tuples(data, indices, batch)
     if not data.size:
         tail = data.shape[batch + indices.shape[-1] :]
@@ -74,42 +76,42 @@ def evaluate_gather_nd(node: Node) -> Array:
     return np.broadcast_to(data, (*indices.shape[:-1], *data.shape)).copy()
 
 
-def _scattered(node: Node, at: tuple[Array, ...]) -> Array:
+def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
     """A copy of the data with the updates stored or combined at an index, one after another."""
-    kind, dtype = node.attribute("reduction", "none"), node[0].dtype
+    kind, dtype = node["reduction"], node.array(0).dtype
     add, multiply = np.add, np.multiply
     if dtype == np.bool_:
         add, multiply = np.logical_or, np.logical_and
     combine = {"add": add, "mul": multiply, "max": np.maximum, "min": np.minimum}
     if kind == "none":
-        result = node[0].copy()
-        result[at] = node[2]
+        result = node.array(0).copy()
+        result[at] = node.array(2)
         return result
-    result = double(node[0]).copy()
-    combine[kind].at(result, at, double(node[2]))
+    result = double(node.array(0)).copy()
+    combine[kind].at(result, at, double(node.array(2)))
     return converted_array(result, dtype)
 
 
 @evaluates("ScatterElements")
-def evaluate_scatter_elements(node: Node) -> Array:
+def evaluate_scatter_elements(node: Use) -> Array:
     """Single elements stored or combined at indices along an axis."""
-    axis = positive_axis(node.attribute("axis", 0), node[0].ndim)
-    return _scattered(node, _elements(node[0], node[1], axis))
+    axis = positive_axis(node["axis"], node.array(0).ndim)
+    return _scattered(node, _elements(node.array(0), node.array(1), axis))
 
 
 @evaluates("ScatterND")
-def evaluate_scatter_nd(node: Node) -> Array:
+def evaluate_scatter_nd(node: Use) -> Array:
     """Slices stored or combined at index tuples."""
-    at = _tuples(node[0], node[1], 0)
+    at = _tuples(node.array(0), node.array(1), 0)
     return _scattered(node, at)
 
 
 @evaluates("OneHot")
-def evaluate_one_hot(node: Node) -> Array:
+def evaluate_one_hot(node: Use) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
-    indices, values = converted_array(node[0], np.dtype(np.int64)), node[2]
-    depth = int(node[1].reshape(()))
-    axis = positive_axis(node.attribute("axis", -1), indices.ndim + 1)
+    indices, values = converted_array(node.array(0), np.dtype(np.int64)), node.array(2)
+    depth = int(node.array(1).reshape(()))
+    axis = positive_axis(node["axis"], indices.ndim + 1)
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
     positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
     return np.where(indices == positions, values[1:], values[:1]).astype(values.dtype, copy=False)
@@ -124,29 +126,28 @@ def _ordered(x: Array, axis: int, largest: bool) -> Array:
 
 
 @evaluates("TopK")
-def evaluate_top_k(node: Node) -> tuple[Array, Array]:
+def evaluate_top_k(node: Use) -> tuple[Array, Array]:
     """The k largest or smallest elements along an axis, in order, and their indices."""
-    x, k = node[0], (node.integers(1) or [node.attribute("k")])[0]
-    axis = positive_axis(node.attribute("axis", -1), x.ndim)
+    x, k = node.array(0), node.scalar(1)
+    axis = positive_axis(node["axis"], x.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"the {k} largest of {x.shape[axis]} elements")
-    order = _ordered(compute_dtype(x), axis, bool(node.attribute("largest", 1)))
+    order = _ordered(compute_dtype(x), axis, bool(node["largest"]))
     order = np.take(order, np.arange(k), axis).astype(np.int64)
     return np.take_along_axis(x, order, axis), order
 
 
-def _accumulated(function: Callable[..., Array], neutral: int, node: Node) -> Array:
+def accumulated(function: Callable[..., Array], neutral: int, node: Use) -> Array:
     """Running totals along an axis, from either end, with or without the element itself."""
-    axis = positive_axis(int(node[1].reshape(())), node[0].ndim)
-    x = np.moveaxis(double(node[0]), axis, 0)
-    x = x[::-1] if node.attribute("reverse", 0) else x
-    if node.attribute("exclusive", 0) and len(x):
+    axis = positive_axis(int(node.array(1).reshape(())), node.array(0).ndim)
+    x = np.moveaxis(double(node.array(0)), axis, 0)
+    x = x[::-1] if node["reverse"] else x
+    if node["exclusive"] and len(x):
         x = np.concatenate([np.full_like(x[:1], neutral), x[:-1]])
     kept = None if is_floating(x.dtype) else x.dtype
     total = function(x, 0, kept)
-    total = total[::-1] if node.attribute("reverse", 0) else total
-    return converted_array(np.moveaxis(total, 0, axis), node[0].dtype)
+    total = total[::-1] if node["reverse"] else total
+    return converted_array(np.moveaxis(total, 0, axis), node.array(0).dtype)
 
 
-evaluates("CumSum")(partial(_accumulated, np.cumsum, 0))
-evaluates("CumProd")(partial(_accumulated, np.cumprod, 1))
+evaluates("CumSum")(partial(accumulated, np.cumsum, 0))

@@ -4,17 +4,18 @@ from itertools import product
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import converted_array, double, is_floating
-from compiler.frontend.interpreter.windows import PoolWindow, padded_array, pool_window
-from compiler.graph.four_bits import four_bit_numbers
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.rounding import converted_array, double, is_floating
+from compiler.net.evaluation.windows import PoolWindow, padded_array, pool_window
+from compiler.net.four_bits import four_bit_numbers
+from compiler.net.spec import Use
 
 
 @evaluates("MatMul")
-def evaluate_matmul(node: Node) -> Array:
+def evaluate_matmul(node: Use) -> Array:
     """numpy's matmul, batch axes broadcast."""
-    result = np.matmul(double(node[0]), double(node[1]))
-    return converted_array(np.asarray(result), node[0].dtype)
+    result = np.matmul(double(node.array(0)), double(node.array(1)))
+    return converted_array(np.asarray(result), node.array(0).dtype)
 
 
 def _scaled(array: Array, factor: float) -> Array:
@@ -22,29 +23,29 @@ def _scaled(array: Array, factor: float) -> Array:
 
 
 @evaluates("Gemm")
-def evaluate_gemm(node: Node) -> Array:
+def evaluate_gemm(node: Use) -> Array:
     """alpha A B + beta C, with A and B transposed on demand."""
-    a, b = double(node[0]), double(node[1])
-    a = a.T if node.attribute("transA", 0) else a
-    b = b.T if node.attribute("transB", 0) else b
+    a, b = double(node.array(0)), double(node.array(1))
+    a = a.T if node["transA"] else a
+    b = b.T if node["transB"] else b
     if a.ndim != 2 or b.ndim != 2:
-        raise ValueError(f"a Gemm of {node[0].shape} and {node[1].shape}")
-    total = _scaled(a @ b, node.attribute("alpha", 1.0))
-    beta = node.attribute("beta", 1.0)
+        raise ValueError(f"a Gemm of {node.array(0).shape} and {node.array(1).shape}")
+    total = _scaled(a @ b, node["alpha"])
+    beta = node["beta"]
     if node.has(2) and beta:
-        addend = _scaled(double(node[2]), beta)
+        addend = _scaled(double(node.array(2)), beta)
         total = total + np.broadcast_to(addend, total.shape)
-    return converted_array(total, node[0].dtype)
+    return converted_array(total, node.array(0).dtype)
 
 
 @evaluates("Einsum")
-def evaluate_einsum(node: Node) -> Array:
+def evaluate_einsum(node: Use) -> Array:
     """Einstein summation with implicit results and ellipses."""
-    arrays = [double(node[i]) for i in range(len(node.inputs))]
-    equation = node.attribute("equation").replace(" ", "")
-    optimize = len(arrays) > 1 and is_floating(node[0].dtype)
+    arrays = [*map(double, node.arrays)]
+    equation = node["equation"].replace(" ", "")
+    optimize = len(arrays) > 1 and is_floating(node.array(0).dtype)
     return converted_array(
-        np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node[0].dtype
+        np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node.array(0).dtype
     )
 
 
@@ -54,71 +55,71 @@ def _tap(window: PoolWindow, tap: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in axes)
 
 
-def _with_bias(node: Node, total: Array) -> Array:
+def _with_bias(node: Use, total: Array) -> Array:
     """Input 2 added by channel, rounded."""
     if node.has(2):
-        total = total + double(node[2]).reshape(-1, *[1] * (total.ndim - 2))
-    return converted_array(total, node[0].dtype)
+        total = total + double(node.array(2)).reshape(-1, *[1] * (total.ndim - 2))
+    return converted_array(total, node.array(0).dtype)
 
 
-def _groups(node: Node) -> int:
-    groups = node.attribute("group", 1)
-    if groups < 1 or node[0].shape[1] % groups or node[1].shape[0] % groups:
-        shapes = f"{node[0].shape} and {node[1].shape}"
+def _groups(node: Use) -> int:
+    groups = node["group"]
+    if groups < 1 or node.array(0).shape[1] % groups or node.array(1).shape[0] % groups:
+        shapes = f"{node.array(0).shape} and {node.array(1).shape}"
         raise ValueError(f"{groups} groups do not divide the channels of {shapes}")
     return groups
 
 
 @evaluates("Conv")
-def evaluate_conv(node: Node) -> Array:
+def evaluate_conv(node: Use) -> Array:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
-    return _with_bias(node, _convolved(node, double(node[0]), double(node[1])))
+    return _with_bias(node, _convolved(node, double(node.array(0)), double(node.array(1))))
 
 
 @evaluates("ConvInteger")
-def evaluate_conv_integer(node: Node) -> Array:
+def evaluate_conv_integer(node: Use) -> Array:
     """A convolution of bytes with an int32 result."""
     total = _convolved(node, _less_zero_point(node, 0), _less_zero_point(node, 1))
     return total.astype(np.int64).astype(np.int32)
 
 
 @evaluates("ConvFloat8")
-def evaluate_conv_float8(node: Node) -> Array:
+def evaluate_conv_float8(node: Use) -> Array:
     """A convolution of floats of a byte with a float32 result."""
-    return _convolved(node, double(node[0]), double(node[1])).astype(np.float32)
+    return _convolved(node, double(node.array(0)), double(node.array(1))).astype(np.float32)
 
 
 @evaluates("MatMulFloat8")
-def evaluate_matmul_float8(node: Node) -> Array:
+def evaluate_matmul_float8(node: Use) -> Array:
     """A MatMul of floats of a byte with a float32 result."""
-    return np.asarray(np.matmul(double(node[0]), double(node[1]))).astype(np.float32)
+    return np.asarray(np.matmul(double(node.array(0)), double(node.array(1)))).astype(np.float32)
 
 
 @evaluates("MatMulInteger")
-def evaluate_matmul_integer(node: Node) -> Array:
+def evaluate_matmul_integer(node: Use) -> Array:
     """A MatMul of bytes with an int32 result."""
     result = np.matmul(_less_zero_point(node, 0), _less_zero_point(node, 1))
     return np.asarray(result).astype(np.int32)
 
 
 @evaluates("MatMulNBits")
-def evaluate_matmul_n_bits(node: Node) -> Array:
+def evaluate_matmul_n_bits(node: Use) -> Array:
     """A MatMul of the dequantised, transposed weight."""
-    zeros = node[3] if node.has(3) and node[3].dtype == np.uint8 else None
+    zeros = node.array(3) if node.has(3) and node.array(3).dtype == np.uint8 else None
     if node.has(3) and zeros is None:
-        zeros = double(node[3])
-    weight = four_bit_numbers(node[1], double(node[2]), zeros, node.attribute("K"))
-    return converted_array(np.matmul(double(node[0]), weight.T), node[0].dtype)
+        zeros = double(node.array(3))
+    weight = four_bit_numbers(node.array(1), double(node.array(2)), zeros, node["K"])
+    return converted_array(np.matmul(double(node.array(0)), weight.T), node.array(0).dtype)
 
 
-def _less_zero_point(node: Node, operand: int) -> Array:
+def _less_zero_point(node: Use, operand: int) -> Array:
     """Operand 0 or 1 less its zero point, operand 2 or 3."""
     index = operand + 2
-    zero = node[index].astype(np.int64).reshape(()) if node.has(index) else np.int64(0)
-    return node[operand].astype(np.int64) - zero
+    zero = node.array(index).astype(np.int64).reshape(()) if node.has(index) else np.int64(0)
+    return node.array(operand).astype(np.int64) - zero
 
 
-def _convolved(node: Node, x: Array, w: Array) -> Array:
+def _convolved(node: Use, x: Array, w: Array) -> Array:
     """The sums of a convolution in float64, which holds those of bytes exactly."""
     groups = _groups(node)
     window = pool_window(node, w.shape[2:])
@@ -134,38 +135,25 @@ def _convolved(node: Node, x: Array, w: Array) -> Array:
     return total.reshape(images, channels, *spatial)
 
 
-def _transposed_sizes(node: Node) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+def _transposed_sizes(node: Use) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """The strides, the dilations, and the range of each axis of the full result to keep."""
-    spatial, kernel = node[0].shape[2:], node[1].shape[2:]
+    spatial, kernel = node.array(0).shape[2:], node.array(1).shape[2:]
     rank = len(spatial)
-    strides = list(node.attribute("strides") or [1] * rank)
-    dilations = list(node.attribute("dilations") or [1] * rank)
-    extra = node.attribute("output_padding") or [0] * rank
+    strides = list(node["strides"] or [1] * rank)
+    dilations = list(node["dilations"] or [1] * rank)
+    extra = node["output_padding"] or [0] * rank
     sizes = zip(spatial, strides, kernel, dilations, strict=True)
     full = [s * (n - 1) + (k - 1) * d + 1 for n, s, k, d in sizes]
     reach = [f + e for f, e in zip(full, extra, strict=True)]
-    pads = list(node.attribute("pads") or [0] * 2 * rank)
-    mode, target = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
-    if mode == "VALID":
-        pads = [0] * 2 * rank
-    if not target and mode.startswith("SAME"):
-        target = [n * s for n, s in zip(spatial, strides, strict=True)]
-    if target:
-        total = [max(0, r - t) for r, t in zip(reach, target[-rank:], strict=True)]
-        first = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
-        return strides, dilations, list(zip(first, _ends(first, target[-rank:]), strict=True))
+    pads = list(node["pads"] or [0] * 2 * rank)
     ends = [r - after for r, after in zip(reach, pads[rank:], strict=True)]
     return strides, dilations, list(zip(pads[:rank], ends, strict=True))
 
 
-def _ends(first: list[int], sizes: list[int]) -> list[int]:
-    return [f + size for f, size in zip(first, sizes, strict=True)]
-
-
 @evaluates("ConvTranspose")
-def evaluate_conv_transpose(node: Node) -> Array:
+def evaluate_conv_transpose(node: Use) -> Array:
     """Transposed convolution: each input element adds the kernel, scaled by it, to the result."""
-    x, w, groups = double(node[0]), double(node[1]), _groups(node)
+    x, w, groups = double(node.array(0)), double(node.array(1)), _groups(node)
     strides, dilations, cuts = _transposed_sizes(node)
     images, spatial, kernel = x.shape[0], x.shape[2:], w.shape[2:]
     x = x.reshape(images, groups, x.shape[1] // groups, int(np.prod(spatial)))

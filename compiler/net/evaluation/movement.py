@@ -4,73 +4,76 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array
-from compiler.net.operators.shapes import broadcast
+from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.rounding import converted_array
+from compiler.net.spec import Use
 
 
 @evaluates("Identity")
-def evaluate_identity(node: Node) -> Array:
+def evaluate_identity(node: Use) -> Array:
     """The input itself."""
-    return node[0]
+    return node.array(0)
 
 
 @evaluates("Expand")
-def evaluate_expand(node: Node) -> Array:
+def evaluate_expand(node: Use) -> Array:
     """Broadcast, without a copy; numpy's own rule of shapes ends at 32 axes, arrays at 64."""
-    shape = tuple(node[1].reshape(-1).tolist())
-    return np.broadcast_to(node[0], broadcast(node[0].shape, shape))
+    own, target = node.shape(), node.vector(1, or_scalar=True)
+    rank = max(len(own), len(target))
+    own, target = (1,) * (rank - len(own)) + own, [1] * (rank - len(target)) + target
+    shape = [b if a == 1 else a if b == 1 else b for a, b in zip(own, target, strict=True)]
+    return np.broadcast_to(node.array(0), shape)
 
 
 @evaluates("Reshape")
-def evaluate_reshape(node: Node) -> Array:
+def evaluate_reshape(node: Use) -> Array:
     """Another shape; 0 keeps a dimension, -1 is inferred."""
-    array, shape = node[0], node.integers(1, "shape") or []
-    if not node.attribute("allowzero", 0):
+    array, shape = node.array(0), node.integers(1) or []
+    if not node["allowzero"]:
         shape = [array.shape[i] if size == 0 else size for i, size in enumerate(shape)]
     return array.reshape(shape)
 
 
 @evaluates("Flatten")
-def evaluate_flatten(node: Node) -> Array:
+def evaluate_flatten(node: Use) -> Array:
     """A matrix whose columns are the axes from one on."""
-    shape, axis = node[0].shape, node.attribute("axis", 1)
+    shape, axis = node.array(0).shape, node["axis"]
     axis = axis + len(shape) if axis < 0 else axis
-    return node[0].reshape(prod(shape[:axis]), prod(shape[axis:]))
+    return node.array(0).reshape(prod(shape[:axis]), prod(shape[axis:]))
 
 
 @evaluates("Squeeze")
-def evaluate_squeeze(node: Node) -> Array:
+def evaluate_squeeze(node: Use) -> Array:
     """Without some axes of one element, or without all of them."""
-    axes = node.integers(1, "axes")
-    return np.squeeze(node[0], None if axes is None else tuple(axes))
+    axes = node.integers(1)
+    return np.squeeze(node.array(0), None if axes is None else tuple(axes))
 
 
 @evaluates("Unsqueeze")
-def evaluate_unsqueeze(node: Node) -> Array:
+def evaluate_unsqueeze(node: Use) -> Array:
     """With new axes of one element."""
-    return np.expand_dims(node[0], tuple(node.integers(1, "axes") or ()))
+    return np.expand_dims(node.array(0), tuple(node.vector(1, or_scalar=True)))
 
 
 @evaluates("Transpose")
-def evaluate_transpose(node: Node) -> Array:
+def evaluate_transpose(node: Use) -> Array:
     """Axes permuted, without a copy."""
-    return np.transpose(node[0], node.attribute("perm"))
+    return np.transpose(node.array(0), node["perm"])
 
 
 @evaluates("Concat")
-def evaluate_concat(node: Node) -> Array:
+def evaluate_concat(node: Use) -> Array:
     """Tensors concatenated along an axis."""
-    return np.concatenate([node[i] for i in range(len(node.inputs))], node.attribute("axis"))
+    return np.concatenate(node.arrays, node["axis"])
 
 
 @evaluates("Split")
-def evaluate_split(node: Node) -> list[Array]:
+def evaluate_split(node: Use) -> list[Array]:
     """Parts of given sizes, or as equal as they can be, along an axis."""
-    x, parts = node[0], len(node.outputs)
-    axis = positive_axis(node.attribute("axis", 0), x.ndim)
+    x, parts = node.array(0), node.outputs
+    axis = positive_axis(node["axis"], x.ndim)
     size = -(-x.shape[axis] // parts)
-    sizes = node.integers(1, "split") or [size] * (parts - 1)
+    sizes = node.integers(1) or [size] * (parts - 1)
     starts = np.cumsum([0, *sizes]).tolist()
     if node.has(1) and (len(sizes) != parts or starts[-1] != x.shape[axis] or min(sizes) < 0):
         raise ValueError(f"parts of {sizes} do not fill {x.shape[axis]} elements")
@@ -86,11 +89,11 @@ def clamped_indices(start: int, end: int, step: int, size: int) -> tuple[int, in
 
 
 @evaluates("Slice")
-def evaluate_slice(node: Node) -> Array:
+def evaluate_slice(node: Use) -> Array:
     """The elements from starts to ends, along axes, by steps; without a copy."""
-    x = node[0]
-    starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
-    axes = node.integers(3, "axes")
+    x = node.array(0)
+    starts, ends = node.integers(1) or [], node.integers(2) or []
+    axes = node.integers(3)
     axes = range(len(starts)) if axes is None else axes
     steps = node.integers(4) or [1] * len(starts)
     box = [slice(None)] * x.ndim
@@ -101,38 +104,37 @@ def evaluate_slice(node: Node) -> Array:
 
 
 @evaluates("Tile")
-def evaluate_tile(node: Node) -> Array:
+def evaluate_tile(node: Use) -> Array:
     """Repeated along its axes."""
-    return np.tile(node[0], node.integers(1, "repeats") or [])
+    return np.tile(node.array(0), node.integers(1) or [])
 
 
 @evaluates("DepthToSpace")
-def evaluate_depth_to_space(node: Node) -> Array:
+def evaluate_depth_to_space(node: Use) -> Array:
     """Channels moved into squares of `blocksize` pixels."""
-    (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
-    if node.attribute("mode", "DCR") == "CRD":
-        cells = node[0].reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    (n, c, h, w), b = node.array(0).shape, node["blocksize"]
+    if node["mode"] == "CRD":
+        cells = node.array(0).reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
     else:
-        cells = node[0].reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+        cells = node.array(0).reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
     return cells.reshape(n, c // (b * b), h * b, w * b)
 
 
 @evaluates("SpaceToDepth")
-def evaluate_space_to_depth(node: Node) -> Array:
+def evaluate_space_to_depth(node: Use) -> Array:
     """Squares of `blocksize` pixels moved into channels."""
-    (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
-    cells = node[0].reshape(n, c, h // b, b, w // b, b)
-    order = (0, 1, 3, 5, 2, 4) if node.attribute("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
-    return cells.transpose(order).reshape(n, c * b * b, h // b, w // b)
+    (n, c, h, w), b = node.array(0).shape, node["blocksize"]
+    cells = node.array(0).reshape(n, c, h // b, b, w // b, b)
+    return cells.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
 
 
 @evaluates("Trilu")
-def evaluate_trilu(node: Node) -> Array:
+def evaluate_trilu(node: Use) -> Array:
     """The upper or lower triangle, shifted by k."""
-    x, k = node[0], (node.integers(1) or [0])[0]
+    x, k = node.array(0), node.scalar(1) if node.has(1) else 0
     rows, columns = (int(extent) for extent in x.shape[-2:])
     distance = np.arange(columns) - np.arange(rows)[:, None]
-    keep = distance >= k if node.attribute("upper", 1) else distance <= k
+    keep = distance >= k if node["upper"] else distance <= k
     return np.where(keep, x, np.zeros((), x.dtype))
 
 
@@ -169,20 +171,18 @@ def _constant_padded(x: Array, pads: list[tuple[int, int]], value: Array) -> Arr
 
 
 @evaluates("Pad")
-def evaluate_pad(node: Node) -> Array:
+def evaluate_pad(node: Use) -> Array:
     """Padded or cropped by a constant, the edge, the mirrored or the repeated content."""
-    x, mode = node[0], node.attribute("mode", "constant")
-    given = node.integers(1, "pads") or []
+    x, mode = node.array(0), node["mode"]
+    given = node.integers(1) or []
     axes = node.integers(3)
     axes = list(range(x.ndim)) if axes is None else axes
     pads = [(0, 0)] * x.ndim
     for axis, before, after in zip(axes, given[: len(axes)], given[len(axes) :], strict=True):
         pads[positive_axis(axis, x.ndim)] = (before, after)
     if mode == "constant":
-        value = (
-            converted_array(node[2].reshape(()), x.dtype) if node.has(2) else np.zeros((), x.dtype)
-        )
-        return _constant_padded(x, pads, value)
+        value = node.array(2).reshape(()) if node.has(2) else np.zeros((), x.dtype)
+        return _constant_padded(x, pads, converted_array(value, x.dtype))
     for axis, (before, after) in enumerate(pads):
         if before or after:
             kept = range(max(0, -before), x.shape[axis] - max(0, -after))
@@ -193,11 +193,11 @@ def evaluate_pad(node: Node) -> Array:
 
 
 @evaluates("ReverseSequence")
-def evaluate_reverse_sequence(node: Node) -> Array:
+def evaluate_reverse_sequence(node: Use) -> Array:
     """The first `lengths[b]` steps of each batch entry in reverse order."""
-    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
-    x = np.moveaxis(node[0], (time, batch), (0, 1))
-    lengths = np.clip(node[1], 0, x.shape[0])
+    time, batch = node["time_axis"], node["batch_axis"]
+    x = np.moveaxis(node.array(0), (time, batch), (0, 1))
+    lengths = np.clip(node.array(1), 0, x.shape[0])
     steps = np.arange(int(x.shape[0]))[:, None]
     order = np.where(steps < lengths, lengths - 1 - steps, steps)
     return np.moveaxis(x[order, np.arange(x.shape[1])], (0, 1), (time, batch))

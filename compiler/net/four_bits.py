@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.operators.contractions import FOUR_BIT_MIDDLE
-
 Array = NDArray[Any]
+
+FOUR_BIT_MIDDLE = 8
+"""The zero point of integers of four bits for which none is given."""
 
 LEAST_BLOCK, LARGEST_BLOCK = 16, 256
 """The weights of one scale: the powers of two that onnxruntime has kernels for."""

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import converted_array, double
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.rounding import converted_array, double
+from compiler.net.spec import Use
 
 Activate = Callable[[Array], Array]
 
@@ -34,44 +35,44 @@ def _function(name: str, alpha: float, beta: float, clip: float) -> Activate:
 
 
 def _cell(
-    node: Node, x: Array, weight: Array, bias: Array | float, state: list[Array]
+    node: Use, x: Array, weight: Array, bias: Array | float, state: list[Array]
 ) -> list[Array]:
     """The states after a step, by the gates of the inputs and the weights of the state's."""
     r = state[0] @ weight.T
     names, alphas, betas = (
-        node.attribute(key) for key in ("activations", "activation_alpha", "activation_beta")
+        node[key] for key in ("activations", "activation_alpha", "activation_beta")
     )
-    clip = node.attribute("clip", 0.0)
+    clip = node["clip"]
     rows = zip(names, alphas, betas, strict=True)
     functions = [_function(name, alpha, beta, clip) for name, alpha, beta in rows]
-    if node.attribute("cell") == "RNN":
+    if node["cell"] == "RNN":
         return [functions[0](x + r)]
-    if node.attribute("cell") == "GRU":
+    if node["cell"] == "GRU":
         (xz, xr, xh), (hz, hr, hh) = np.split(x, 3, 1), np.split(r, 3, 1)
         update, reset = functions[0](xz + hz), functions[0](xr + hr)
-        after = bool(node.attribute("linear_before_reset", 1))
+        after = bool(node["linear_before_reset"])
         candidate = weight[2 * hh.shape[1] :].T
         scaled = reset * (hh + bias) if after else (reset * state[0]) @ candidate
         fresh = functions[1](xh + scaled)
         return [(1 - update) * fresh + update * state[0]]
     i, o, f, c = np.split(x + r, 4, 1)
     write = functions[0](i)
-    keep = 1 - write if node.attribute("input_forget", 0) else functions[0](f)
+    keep = 1 - write if node["input_forget"] else functions[0](f)
     memory = write * functions[1](c) + keep * state[1]
     return [functions[0](o) * functions[2](memory), memory]
 
 
-def _direction(node: Node, index: int, backwards: bool) -> tuple[Array, list[Array]]:
+def _direction(node: Use, index: int, backwards: bool) -> tuple[Array, list[Array]]:
     """The outputs of all steps of a direction, and its last states."""
-    steps, batch, _ = node[0].shape
-    weight = double(node[1][index])
+    steps, batch, _ = node.array(0).shape
+    weight = double(node.array(1)[index])
     rows, hidden = weight.shape
-    x = double(node[0])[:, :, index * rows : (index + 1) * rows]
-    states = 2 if node.attribute("cell") == "LSTM" else 1
+    x = double(node.array(0))[:, :, index * rows : (index + 1) * rows]
+    states = 2 if node["cell"] == "LSTM" else 1
     zero = np.zeros((batch, hidden))
-    state = [double(node[4 + i][index]) if node.has(4 + i) else zero for i in range(states)]
-    bias = double(node[2][index]) if node.has(2) else 0.0
-    lengths = node[3] if node.has(3) else np.full(batch, steps)
+    state = [double(node.array(4 + i)[index]) if node.has(4 + i) else zero for i in range(states)]
+    bias = double(node.array(2)[index]) if node.has(2) else 0.0
+    lengths = node.array(3) if node.has(3) else np.full(batch, steps)
     outputs = np.zeros((steps, batch, hidden))
     for step in reversed(range(steps)) if backwards else range(steps):
         running = (step < lengths)[:, None]
@@ -83,11 +84,11 @@ def _direction(node: Node, index: int, backwards: bool) -> tuple[Array, list[Arr
 
 
 @evaluates("Recurrence")
-def evaluate_recurrence(node: Node) -> list[Array]:
+def evaluate_recurrence(node: Use) -> list[Array]:
     """The outputs of all steps (steps, directions, batch, hidden), and the last states."""
-    direction = node.attribute("direction", "forward")
+    direction = node["direction"]
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     found = [_direction(node, index, back) for index, back in enumerate(backwards)]
     outputs = np.stack([outputs for outputs, _ in found], 1)
     last = [np.stack(states) for states in zip(*(states for _, states in found), strict=True)]
-    return [converted_array(array, node[0].dtype) for array in (outputs, *last)]
+    return [converted_array(array, node.array(0).dtype) for array in (outputs, *last)]

@@ -4,19 +4,20 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double, is_floating, nan_mask
+from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
+from compiler.net.spec import Use
 
 _INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
 
 
-def _axes(node: Node) -> tuple[int, ...]:
+def _axes(node: Use) -> tuple[int, ...]:
     """The axes to reduce: all if none is given, unless `noop_with_empty_axes`."""
-    rank = node[0].ndim
-    given = node.integers(1, "axes")
+    rank = node.array(0).ndim
+    given = node.integers(1)
     if given:
         return tuple(sorted({positive_axis(axis, rank) for axis in given}))
-    return () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
+    return () if node["noop_with_empty_axes"] else tuple(range(rank))
 
 
 def lowest_value(dtype: np.dtype) -> float:
@@ -73,31 +74,31 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
     *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
     " ReduceSum ReduceSumSquare".split()
 )
-def evaluate_reduction(node: Node) -> Array:
+def evaluate_reduction(node: Use) -> Array:
     """A reduction of some axes; integers wrap, means and roots are computed in float64."""
-    axes, dtype = _axes(node), node[0].dtype
-    x = node[0].astype(np.float64) if node.op_type in _INEXACT else double(node[0])
+    axes, dtype = _axes(node), node.array(0).dtype
+    x = node.array(0).astype(np.float64) if node.op_type in _INEXACT else double(node.array(0))
     result = converted_array(_reduced(node.op_type, x, axes), dtype)
-    return result if node.attribute("keepdims", 1) else np.squeeze(result, axes)
+    return result if node["keepdims"] else np.squeeze(result, axes)
 
 
 @evaluates("ArgMax", "ArgMin")
-def evaluate_extreme_position(node: Node) -> Array:
+def evaluate_extreme_position(node: Use) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
-    x = double(node[0])
-    axis = positive_axis(node.attribute("axis", 0), x.ndim)
+    x = double(node.array(0))
+    axis = positive_axis(node["axis"], x.ndim)
     if not x.ndim:
         return np.zeros((), np.int64)
     position = _extreme_position(node, x, axis)
-    return position if node.attribute("keepdims", 1) else np.squeeze(position, axis)
+    return position if node["keepdims"] else np.squeeze(position, axis)
 
 
-def _extreme_position(node: Node, x: Array, axis: int) -> Array:
+def _extreme_position(node: Use, x: Array, axis: int) -> Array:
     """The positions along an axis, which keeps one element."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     if not prod(shape):
         return np.zeros(shape, np.int64)
-    largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
+    largest, last = node.op_type == "ArgMax", node["select_last_index"]
     nan, none = nan_mask(x), lowest_value(x.dtype) if largest else _highest(x.dtype)
     numbers = np.where(nan, none, x) if nan.any() else x
     fits = x == (np.max if largest else np.min)(numbers, axis, keepdims=True)
@@ -107,6 +108,6 @@ def _extreme_position(node: Node, x: Array, axis: int) -> Array:
 
 
 @evaluates("PartialRanges")
-def evaluate_partial_ranges(node: Node) -> list[Array]:
+def evaluate_partial_ranges(node: Use) -> list[Array]:
     """The range of the whole tensor for each part: parts may overlap."""
-    return [np.repeat(x, node.attribute("count")) for x in (node[0].min(), node[0].max())]
+    return [np.repeat(x, node["count"]) for x in (node.array(0).min(), node.array(0).max())]

@@ -5,8 +5,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.text import is_text, numbers_of, texts_of
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.text import is_text, numbers_of, texts_of
+from compiler.net.spec import Use
 
 _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -133,21 +134,7 @@ def cast_array(
 
 
 @evaluates("Cast")
-def evaluate_cast(node: Node) -> Array:
+def evaluate_cast(node: Use) -> Array:
     """Another element type."""
-    saturate, round_mode = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
-    return cast_array(node[0], node.dtype_of(node.attributes["to"]), saturate, round_mode)
-
-
-@evaluates("CastLike")
-def evaluate_cast_like(node: Node) -> Array:
-    """The element type of the second input."""
-    saturate, round_mode = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
-    return cast_array(node[0], node[1].dtype, saturate, round_mode)
-
-
-@evaluates("BitCast")
-def evaluate_bit_cast(node: Node) -> Array:
-    """The same bits as another element type of the same size."""
-    array = np.ascontiguousarray(node[0]).view(node.dtype_of(node.attributes["to"]))
-    return array.reshape(node[0].shape)
+    saturate, round_mode = bool(node["saturate"]), node["round_mode"]
+    return cast_array(node.array(0), node.dtype_of(node["to"]), saturate, round_mode)

@@ -6,9 +6,10 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.reductions import lowest_value
-from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import converted_array, double, nan_mask
+from compiler.net.evaluation.reductions import lowest_value
+from compiler.net.evaluation.registry import Array, evaluates
+from compiler.net.evaluation.rounding import converted_array, double, nan_mask
+from compiler.net.spec import Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,16 @@ def _window_count(size: int, before: int, after: int, step: int, window: int, ce
     return max(0, count - 1 if ceil and (count - 1) * step >= size + before else count)
 
 
-def pool_window(node: Node, kernel: Sequence[int]) -> PoolWindow:
+def pool_window(node: Use, kernel: Sequence[int], ceil: bool = False) -> PoolWindow:
     """The window of a convolution or pooling."""
-    spatial, rank = node[0].shape[2:], len(kernel)
+    spatial, rank = node.array(0).shape[2:], len(kernel)
     if len(spatial) != rank:
-        raise ValueError(f"a window of {rank} axes on an input of shape {node[0].shape}")
-    strides = tuple(node.attribute("strides") or [1] * rank)
-    dilations = tuple(node.attribute("dilations") or [1] * rank)
-    mode, ceil = node.attribute("auto_pad", "NOTSET"), bool(node.attribute("ceil_mode", 0))
+        raise ValueError(f"a window of {rank} axes on an input of shape {node.array(0).shape}")
+    strides = tuple(node["strides"] or [1] * rank)
+    dilations = tuple(node["dilations"] or [1] * rank)
+    mode = node["auto_pad"]
     sizes = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    pads = list(node.attribute("pads") or [0] * 2 * rank) if mode != "VALID" else [0] * 2 * rank
+    pads = list(node["pads"] or [0] * 2 * rank) if mode != "VALID" else [0] * 2 * rank
     pairs = list(zip(pads[:rank], pads[rank:], strict=True))
     if mode.startswith("SAME"):
         axes = zip(spatial, strides, sizes, strict=True)
@@ -99,14 +100,14 @@ def _spatial(window: PoolWindow) -> tuple[int, ...]:
 
 
 @evaluates("MaxPool")
-def evaluate_max_pool(node: Node) -> list[Array]:
+def evaluate_max_pool(node: Use) -> list[Array]:
     """The largest element of each window, and where it is."""
-    x = double(node[0])
-    window = pool_window(node, node.attribute("kernel_shape"))
+    x = double(node.array(0))
+    window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
     content = windows(padded_array(x, window, lowest_value(x.dtype)), window)
-    results = [converted_array(np.max(content, _spatial(window)), node[0].dtype)]
-    if node.wants(1):
-        results.append(_positions(x, window, content, bool(node.attribute("storage_order", 0))))
+    results = [converted_array(np.max(content, _spatial(window)), node.array(0).dtype)]
+    if node.outputs > 1:
+        results.append(_positions(x, window, content, bool(node["storage_order"])))
     return results
 
 
@@ -124,10 +125,10 @@ def _positions(x: Array, window: PoolWindow, content: Array, column_major: bool)
     return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
 
 
-def _counts(node: Node, window: PoolWindow) -> Array:
+def _counts(node: Use, window: PoolWindow) -> Array:
     """How many elements each window averages over."""
-    include, total = node.attribute("count_include_pad", 0), np.ones(())
-    for axis, size in enumerate(node[0].shape[2:]):
+    include, total = node["count_include_pad"], np.ones(())
+    for axis, size in enumerate(node.array(0).shape[2:]):
         starts = np.arange(window.counts[axis])[:, None] * window.strides[axis]
         at = starts + np.arange(window.kernel[axis]) * window.dilations[axis] - window.before[axis]
         low, high = (-window.before[axis], size + window.after[axis]) if include else (0, size)
@@ -136,11 +137,13 @@ def _counts(node: Node, window: PoolWindow) -> Array:
 
 
 @evaluates("AveragePool")
-def evaluate_average_pool(node: Node) -> Array:
+def evaluate_average_pool(node: Use) -> Array:
     """The mean of each window, over its elements inside the input, or inside the padding too."""
-    window = pool_window(node, node.attribute("kernel_shape"))
-    content = windows(padded_array(double(node[0]), window, 0), window)
-    return converted_array(content.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
+    window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
+    content = windows(padded_array(double(node.array(0)), window, 0), window)
+    return converted_array(
+        content.sum(_spatial(window)) / _counts(node, window), node.array(0).dtype
+    )
 
 
 def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
@@ -149,17 +152,17 @@ def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
 
 
 @evaluates("LpPool")
-def evaluate_lp_pool(node: Node) -> Array:
+def evaluate_lp_pool(node: Use) -> Array:
     """The p-norm of each window."""
-    window = pool_window(node, node.attribute("kernel_shape"))
-    content = windows(padded_array(double(node[0]), window, 0), window)
-    return converted_array(_norm(content, node.attribute("p", 2), _spatial(window)), node[0].dtype)
+    window = pool_window(node, node["kernel_shape"], bool(node["ceil_mode"]))
+    content = windows(padded_array(double(node.array(0)), window, 0), window)
+    return converted_array(_norm(content, node["p"], _spatial(window)), node.array(0).dtype)
 
 
 @evaluates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def evaluate_global_pool(node: Node) -> Array:
+def evaluate_global_pool(node: Use) -> Array:
     """Mean, maximum or p-norm over all spatial axes."""
-    x = double(node[0])
+    x = double(node.array(0))
     axes = tuple(range(2, x.ndim))
     match node.op_type:
         case "GlobalAveragePool":
@@ -167,46 +170,5 @@ def evaluate_global_pool(node: Node) -> Array:
         case "GlobalMaxPool":
             result = np.max(x, axes, initial=lowest_value(x.dtype))
         case _:
-            result = _norm(x, node.attribute("p", 2), axes)
-    return converted_array(np.expand_dims(result, axes), node[0].dtype)
-
-
-@evaluates("MaxRoiPool")
-def evaluate_max_region_pool(node: Node) -> Array:
-    """The maximum of the pixels of each bin of each region, 0 of an empty one.
-
-    A region is [image, left, top, right, bottom], rounded to pixels, of which both ends belong to
-    it; neighbouring bins share the pixels on their border.
-    """
-    x, regions = node[0], node[1].astype(np.float32)
-    bins, scale = node.attribute("pooled_shape"), np.float32(node.attribute("spatial_scale", 1.0))
-    if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
-        raise ValueError(
-            f"regions {regions.shape} of images {x.shape}, not [regions, 5] and 4 axes"
-        )
-    result = np.zeros((len(regions), x.shape[1], *bins), x.dtype)
-    for row, (image, *ends) in zip(result, regions, strict=True):
-        if not 0 <= image < len(x):
-            raise ValueError(f"a region of image {image:g} of {len(x)}")
-        left, top, right, bottom = (_rounded(end * scale) for end in ends)
-        rows = _bins(top, bottom, bins[0], x.shape[2])
-        columns = _bins(left, right, bins[1], x.shape[3])
-        for place in np.ndindex(*bins):
-            pixels = x[int(image), :, rows[place[0]], columns[place[1]]]
-            if pixels.size:
-                row[(slice(None), *place)] = pixels.max((1, 2))
-    return result
-
-
-def _rounded(value: np.float32) -> int:
-    """The nearest integer, halves away from zero, as C rounds them."""
-    return int(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
-
-
-def _bins(first: int, last: int, count: int, size: int) -> list[slice]:
-    """The pixels of each bin of a region along an axis, inside the image."""
-    length = np.float32(max(last - first + 1, 1)) / np.float32(count)
-    starts = [int(np.floor(np.float32(i) * length)) + first for i in range(count)]
-    ends = [int(np.ceil(np.float32(i + 1) * length)) + first for i in range(count)]
-    clipped = (np.clip([start, end], 0, size) for start, end in zip(starts, ends, strict=True))
-    return [slice(int(start), int(end)) for start, end in clipped]
+            result = _norm(x, node["p"], axes)
+    return converted_array(np.expand_dims(result, axes), node.array(0).dtype)

@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double
+from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.rounding import converted_array, double
+from compiler.net.spec import Use
 
 _FLOAT32 = 1
 
 
-def _rows(node: Node) -> tuple[int, ...]:
+def _rows(node: Use) -> tuple[int, ...]:
     """The axes from `axis` on."""
-    rank = node[0].ndim
-    return tuple(range(positive_axis(node.attribute("axis", -1), rank), rank))
+    rank = node.array(0).ndim
+    return tuple(range(positive_axis(node["axis"], rank), rank))
 
 
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
@@ -24,122 +25,122 @@ def _by_channel(array: Array, rank: int) -> Array:
     return double(array).reshape(-1, *[1] * max(rank - 2, 0))
 
 
-def _epsilon(node: Node) -> float:
-    return node.attribute("epsilon", 1e-5)
+def _epsilon(node: Use) -> float:
+    return node["epsilon"]
 
 
 @evaluates("Softmax", "LogSoftmax")
-def evaluate_softmax(node: Node) -> Array:
+def evaluate_softmax(node: Use) -> Array:
     """e**x divided by its sum along an axis, or the logarithm of that."""
-    x, axis = double(node[0]), node.attribute("axis", -1)
+    x, axis = double(node.array(0)), node["axis"]
     if x.size:
         x = x - np.max(x, axis, keepdims=True)
     power = np.exp(x)
     total = np.sum(power, axis, keepdims=True)
     result = power / total if node.op_type == "Softmax" else x - np.log(total)
-    return converted_array(result, node[0].dtype)
+    return converted_array(result, node.array(0).dtype)
 
 
 @evaluates("LayerNormalization")
-def evaluate_layer_normalization(node: Node) -> list[Array]:
+def evaluate_layer_normalization(node: Use) -> list[Array]:
     """Normalised over the last axes; mean and inverse deviation are results too."""
-    x, dtype = double(node[0]), node[0].dtype
+    x, dtype = double(node.array(0)), node.array(0).dtype
     mean, variance = _moments(x, _rows(node))
     inverse = 1 / np.sqrt(variance + _epsilon(node))
-    result = (x - mean) * inverse * double(node[1])
+    result = (x - mean) * inverse * double(node.array(1))
     if node.has(2):
-        result = result + double(node[2])
-    statistics = node.dtype_of(node.attribute("stash_type", _FLOAT32))
+        result = result + double(node.array(2))
+    statistics = node.dtype_of(node["stash_type"])
     others = [converted_array(array, statistics) for array in (mean, inverse)]
-    return [converted_array(result, dtype), *others][: len(node.outputs)]
+    return [converted_array(result, dtype), *others][: node.outputs]
 
 
 @evaluates("RMSNormalization")
-def evaluate_rms_normalization(node: Node) -> Array:
+def evaluate_rms_normalization(node: Use) -> Array:
     """Divided by the root of the mean square over the last axes, then scaled."""
-    x = double(node[0])
+    x = double(node.array(0))
     square = np.mean(x * x, _rows(node), keepdims=True)
-    result = x / np.sqrt(square + _epsilon(node)) * double(node[1])
-    return converted_array(result, node[1].dtype)
+    result = x / np.sqrt(square + _epsilon(node)) * double(node.array(1))
+    return converted_array(result, node.array(1).dtype)
 
 
 @evaluates("InstanceNormalization")
-def evaluate_instance_normalization(node: Node) -> Array:
+def evaluate_instance_normalization(node: Use) -> Array:
     """Each channel of parameters instance normalised, then scaled and shifted by channel."""
-    x = double(node[0])
+    x = double(node.array(0))
     mean, variance = _moments(x, tuple(range(2, x.ndim)))
-    scale, bias = (_by_channel(node[i], x.ndim) for i in (1, 2))
+    scale, bias = (_by_channel(node.array(i), x.ndim) for i in (1, 2))
     result = (x - mean) / np.sqrt(variance + _epsilon(node)) * scale + bias
-    return converted_array(result, node[0].dtype)
+    return converted_array(result, node.array(0).dtype)
 
 
 @evaluates("GroupNormalization")
-def evaluate_group_normalization(node: Node) -> Array:
+def evaluate_group_normalization(node: Use) -> Array:
     """Groups of channels normalised; scale and bias are by channel, or by group."""
-    x, groups = double(node[0]), node.attribute("num_groups")
+    x, groups = double(node.array(0)), node["num_groups"]
     channels = x.shape[1]
     grouped = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
     normal = ((grouped - mean) / np.sqrt(variance + _epsilon(node))).reshape(x.shape)
-    parameters = [np.repeat(node[i], channels // node[i].shape[0]) for i in (1, 2)]
+    parameters = [np.repeat(node.array(i), channels // node.array(i).shape[0]) for i in (1, 2)]
     scale, bias = (_by_channel(array, x.ndim) for array in parameters)
-    return converted_array(normal * scale + bias, node[0].dtype)
+    return converted_array(normal * scale + bias, node.array(0).dtype)
 
 
 @evaluates("MeanVarianceNormalization")
-def evaluate_mean_variance_normalization(node: Node) -> Array:
+def evaluate_mean_variance_normalization(node: Use) -> Array:
     """The mean subtracted, divided by the deviation over some axes."""
-    x, axes = double(node[0]), tuple(node.attribute("axes", (0, 2, 3)))
+    x, axes = double(node.array(0)), tuple(node["axes"])
     mean, variance = _moments(x, axes)
-    return converted_array((x - mean) / (np.sqrt(variance) + 1e-9), node[0].dtype)
+    return converted_array((x - mean) / (np.sqrt(variance) + 1e-9), node.array(0).dtype)
 
 
 @evaluates("LpNormalization")
-def evaluate_lp_normalization(node: Node) -> Array:
+def evaluate_lp_normalization(node: Use) -> Array:
     """Divided by the L1 or L2 norm along an axis; 0 where the norm is 0."""
-    x, axis = double(node[0]), node.attribute("axis", -1)
-    order = node.attribute("p", 2)
+    x, axis = double(node.array(0)), node["axis"]
+    order = node["p"]
     powers = np.abs(x) if order == 1 else x * x
     total = np.sum(powers, axis, keepdims=True)
     norm = total if order == 1 else np.sqrt(total)
     result = np.where(norm == 0, np.zeros_like(x), x / np.where(norm == 0, 1, norm))
-    return converted_array(result, node[0].dtype)
+    return converted_array(result, node.array(0).dtype)
 
 
 @evaluates("LRN")
-def evaluate_local_response_normalization(node: Node) -> Array:
+def evaluate_local_response_normalization(node: Use) -> Array:
     """Divided by a power of the sum of squares over neighbouring channels."""
-    x, size = double(node[0]), node.attribute("size")
+    x, size = double(node.array(0)), node["size"]
     channels = x.shape[1]
     before, after = (min(reach, channels) for reach in ((size - 1) // 2, size // 2))
     pads = [(0, 0)] * x.ndim
     pads[1] = (before, after)
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pads), before + after + 1, 1)
-    share = node.attribute("alpha", 1e-4) / size
-    base = node.attribute("bias", 1.0) + share * windows.sum(-1)
-    return converted_array(x / base ** node.attribute("beta", 0.75), node[0].dtype)
+    share = node["alpha"] / size
+    base = node["bias"] + share * windows.sum(-1)
+    return converted_array(x / base ** node["beta"], node.array(0).dtype)
 
 
-def _statistics(node: Node, x: Array) -> tuple[Array, Array]:
+def _statistics(node: Use, x: Array) -> tuple[Array, Array]:
     """Mean and variance by channel: the batch's own in training, else the given ones."""
-    if not node.attribute("training_mode", 0):
-        return double(node[3]), double(node[4])
+    if not node["training_mode"]:
+        return double(node.array(3)), double(node.array(4))
     axes = tuple(axis for axis in range(x.ndim) if axis != 1)
     mean, variance = _moments(x, axes)
     return mean.reshape(-1), variance.reshape(-1)
 
 
 @evaluates("BatchNormalization")
-def evaluate_batch_normalization(node: Node) -> list[Array]:
+def evaluate_batch_normalization(node: Use) -> list[Array]:
     """Normalised by channel; running statistics are results of training."""
-    x = double(node[0])
+    x = double(node.array(0))
     mean, variance = _statistics(node, x)
-    factor = double(node[1]) / np.sqrt(variance + _epsilon(node))
+    factor = double(node.array(1)) / np.sqrt(variance + _epsilon(node))
     shape = mean.shape if mean.ndim > 1 else (-1, *[1] * max(x.ndim - 2, 0))
-    parts = (array.reshape(shape) for array in (mean, factor, double(node[2])))
+    parts = (array.reshape(shape) for array in (mean, factor, double(node.array(2))))
     centre, scale, bias = parts
-    results = [converted_array((x - centre) * scale + bias, node[0].dtype)]
-    momentum = node.attribute("momentum", 0.9)
-    for old, new in ((node[3], mean), (node[4], variance)):
+    results = [converted_array((x - centre) * scale + bias, node.array(0).dtype)]
+    momentum = node["momentum"]
+    for old, new in ((node.array(3), mean), (node.array(4), variance)):
         results.append(converted_array(double(old) * momentum + new * (1 - momentum), old.dtype))
-    return results[: len(node.outputs)]
+    return results[: node.outputs]

@@ -1,14 +1,13 @@
 """Resize: each axis has source coordinates; interpolation is separable by axis."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double, is_floating
+from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.rounding import converted_array, double, is_floating
+from compiler.net.spec import Use
 
 _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
@@ -26,30 +25,30 @@ class _Axis:
     end: float
 
 
-def _scaled_sizes(node: Node, axes: list[int]) -> list[tuple[float, int]]:
+def _scaled_sizes(node: Use, axes: list[int]) -> list[tuple[float, int]]:
     """The scale and the size of each resized axis."""
-    extents = [node[0].shape[axis] for axis in axes]
-    if node.has(2) and node[2].size:
-        scales = [float(s) for s in node[2].astype(np.float32).reshape(-1)]
+    extents = [node.array(0).shape[axis] for axis in axes]
+    if node.has(2) and node.array(2).size:
+        scales = [float(s) for s in node.array(2).astype(np.float32).reshape(-1)]
         pairs = zip(scales, extents, strict=True)
         return [(s, floor(np.float32(n) * np.float32(s))) for s, n in pairs]
     asked = node.integers(3) or []
     if len(asked) != len(axes):
         raise ValueError(f"{len(asked)} sizes for {len(axes)} axes")
     ratios = [size / max(extent, 1) for size, extent in zip(asked, extents, strict=True)]
-    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    policy = node["keep_aspect_ratio_policy"]
     if policy == "stretch":
         return list(zip(ratios, asked, strict=True))
     scale = min(ratios) if policy == "not_larger" else max(ratios)
     return [(scale, floor(scale * extent + 0.5)) for extent in extents]
 
 
-def _axes(node: Node) -> list[_Axis]:
-    shape = node[0].shape
-    numbers = [positive_axis(a, len(shape)) for a in node.attribute("axes") or range(len(shape))]
-    crop = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+def _axes(node: Use) -> list[_Axis]:
+    shape = node.array(0).shape
+    numbers = [positive_axis(a, len(shape)) for a in node["axes"] or range(len(shape))]
+    crop = node["coordinate_transformation_mode"] == "tf_crop_and_resize"
     count = len(numbers)
-    limits = double(node[1]).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
+    limits = double(node.array(1)).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
     sized = zip(numbers, _scaled_sizes(node, numbers), limits[:count], limits[count:], strict=True)
     return [
         _Axis(number=a, extent=shape[a], size=size, scale=scale, start=start, end=end)
@@ -99,12 +98,9 @@ class CoordinatesOfAxis:
     """Which elements are outside of a cropped region."""
 
 
-def float32_axes(
-    inputs: Sequence[Array | None], attributes: Mapping[str, Any]
-) -> list[CoordinatesOfAxis]:
+def float32_axes(node: Use) -> list[CoordinatesOfAxis]:
     """The axes that a Resize names, by number, with onnxruntime's coordinates."""
-    node = Node("Resize", inputs, attributes)
-    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    mode = node["coordinate_transformation_mode"]
     crop = mode == "tf_crop_and_resize"
     axes: list[CoordinatesOfAxis] = []
     for axis in sorted(_axes(node), key=lambda axis: axis.number):
@@ -117,14 +113,11 @@ def float32_axes(
     return axes
 
 
-def aligned_filters(
-    inputs: Sequence[Array | None], attributes: Mapping[str, Any]
-) -> list[tuple[int, Array]]:
+def aligned_filters(node: Use) -> list[tuple[int, Array]]:
     """The axes that a Resize by scales changes, and the weights [size, extent] along them.
 
     Corners are aligned by whole sizes, and filters widen by the scales, as in onnxruntime.
     """
-    node = Node("Resize", inputs, attributes)
     filters: list[tuple[int, Array]] = []
     for axis in _axes(node):
         if axis.size == axis.extent and axis.scale == 1:
@@ -150,8 +143,8 @@ def _rounded(x: Array, tie: int) -> Array:
     return low + np.where(np.abs(over) <= x.dtype.type(_TIE), tie, over > 0)
 
 
-def _nearest(node: Node, x: Array) -> Array:
-    match node.attribute("nearest_mode", "round_prefer_floor"):
+def _nearest(node: Use, x: Array) -> Array:
+    match node["nearest_mode"]:
         case "round_prefer_floor":
             return _rounded(x, 0)
         case "round_prefer_ceil":
@@ -171,16 +164,16 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _taps(node: Node, axis: _Axis, x: Array) -> tuple[Array, Array]:
+def _taps(node: Use, axis: _Axis, x: Array) -> tuple[Array, Array]:
     """Source positions and weights, both [size, taps]."""
-    cubic = node.attribute("mode") == "cubic"
-    shrink = min(1.0, axis.scale) if node.attribute("antialias", 0) else 1.0
+    cubic = node["mode"] == "cubic"
+    shrink = min(1.0, axis.scale) if node["antialias"] else 1.0
     reach = ceil((2 if cubic else 1) / shrink)
     positions = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
     distance = (positions - x[:, None]) * shrink
-    a = node.attribute("cubic_coeff_a", -0.75)
+    a = node["cubic_coeff_a"]
     weights = _cubic(distance, a) if cubic else np.maximum(0.0, 1 - np.abs(distance))
-    exclude = node.attribute("exclude_outside", 0)
+    exclude = node["exclude_outside"]
     if exclude:
         weights = np.where((positions >= 0) & (positions < axis.extent), weights, 0.0)
     if exclude or shrink < 1:
@@ -188,7 +181,7 @@ def _taps(node: Node, axis: _Axis, x: Array) -> tuple[Array, Array]:
     return np.clip(positions, 0, axis.extent - 1), weights
 
 
-def _interpolated(node: Node, data: Array, axis: _Axis, x: Array) -> Array:
+def _interpolated(node: Use, data: Array, axis: _Axis, x: Array) -> Array:
     """One axis as a weighted sum of its taps."""
     positions, weights = _taps(node, axis, x)
     tail = (1,) * (data.ndim - 1 - axis.number)
@@ -199,9 +192,9 @@ def _interpolated(node: Node, data: Array, axis: _Axis, x: Array) -> Array:
     return total
 
 
-def _resized(node: Node, data: Array, axis: _Axis) -> Array:
-    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
-    crop, nearest = mode == "tf_crop_and_resize", node.attribute("mode", "nearest") == "nearest"
+def _resized(node: Use, data: Array, axis: _Axis) -> Array:
+    mode = node["coordinate_transformation_mode"]
+    crop, nearest = mode == "tf_crop_and_resize", node["mode"] == "nearest"
     if axis.size == axis.extent and axis.scale == 1 and not crop:
         return data
     x = _coordinates(mode, axis, np.float32 if nearest else np.float64)
@@ -213,21 +206,21 @@ def _resized(node: Node, data: Array, axis: _Axis) -> Array:
     if crop:
         outside = (x < 0) | (x > axis.extent - 1)
         outside = outside.reshape(-1, *[1] * (data.ndim - 1 - axis.number))
-        fill = np.asarray(node.attribute("extrapolation_value", 0.0))
+        fill = np.asarray(node["extrapolation_value"])
         data = np.where(outside, _narrowed(fill, data.dtype), data)
     return data
 
 
 @evaluates("Resize")
-def evaluate_resize(node: Node) -> Array:
+def evaluate_resize(node: Use) -> Array:
     """Nearest, linear or cubic interpolation; integers are rounded and saturate."""
-    mode, dtype = node.attribute("mode", "nearest"), node[0].dtype
+    mode, dtype = node["mode"], node.array(0).dtype
     if mode not in ("nearest", "linear", "cubic"):
         raise ValueError(f"the mode {mode!r} is unknown")
-    data = node[0] if mode == "nearest" else node[0].astype(np.float64)
+    data = node.array(0) if mode == "nearest" else node.array(0).astype(np.float64)
     axes = _axes(node)
     if not data.size:
-        return _of_nothing(node[0], axes)
+        return _of_nothing(node.array(0), axes)
     for axis in axes:
         data = _resized(node, data, axis)
     return _narrowed(data, dtype)

@@ -1,0 +1,35 @@
+"""What operators compute, in numpy: a function of each use of known inputs, a family a module."""
+
+from compiler.net.evaluation import (
+    activations,
+    contractions,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    recurrence,
+    reductions,
+    resize,
+    rounding,
+    segments,
+    windows,
+)
+from compiler.net.evaluation.registry import EVALUATIONS
+
+__all__ = ["EVALUATIONS", "FAMILIES"]
+
+FAMILIES = (
+    activations,
+    contractions,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    recurrence,
+    reductions,
+    resize,
+    rounding,
+    segments,
+    windows,
+)
+"""The modules whose import registers every evaluation."""

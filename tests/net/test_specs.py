@@ -1,0 +1,152 @@
+"""Every entry of the table, on uses that its generator draws.
+
+Its shapes and types against its meaning in numpy and against ONNX's inference, its kernel against
+its meaning, and the node that its dump is read back as. FLOWLOOM_SPEC_CASES asks for another number
+of uses of each operator.
+"""
+
+import os
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from compiler.frontend import import_model
+from compiler.frontend.evaluate import infer_types
+from compiler.frontend.export import export_model
+from compiler.frontend.graph import constant
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.values import attributes_of, numpy_dtype
+from compiler.kernels.group import TensorInfo
+from compiler.net.operators import OPERATORS, KnownTensor, infer
+from tests import movement_cases, operator_cases, own_cases
+from tests.frontend.interpreter.comparison import difference, evaluate, model_of
+from tests.kernels import harness
+from tests.operator_cases import OPSET, Array, Case, Draw
+
+CASES = int(os.environ.get("FLOWLOOM_SPEC_CASES", "8"))
+KERNELS = max(1, CASES // 4)
+"""Kernels take a thousand times as long as the other checks."""
+
+GENERATORS = {
+    **operator_cases.FAMILIES,
+    **movement_cases.FAMILIES,
+    **own_cases.FAMILIES,
+}
+OF_ONNX = sorted(name for name, entry in OPERATORS.items() if onnx.defs.has(name, entry.domain))
+KNOWS_LESS = {"GroupNormalization", "MeanVarianceNormalization", "OneHot"}
+"""Operators whose shape onnx does not infer from all that decides it."""
+
+
+@cache
+def drawn() -> dict[str, list[Case]]:
+    """Uses of each operator, of which the first ones are those of the least seeds."""
+    found: dict[str, list[Case]] = defaultdict(list)
+    with np.errstate(all="ignore"):
+        for generator in GENERATORS.values():
+            own: dict[str, list[Case]] = defaultdict(list)
+            for seed in range(40 * CASES):
+                case = generator(Draw(seed))
+                own[case.op_type].append(case)
+            for name, cases in own.items():
+                found[name] += cases[:CASES]
+    return found
+
+
+def operands(case: Case) -> list[KnownTensor | None]:
+    """The inputs; those that decide shapes have their values."""
+    fixed = OPERATORS[case.op_type].structural
+    return [
+        None if a is None else KnownTensor(a.dtype.name, a.shape, a if i in fixed else None)
+        for i, a in enumerate(case.inputs)
+    ]
+
+
+def results(case: Case) -> list[Array]:
+    """What the operator computes."""
+    with np.errstate(all="ignore"):
+        return [np.asarray(array) for array in evaluate(case)]
+
+
+def test_generators_draw_every_operator_of_the_table():
+    assert drawn().keys() == OPERATORS.keys()
+
+
+@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+def test_results_have_the_types_of_the_entry(op_type: str):
+    for case in drawn()[op_type]:
+        types = infer(op_type, operands(case), case.attributes, case.outputs)
+        found = results(case)
+        assert [(t.dtype, t.shape) for t in types] == [(a.dtype.name, a.shape) for a in found]
+
+
+@pytest.mark.parametrize("op_type", sorted({*OF_ONNX} - KNOWS_LESS))
+def test_onnx_infers_the_types_of_the_entry(op_type: str):
+    for case in drawn()[op_type]:
+        inputs = [None if a is None else constant("x", np.asarray(a)) for a in case.inputs]
+        names = [f"o{i}" for i in range(case.outputs)]
+        types = infer_types(op_type, inputs, case.attributes, names, OPSET)
+        own = infer(op_type, operands(case), case.attributes, case.outputs)
+        for type, wanted in zip(types, own, strict=True):
+            tensor = type.tensor_type
+            assert onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name == wanted.dtype
+            assert tuple(d.dim_value for d in tensor.shape.dim) == wanted.shape
+
+
+def _nodes(model: onnx.ModelProto) -> tuple[list[Any], onnx.ModelProto]:
+    """The operators of a model as it is imported, and the dump of them."""
+    imported = import_model(model)
+    nodes = [
+        (op.type_name, attributes_of(op), [*map(str, op.result_types)])
+        for op in imported.module.walk()
+        if isinstance(op, OperatorOp)
+    ]
+    return nodes, export_model(imported.module, imported.weights)
+
+
+def fixed_model(case: Case) -> onnx.ModelProto:
+    """A model of one use, in which inputs that decide shapes are constants."""
+    model = model_of(case)
+    types = infer(case.op_type, operands(case), case.attributes, case.outputs)
+    for info, type in zip(model.graph.output, types, strict=True):
+        element = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(type.dtype))
+        info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, element, type.shape))
+    for index in OPERATORS[case.op_type].structural:
+        array = case.inputs[index] if index < len(case.inputs) else None
+        if array is not None:
+            initial = numpy_helper.from_array(np.ascontiguousarray(array), f"i{index}")
+            model.graph.initializer.append(initial)
+            (info,) = (i for i in model.graph.input if i.name == f"i{index}")
+            model.graph.input.remove(info)
+    return model
+
+
+@pytest.mark.parametrize("op_type", OF_ONNX)
+def test_a_dump_is_read_back_as_the_same_nodes(op_type: str):
+    for case in drawn()[op_type][: CASES // 2]:
+        first, dump = _nodes(fixed_model(case))
+        second, _ = _nodes(dump)
+        assert second == first
+
+
+def kernel_difference(case: Case, target: str) -> str:
+    """How the kernel of a use differs from its meaning; empty if it does not."""
+    wanted = results(case)
+    infos = [TensorInfo(array.dtype.name, array.shape) for array in wanted]
+    entry = OPERATORS[case.op_type]
+    group, arrays = harness.single(
+        case.op_type, case.inputs, infos, case.attributes, constants=entry.structural
+    )
+    found = harness.evaluate(group, arrays, target)
+    texts = (difference(a, b) for a, b in zip(found, wanted, strict=True))
+    return next(filter(None, texts), "")
+
+
+@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+def test_a_kernel_computes_what_the_entry_means(op_type: str):
+    for case in drawn()[op_type][:KERNELS]:
+        assert not kernel_difference(case, "cpu"), case

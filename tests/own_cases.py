@@ -1,0 +1,72 @@
+"""Hypothesis generators of the operators that ONNX does not have."""
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from tests.operator_cases import FLOATS, Array, Case, Draw
+
+
+def float8_contraction(d: Draw) -> Case:
+    """MatMulFloat8 and ConvFloat8 of either type of float8."""
+    first, second = (d.one(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2) for _ in range(2))
+    if d.flag():
+        rows, inner, columns = d.integers(3, 1, 9)
+        x, w = d.array((rows, inner), "float32"), d.array((inner, columns), "float32")
+        return Case("MatMulFloat8", [x.astype(first), w.astype(second)])
+    kernel, inner = d.integers(2, 1, 3), d.integer(1, 5)
+    x = d.array((d.integer(1, 2), inner, *(2 * k for k in kernel)), "float32")
+    w = d.array((d.integer(1, 3), inner, *kernel), "float32")
+    pads = [d.integer(0, k - 1) for k in kernel * 2]
+    return Case("ConvFloat8", [x.astype(first), w.astype(second)], {"pads": pads})
+
+
+def partial_ranges(d: Draw) -> Case:
+    """PartialRanges in one part: which elements others have is the kernel's choice."""
+    return Case("PartialRanges", [d.array(d.shape(1, empty=False), "float32")], {"count": 1}, 2)
+
+
+def recurrence(d: Draw) -> Case:
+    """Recurrence of each cell and direction, with its optional operands or without."""
+    cell, direction = d.one("RNN", "GRU", "LSTM"), d.one("forward", "reverse", "bidirectional")
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[cell]
+    steps, batch, hidden = d.integers(3, 1, 4)
+    directions, dtype = 1 + (direction == "bidirectional"), d.one("float32", "float64")
+    functions = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
+    attributes = {
+        "cell": cell,
+        "direction": direction,
+        "activations": [d.one("Tanh", "Sigmoid", "Relu", "HardSigmoid") for _ in range(functions)],
+        "activation_alpha": [0.25] * functions,
+        "activation_beta": [0.5] * functions,
+    }
+    inputs: list[Array | None] = [
+        d.array((steps, batch, directions * gates * hidden), dtype),
+        d.array((directions, gates * hidden, hidden), dtype),
+        d.array((directions, hidden), dtype) if cell == "GRU" and d.flag() else None,
+        d.random.integers(0, steps + 1, batch).astype(np.int32) if d.flag() else None,
+    ]
+    state = (directions, batch, hidden)
+    inputs += [d.array(state, dtype) for _ in range(1 + (cell == "LSTM")) if inputs[3] is not None]
+    return Case("Recurrence", inputs, attributes, 2 + (cell == "LSTM"))
+
+
+def scattered_sum(d: Draw) -> Case:
+    """ScatterOrder, and SegmentSum of what it gives."""
+    slots, count = d.integer(1, 5), d.integer(1, 8)
+    indices = d.random.integers(-slots, slots, count).astype(d.one(np.int32, np.int64))
+    if d.flag():
+        return Case("ScatterOrder", [indices], {"slots": slots}, 2)
+    named, tail = indices % slots, d.shape(0, 2, empty=False)
+    starts = np.searchsorted(np.sort(named), np.arange(slots + 1)).astype(np.int32)
+    order = np.argsort(named, kind="stable").astype(np.int32)
+    dtype = d.one(*FLOATS)
+    updates, data = d.array((count, *tail), dtype), d.array((slots, *tail), dtype)
+    return Case("SegmentSum", [updates, data, starts, order])
+
+
+FAMILIES: dict[str, Callable[[Draw], Case]] = {
+    f.__name__: f for f in (float8_contraction, partial_ranges, recurrence, scattered_sum)
+}
+"""The generators of this module by name."""
