@@ -3,11 +3,13 @@
 The device of tests marked `gpu` is a fixture here.
 """
 
+import gc
 import importlib
 import os
 import secrets
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +21,15 @@ from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
 from compiler.kernels import build as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
+from compiler.support.caches import COMPILED_VARIABLE, remove_oldest
+from tests import compiler_launcher
+from tests.tiers import is_quick
 from tests.tools import missing, required
 
 FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
+TESTS = Path(__file__).parent
+COMPILED_LIMIT = 4 << 30
+"""Bytes of compiled code that stay in the folder of FLOWLOOM_COMPILED between runs."""
 
 
 def pytest_configure() -> None:
@@ -38,6 +46,42 @@ def pytest_configure() -> None:
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
     # Workers already fill the cores; numpy's threads would only spin against theirs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if os.environ.get(COMPILED_VARIABLE):
+        launcher = f"{sys.executable};{compiler_launcher.__file__}"
+        os.environ.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", launcher)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no test that is not quick for the quick ones alone: that takes as long as they do."""
+    if config.getoption("markexpr") != "quick" or not collection_path.is_relative_to(TESTS):
+        return None
+    path = collection_path.relative_to(TESTS)
+    return (path.suffix == ".py" and not is_quick(path)) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the quick tests, before markers select."""
+    for item in items:
+        quick = item.path.is_relative_to(TESTS) and is_quick(item.path.relative_to(TESTS))
+        if quick and item.get_closest_marker("deep") is None:
+            item.add_marker("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of every later collection of garbage.
+
+    These are millions of objects, through which each full collection would go in vain.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove compiled code that has not been used for long, once all workers are done."""
+    folder = os.environ.get(COMPILED_VARIABLE)
+    if folder and not hasattr(session.config, "workerinput"):
+        remove_oldest((path for path in Path(folder).glob("*/*")), COMPILED_LIMIT)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,7 +12,7 @@ from compiler.kernels import KernelCache
 from tests.strategies import Model, dataflow_graphs, pipelines
 
 SLOW = settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

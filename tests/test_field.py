@@ -70,7 +70,7 @@ def test_a_name_stands_for_a_network_of_the_field():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.large) for n in NAMES]
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.deep) for n in NAMES]
 )
 def test_a_network_matches_onnxruntime(name: str):
     model = field.load(name)

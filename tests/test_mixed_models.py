@@ -25,7 +25,7 @@ def check(module: Module | DynamicModule, model: onnx.ModelProto, inputs: Inputs
         np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mixed_models(), SEEDS)
 def test_any_model_of_any_number_of_rows(model: onnx.ModelProto, seed: int):
     module = compiler.compile(model)

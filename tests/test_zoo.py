@@ -25,7 +25,7 @@ OTHERS = set(zoo.others()) - {"distilbert"}
 
 def marked(name: str, value: object) -> Any:
     large = name in {"gpt2large", *ALIKE, *OTHERS}
-    return pytest.param(value, id=name, marks=pytest.mark.large if large else ())
+    return pytest.param(value, id=name, marks=pytest.mark.deep if large else ())
 
 
 def check(model: Any, inputs: dict[str, np.ndarray[Any, Any]], *streams: int) -> None:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from compiler.errors import DeviceError
-from compiler.support.caches import cache_directory, writable
+from compiler.support.caches import cache_directory, compiled_once, writable, write_whole
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"
@@ -75,9 +75,16 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     the compiler's messages.
     """
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
+    text = f'#include "{EMULATED_HEADER}"\n{source}\n{names}'
+    inputs = (version(), _headers_hash(), _how_kernels_are_compiled(), text)
+    kernel = compiled_once(lambda: _shared_object(text), (_shared_object, _compile), *inputs)
+    return _archive(kernel, engine())
+
+
+def _shared_object(text: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
-        path.write_text(f'#include "{EMULATED_HEADER}"\n{source}\n{names}', encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         command = [
             *(KERNELS_OPTIMISED, *_includes(*_header_folders())),
             *("-o", str(built), str(path)),
@@ -89,7 +96,7 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
             if prepared is None:
                 raise
             _compile(command)  # some versions of g++ stop where they cannot map a prepared header
-        return _archive(built.read_bytes(), engine())
+        return built.read_bytes()
 
 
 def _includes(*more: Path) -> list[str]:
@@ -105,8 +112,8 @@ def prepared_header() -> Path | None:
     directory = cache_directory("emulator")
     if directory is None or not writable(directory):
         return None
-    how = f"{_identity(host_compiler())} {KERNELS_OPTIMISED} {FLAGS}"
-    folder = directory / f"header-{version()}-{hashlib.sha256(how.encode()).hexdigest()[:8]}"
+    how = hashlib.sha256(_how_kernels_are_compiled().encode()).hexdigest()[:8]
+    folder = directory / f"header-{version()}-{how}"
     path = folder / f"{EMULATED_HEADER}.gch"
     if not path.exists():
         content = _build_header()
@@ -114,6 +121,20 @@ def prepared_header() -> Path | None:
             folder.mkdir(exist_ok=True)
         _keep(path, content)
     return folder if path.exists() else None
+
+
+def _how_kernels_are_compiled() -> str:
+    return f"{_identity(host_compiler())} {KERNELS_OPTIMISED} {FLAGS}"
+
+
+@cache
+def _headers_hash() -> str:
+    """A hash of the headers that kernels include besides the engine's."""
+    digest = hashlib.sha256()
+    for path in sorted(KERNELS.rglob("*.cuh")):
+        digest.update(f"{path.relative_to(KERNELS)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _identity(program: str) -> str:
@@ -179,12 +200,8 @@ def _build_engine() -> bytes:
 
 def _keep(path: Path, content: bytes) -> None:
     """Store a file atomically; where it cannot be written, the next process builds it again."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        return
+    with suppress(OSError):
+        write_whole(path, content)
 
 
 def _sanitizer() -> list[str]:

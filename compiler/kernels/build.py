@@ -64,7 +64,7 @@ def build_kernels(
         specs[group.name] = spec
         kept.store(group, spec)
     if cache is not None and missing:
-        cache.trim()
+        cache.trim_hourly()
     work = counted_work(module)
     return {
         name: sealed_kernel(

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import os
-import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,13 @@ from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.net.registration import REGISTERED
 from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
-from compiler.support.caches import cache_directory, warn_without_cache
+from compiler.support.caches import (
+    cache_directory,
+    package_version,
+    remove_oldest,
+    warn_without_cache,
+    write_whole,
+)
 from compiler.target.target import Target, parse_cpu, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
@@ -30,6 +35,10 @@ TEXT_CHECKSUM = 64
 """The characters of the checksum before the text in such a file."""
 DEFAULT_LIMIT = 4 << 30
 """Bytes that the cache may take before the entries used least recently are removed."""
+STAMP = "trimmed"
+"""The file that was written when the cache was last trimmed."""
+TRIM_SECONDS = 3600
+"""The time between two trimmings: a large cache has 100,000 entries, which take half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +68,13 @@ def generator_version() -> str:
     """A hash of the source that decides kernels and of the versions of what generates code."""
     digest = hashlib.sha256(f"{emulator_version()} {source_version()}\n".encode())
     for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc"):
-        digest.update(f"{package} {_version(package)}\n".encode())
+        digest.update(f"{package} {package_version(package)}\n".encode())
     return digest.hexdigest()
 
 
 def _has_users_lowering(group: Group) -> bool:
     """Whether a kernel is also of code that `source_version` does not see: it is never kept."""
     return any(op.type in REGISTERED for op in group.operators)
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "none"
 
 
 class KernelCache:
@@ -120,7 +122,7 @@ class KernelCache:
         path = self._path(group, target, compiler, config)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, encode_entry(spec))
+            write_whole(path, encode_entry(spec))
         except OSError as error:
             self._fail("write", error)
 
@@ -148,22 +150,30 @@ class KernelCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = text.encode()
-            _write(path, hashlib.sha256(content).hexdigest().encode() + content)
+            write_whole(path, hashlib.sha256(content).hexdigest().encode() + content)
         except OSError as error:
             self._fail("write", error)
 
     def trim(self) -> None:
         """Remove the entries used least recently until the cache fits its limit."""
-        entries = sorted((s.st_mtime, s.st_size, p) for p, s in self._entries())
-        excess = sum(size for _, size, _ in entries) - self.limit
-        for _, size, path in entries:
-            if excess <= 0:
+        try:
+            remove_oldest((path for path, _ in self._entries()), self.limit)
+        except OSError as error:
+            self._fail("trim", error)
+
+    def trim_hourly(self) -> None:
+        """Trim, unless a process has begun to within an hour: every entry's size is asked for."""
+        if self.directory is None or self._failed:
+            return
+        stamp = self.directory / STAMP
+        with suppress(OSError):
+            if 0 <= time.time() - stamp.stat().st_mtime < TRIM_SECONDS:
                 return
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                return self._fail("trim", error)
-            excess -= size
+        try:
+            stamp.touch()
+        except OSError as error:
+            return self._fail("write", error)
+        self.trim()
 
     def status(self) -> CacheStatus:
         """Count the entries and their bytes."""
@@ -230,18 +240,6 @@ class KernelCache:
 
 def _warn_of_damage(path: Path) -> None:
     warnings.warn(f"the kernel cache entry {path} is damaged: building it anew", stacklevel=3)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file next to its place, then move it there; nothing is left where that fails."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            os.replace(file.name, path)
-        except OSError:
-            os.unlink(file.name)
-            raise
 
 
 def _tuning(target: Target) -> str:

@@ -1,12 +1,27 @@
-"""The directories of caches; without a usable one, a warning, and compilation without a cache."""
+"""The directories of caches; without a usable one, a warning, and compilation without a cache.
 
+`compiled_once` keeps what compilers make by their input, for runs of the tests.
+"""
+
+import hashlib
 import os
 import tempfile
 import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from inspect import getsource
 from pathlib import Path
 
 REMEDY = "set FLOWLOOM_CACHE to a directory that can be written"
 """The remedy for a cache that cannot be used."""
+
+COMPILED_VARIABLE = "FLOWLOOM_COMPILED"
+"""The environment variable that names the folder of `compiled_once`; nothing is kept without it."""
+
+CHECKSUM = 32
+"""The bytes of the checksum before the code in a file of that folder."""
 
 
 def user_folder(variable: str, *fallback: str) -> Path | None:
@@ -55,3 +70,81 @@ def warn_without_cache(why: str) -> None:
     if root not in WARNED:
         WARNED.add(root)
         warnings.warn(f"{why}; working without a cache: {REMEDY}", stacklevel=3)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file next to its path, then move it there; OSError, and no trace, where that fails.
+
+    A reader, or another process that writes the same file, sees all of it or nothing.
+    """
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        try:
+            file.write(content)
+            file.close()
+            os.replace(file.name, path)
+        except OSError:
+            os.unlink(file.name)
+            raise
+
+
+def compiled_once(
+    make: Callable[[], bytes], callers: Iterable[Callable[..., object]], *inputs: str | bytes
+) -> bytes:
+    """The code that a compiler makes from `inputs`, kept in the folder of FLOWLOOM_COMPILED.
+
+    `inputs` is all that decides the code: the compiler with its version, the text and every header
+    that this can include; `callers` are the functions that choose the compiler's options, whose
+    source counts too. Unlike an entry of the kernel cache, one here outlives changes of this
+    package that generate the same text. Without the variable, `make` is called; a damaged entry
+    counts as absent.
+    """
+    folder = os.environ.get(COMPILED_VARIABLE)
+    if not folder:
+        return make()
+    digest = hashlib.sha256()
+    for part in (*map(_source, callers), *inputs):
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "little") + content)
+    name = digest.hexdigest()
+    path = Path(folder, name[:2], name)
+    with suppress(OSError):
+        kept = path.read_bytes()
+        if kept[:CHECKSUM] == hashlib.sha256(kept[CHECKSUM:]).digest():
+            os.utime(path)
+            return kept[CHECKSUM:]
+    code = make()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, hashlib.sha256(code).digest() + code)
+    return code
+
+
+def package_version(package: str) -> str:
+    """The version of an installed package, or `none`."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+@cache
+def _source(function: Callable[..., object]) -> str:
+    return getsource(function)
+
+
+def remove_oldest(paths: Iterable[Path], limit: int) -> None:
+    """Remove the files used least recently until those that are left take `limit` bytes.
+
+    Raises OSError for a file that cannot be removed; one that is gone already is passed over.
+    """
+    files = list[tuple[float, int, Path]]()
+    for path in paths:
+        with suppress(OSError):
+            stat = path.stat()
+            files.append((stat.st_mtime, stat.st_size, path))
+    excess = sum(size for _, size, _ in files) - limit
+    for _, size, path in sorted(files):
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= size

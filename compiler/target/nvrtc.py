@@ -60,12 +60,14 @@ def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) 
         nvrtc.nvrtcDestroyProgram(program)
 
 
-OPTIONS = (b"--std=c++17", b"--disable-warnings", b"--device-as-default-execution-space")
-"""The compiler's options; NVRTC 13.0 takes a lambda within a template for a host function."""
+def compile_options(arch: str) -> list[bytes]:
+    """The compiler's options; NVRTC 13.0 takes a lambda within a template for a host function."""
+    always = (b"--std=c++17", b"--disable-warnings", b"--device-as-default-execution-space")
+    return [f"--gpu-architecture={arch}".encode(), *always]
 
 
 def _compile(nvrtc: Any, program: Any, arch: str) -> None:
-    options = [f"--gpu-architecture={arch}".encode(), *OPTIONS]
+    options = compile_options(arch)
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if int(status) != 0:
         log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))

@@ -89,7 +89,7 @@ def cubin_architectures(library: bytes) -> set[int]:
     return {int.from_bytes(m[2], "little") >> shift[m[1][0]] & 0xFF for m in found}
 
 
-@pytest.mark.large
+@pytest.mark.deep
 @needs_cmake
 def test_sanitizers_find_nothing_and_miss_nothing(project: Path, tmp_path: Path):
     place = tmp_path / "project"

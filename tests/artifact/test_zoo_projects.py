@@ -22,7 +22,7 @@ from tests.artifact.projects import (
 from tests.artifact.test_project import ORDERS
 from tests.backends.emu import reduced
 
-pytestmark = [pytest.mark.large, needs_cmake]
+pytestmark = [pytest.mark.deep, needs_cmake]
 Projects = Callable[[str, str], Path]
 NODES = {"resnet50": None, "inception_v3": None, "bert128": 76, "unet": None}
 """How many nodes of each model are kept; None for all."""

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import onnx
 import pytest
 from onnx import helper, parser
 
-from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
+from compiler.kernels.cache import (
+    STAMP,
+    TRIM_SECONDS,
+    KernelCache,
+    decode_entry,
+    encode_entry,
+)
 from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule.kernels import KernelSpec, Launch, Operand
@@ -142,7 +149,7 @@ def test_a_directory_that_takes_no_entry_is_warned_of_and_nothing_is_left(
     def fail(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(f"compiler.kernels.cache.{function}", fail)
+    monkeypatch.setattr(f"compiler.support.caches.{function}", fail)
     with pytest.warns(UserWarning, match=rf"cannot write .*{tmp_path}: {said}; working without"):
         KernelCache(tmp_path).store(group_of(), "cpu:a", SPEC)
     monkeypatch.undo()
@@ -234,6 +241,24 @@ def test_the_entries_used_least_recently_go_first(tmp_path: Path):
     assert cache.load(group_of(3), "cpu:a") == SPEC
     assert cache.load(group_of(1), "cpu:a") is None
     assert cache.status().entries == 2
+
+
+def test_the_cache_is_trimmed_once_an_hour(tmp_path: Path):
+    """A process that comes within the hour asks for no entry's size."""
+    cache = KernelCache(tmp_path, limit=0)
+    cache.store(group_of(), "cpu:a", SPEC)
+    cache.trim_hourly()
+    assert not entries(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    KernelCache(tmp_path, limit=0).trim_hourly()
+    assert entries(tmp_path)
+    os.utime(tmp_path / STAMP, (0, time.time() - TRIM_SECONDS))
+    cache.trim_hourly()
+    assert not entries(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    os.utime(tmp_path / STAMP, (0, time.time() + 2 * TRIM_SECONDS))
+    cache.trim_hourly()
+    assert not entries(tmp_path), "a clock that was set back"
 
 
 def test_status_counts_by_target(tmp_path: Path):

@@ -21,6 +21,7 @@ from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16
+from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
@@ -139,6 +140,11 @@ def compile_llvm(
 def optimise(text: str, target: CpuTarget) -> bytes:
     """Optimise LLVM code for a target and emit its object."""
     machine = llvm_machine(target)
+    described = f"llvmlite {package_version('llvmlite')} {llvm_options(target)}"
+    return compiled_once(lambda: _object(text, machine), (_object, llvm_machine), described, text)
+
+
+def _object(text: str, machine: llvm.TargetMachine) -> bytes:
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as error:

@@ -14,6 +14,12 @@ def headers() -> dict[str, str]:
 
 
 @cache
+def headers_hash() -> str:
+    """A hash of every header, by which code that includes some of them is kept."""
+    return hashlib.sha256(repr(headers()).encode()).hexdigest()
+
+
+@cache
 def code_hash(names: tuple[str, ...]) -> str:
     """A hash of the code of some headers, comments and white space left out."""
     texts = (headers()[f"{name}.cuh"] for name in names)

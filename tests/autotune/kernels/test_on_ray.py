@@ -1,6 +1,8 @@
-"""`flowloom tune --ray` on two nodes of this machine, of which one dies at work."""
+"""`flowloom tune --ray`, with Ray's nodes as this process and on two nodes of which one dies."""
 
+import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from compiler.autotune.kernels import compiling, on_ray, tune
+from compiler.autotune.kernels.ray_cluster import RayCluster
 from compiler.backends.cuda import device as cuda_target
 from compiler.kernels import database
 from compiler.progress import PartEnded, PartsBegan, ProgressEvent, StepEnded, listening
@@ -101,21 +104,93 @@ class Killer:
         return text.count(f"{node} begins") > text.count(f"{node} ends")
 
 
-def test_nodes_that_die_change_no_winner(
-    ray_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):  # fmt: skip
-    """One dies while it prepares, its successor while it measures; one process finds the same."""
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Tuning of two models in two precisions, in several shares, for a device that records."""
     models = [tmp_path / "network.onnx", tmp_path / "bottleneck.onnx"]
     for path, model in zip(models, (network(), bottleneck()), strict=True):
         path.write_bytes(model.SerializeToString())
-    log = tmp_path / "log"
     monkeypatch.setattr(cuda_target, "device", recorder)
     monkeypatch.setattr(tune, "compile_all", compiled)
-    monkeypatch.setattr(compiling, "compile_all", partial(logged, log=log))
     monkeypatch.setattr(on_ray, "SHARE_CANDIDATES", 12)
-    command = ["tune", *map(str, models), "--precision", "tf32", "--precision", "fp16",
-               "--candidates", "4"]  # fmt: skip
+    return ["tune", *map(str, models), "--precision", "tf32", "--precision", "fp16",
+            "--candidates", "4"]  # fmt: skip
+
+
+class Answer:
+    """A part that ran, as it would on another machine: on a copy, whose result is copied."""
+
+    def __init__(self, function: Any, part: Any) -> None:
+        self.value = pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(part)))))
+
+
+class Task:
+    """In place of a task of Ray: a part runs at once."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def options(self, **_: Any) -> "Task":
+        """The task on any node."""
+        return self
+
+    def remote(self, part: Any) -> Answer:
+        """The answer to a part."""
+        return Answer(self.function, part)
+
+
+class RayOfThisProcess:
+    """In place of Ray: two nodes that are this process, and the parts begun last end first."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Two nodes with a core and a GPU each."""
+        resources = {"CPU": 1.0, "GPU": 1.0}
+        return [{"NodeID": f"{n:056x}", "Alive": True, "Resources": resources} for n in range(2)]
+
+    def remote(self, **_: Any) -> type[Task]:
+        """A function as a task."""
+        return Task
+
+    def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        """The last one is ready."""
+        return references[-1:], references[:-1]
+
+    def get(self, reference: Answer) -> Any:
+        """The result of a part."""
+        return reference.value
+
+
+def test_the_order_in_which_parts_end_changes_no_winner(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    """One process without Ray finds the same."""
+
+    def connected(address: str) -> nullcontext[RayCluster]:
+        return nullcontext(RayCluster(RayOfThisProcess(), address))
+
+    monkeypatch.setattr(on_ray, "connected", connected)
+    monkeypatch.setattr(compiling, "compile_all", compiled)
+    events, found = list[ProgressEvent](), list[bytes]()
+    for options in (["--in-context", "0"], ["--ray", "here"]):
+        monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / f"tuning{len(found)}"))
+        with listening(events.append if found else None):
+            assert main([*command, *options]) == 0
+        found.append(database.user_file("sm_90").read_bytes())
+    assert found[0] == found[1]
+    begun = [(event.step, event.total) for event in events if isinstance(event, PartsBegan)]
+    assert {("prepare", 4), ("measure", 4)} <= {*begun}
+    assert "bottleneck.onnx fp16: 4 of 4 kernels tuned" in capsys.readouterr().out
+
+
+@pytest.mark.deep
+def test_nodes_that_die_change_no_winner(
+    ray_nodes: Any, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    """One dies while it prepares, its successor while it measures; one process finds the same."""
+    log = tmp_path / "log"
+    monkeypatch.setattr(compiling, "compile_all", partial(logged, log=log))
     killer, found = Killer(ray_nodes, log), list[bytes]()
     for options in (["--in-context", "0"], ["--ray", ray_nodes.address]):
         monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / f"tuning{len(found)}"))

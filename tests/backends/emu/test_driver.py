@@ -75,7 +75,7 @@ def load(found: Case, image: bytes, schedule: Schedule | None = None, **options:
 
 
 @pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.large) for name in SLOW)]
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.deep) for name in SLOW)]
 )
 def test_checks_of_devices(name: str, monkeypatch: pytest.MonkeyPatch):
     def load_compiled(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:

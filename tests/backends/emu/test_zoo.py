@@ -30,7 +30,7 @@ from tests.kernels.gpu.emulator import Order, Program
 from tests.kernels.gpu_kernels_prepare import BOUNDS
 from tests.kernels.harness import run_kernel
 
-pytestmark = pytest.mark.large
+pytestmark = pytest.mark.deep
 
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 ORDERS = (Order(0), Order(1, 64))

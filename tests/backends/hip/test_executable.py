@@ -65,7 +65,7 @@ def test_warps_of_32_lanes_and_the_executable(tmp_path: Path):
     check_mismatch(built, library)
 
 
-@pytest.mark.large
+@pytest.mark.deep
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("architecture", ["gfx90a", "gfx1030"])
 def test_all_precisions(architecture: str, precision: str, tmp_path: Path):

@@ -80,7 +80,7 @@ def test_models_compile_once_and_need_a_device(tmp_path: Path):
 
 
 @needs_hipcc
-@pytest.mark.large
+@pytest.mark.deep
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx1030", "gfx906,gfx1030"])
 def test_all_precisions(arch: str, precision: str, tmp_path: Path):

@@ -12,7 +12,7 @@ from tests.frontend.control.checks import check, kinds, reference, static
 from tests.frontend.control.models import control_models
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(control_models(), st.integers(0, 2**32))
 def test_random_control_flow_equals_onnxruntime(model: ModelProto, seed: int):
     module = static(model)

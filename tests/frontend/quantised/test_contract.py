@@ -85,7 +85,7 @@ def agrees(model: onnx.ModelProto, inputs: dict[str, np.ndarray], tolerance: flo
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=tolerance)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(quantised_models())
 def test_any_quantised_model(model: onnx.ModelProto):
     layers = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)

@@ -18,7 +18,7 @@ from tests.frontend.quantised.models import START, quantised_models
 RANDOM = np.random.default_rng(5)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
     plain = import_model(model, byte_contractions="floats")

@@ -7,8 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.compilers.hip_toolchain import FILES, hip_version, run_hip_compiler
-from compiler.kernels.gpu.source import headers
+from compiler.kernels.gpu.compilers.hip_toolchain import (
+    FILES,
+    hip_generator,
+    hip_version,
+    run_hip_compiler,
+)
+from compiler.kernels.gpu.headers import headers, headers_hash
+from compiler.support.caches import compiled_once
 from compiler.target.target import GpuTarget
 
 FLAGS = (
@@ -29,9 +35,15 @@ def compile_hip(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
     compiler does not know.
     """
     exports = "".join(f"GPU_EXPORT({symbol})\n" for symbol in symbols)
+    whole = f'#include "flowloom/kernel.h"\n{text}\n{exports}'
+    inputs = (hip_generator(), headers_hash(), str(FLAGS), str(target.architectures), whole)
+    return compiled_once(lambda: _object(whole, target), (_object,), *inputs)
+
+
+def _object(text: str, target: GpuTarget) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         build = Path(folder)
-        (build / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}\n{exports}')
+        (build / "kernel.hip").write_text(text)
         for name, body in headers().items():
             (build / name).write_text(body)
         for header in (FILES / "kernels" / "hip").glob("*.cuh"):

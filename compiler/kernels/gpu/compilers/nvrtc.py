@@ -4,12 +4,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.source import headers
-from compiler.target.nvrtc import compile_cuda, load_nvrtc, nvrtc_version
+from compiler.kernels.gpu.headers import headers, headers_hash
+from compiler.support.caches import compiled_once, package_version
+from compiler.target.nvrtc import compile_cuda, compile_options, load_nvrtc, nvrtc_version
 from compiler.target.target import GpuTarget
 
 _MADE: dict[tuple[str, str], bytes] = {}
@@ -30,15 +31,24 @@ def compile_cubin(text: str, target: GpuTarget) -> bytes:
     kept = _MADE.pop((target.compiler_architecture, text), None)
     if kept is not None:
         return kept
-    if load_nvrtc() is not None:
-        return compile_cuda(text, target.compiler_architecture, headers())
     nvcc = shutil.which("nvcc")
-    if nvcc is None:
+    if load_nvrtc() is not None:
+        make = partial(compile_cuda, text, target.compiler_architecture, headers())
+    elif nvcc is not None:
+        make = partial(compile_by_nvcc, nvcc, text, target)
+    else:
         raise KernelError(
             "there is no CUDA compiler: install NVRTC with `pip install flowloom[cuda]`,"
             " or put nvcc on the PATH"
         )
-    return compile_by_nvcc(nvcc, text, target)
+    inputs = (_exact_version(), target.compiler_architecture, headers_hash(), text)
+    return compiled_once(make, (compile_cuda, compile_options, compile_by_nvcc), *inputs)
+
+
+@cache
+def _exact_version() -> str:
+    """The compiler's version with its build, which NVRTC says in its package alone."""
+    return f"{compiler_version()} {package_version('nvidia-cuda-nvrtc')}"
 
 
 @cache

@@ -63,7 +63,7 @@ QUICK = ("tiles", "wgmma tiles", "attention", "softmax")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.large) for n in KERNELS]
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.deep) for n in KERNELS]
 )
 def test_nothing_is_touched_before_the_wait(name: str):
     kernel = with_indirect_entries(kernel_of(name))

@@ -1,0 +1,64 @@
+"""Certificates of proofs: what was proved, by a hash of everything that decides it.
+
+A certificate is kept as compiled code is, in the folder that FLOWLOOM_COMPILED names; without one
+every rule is proved.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from compiler.rewrite.rule import Rule
+from compiler.support.caches import compiled_once, package_version
+from tests.rewrite.rules import prover
+
+ROOT = Path(__file__).parents[3]
+
+
+def prove_once(rule: Rule, number: int) -> None:
+    """Raise Unproved unless a rule is proved, or was, in one of its cases."""
+
+    def certificate() -> bytes:
+        prover.prove(rule, rule.cases[number])
+        return b"proved"
+
+    solver = f"z3-solver {package_version('z3-solver')}"
+    compiled_once(certificate, (), "proof", solver, sources_hash(), rule.name, str(number))
+
+
+@cache
+def sources_hash() -> str:
+    """A hash of the rules, of the prover, and of all that they import of this repository."""
+    digest = hashlib.sha256()
+    for path in sorted(
+        imported(Path(prover.__file__), ROOT / "compiler/rewrite/rules/__init__.py")
+    ):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def imported(*files: Path) -> set[Path]:
+    """Some files of this repository and all others that they import, on any way."""
+    reached, pending = set[Path](), list(files)
+    while pending:
+        path = pending.pop()
+        if path not in reached:
+            reached.add(path)
+            pending += imports(path)
+    return reached
+
+
+def imports(path: Path) -> Iterator[Path]:
+    """The files of this repository that a file imports anywhere in its text."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = list[str]()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            place = ROOT.joinpath(*name.split("."))
+            yield from (p for p in (place.with_suffix(".py"), place / "__init__.py") if p.exists())
