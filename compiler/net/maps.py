@@ -34,10 +34,8 @@ class Algebra:
     """
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Index:
-        """The index of an axis that an operand's element holds; negative ones count from its end.
-
-        One outside is an error, or the nearest inside where there can be no errors.
-        """
+        """The index of an axis that an operand's element holds: from its end if negative, and the
+        nearest inside if outside."""
         raise NotAffine
 
     def length_at(self, operand: int, at: Sequence[Index], most: int) -> Index:
@@ -268,12 +266,10 @@ class _Arrays(Algebra):
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Array:
         index = self._element(operand, at)
-        if ((index < -extent) | (index >= extent)).any():
-            raise IndexError(f"an index is outside an axis of {extent} elements")
-        return np.where(index < 0, index + extent, index)
+        return np.minimum(np.maximum(np.where(index < 0, index + extent, index), 0), extent - 1)
 
     def length_at(self, operand: int, at: Sequence[Index], most: int) -> Array:
-        return np.clip(self._element(operand, at), 0, most)
+        return np.minimum(np.maximum(self._element(operand, at), 0), most)
 
     def entry(self, table: Array, position: Index) -> Array:
         return table[position]
@@ -288,14 +284,14 @@ class _Arrays(Algebra):
         return np.maximum(left, right)
 
 
-def evaluate(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:
+def moved(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:
     """A result of a shape by its maps, as a view of an operand where it can be.
 
-    Raises IndexError for an index that data hold and that is outside.
+    What is read from an operand without elements is 0.
     """
-    first = operands[maps[0].operand]
+    first = operands[maps[0].operand if maps else 0]
     assert first is not None
-    if 0 in shape:
+    if 0 in shape or not (first.size or maps[0].partial):
         return np.zeros(shape, first.dtype)
     if len(maps) == 1 and not maps[0].partial:
         return _all_read(maps[0], first, shape, operands)
