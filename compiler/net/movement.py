@@ -7,8 +7,15 @@ from compiler.net.maps import Maps, Shape
 from compiler.net.operators import OPERATORS
 from compiler.net.spec import OperatorInput, Use
 
-MOVEMENT = frozenset(name for name, spec in OPERATORS.items() if spec.maps is not None)
-"""The operators that only move elements, and say where by maps."""
+
+def is_movement(op_type: str) -> bool:
+    """Whether an operator only moves elements, and says where by maps."""
+    spec = OPERATORS.get(op_type)
+    return spec is not None and spec.maps is not None
+
+
+MOVEMENT = frozenset(filter(is_movement, OPERATORS))
+"""The operators of this package that only move elements."""
 
 
 def maps_of(
