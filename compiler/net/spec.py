@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.maps import Maps, moved
+from compiler.net.maps import Maps, moved_elements
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
 
 Shape = tuple[int, ...]
@@ -375,7 +375,7 @@ def _by_maps(rule: Rule, maps: MapRule) -> Evaluation:
         shapes = rule(use)[: use.outputs]
         arrays = [None if value is None else value.array for value in use.inputs]
         pairs = zip(maps(use, shapes), shapes, strict=True)
-        return [moved(own, shape, arrays) for own, shape in pairs]
+        return [moved_elements(own, shape, arrays) for own, shape in pairs]
 
     return evaluate
 

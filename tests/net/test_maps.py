@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.net.maps import (
-    Affine,
+    AffineIndex,
     Algebra,
     Map,
     Maps,
@@ -231,10 +231,10 @@ def test_maps_read_only_operands_of_the_type_of_the_results() -> None:
 
 
 def test_quotients_of_affine_indices() -> None:
-    i, j = Affine.of_axis(0, 3), Affine.of_axis(1, 4)
+    i, j = AffineIndex.of_axis(0, 3), AffineIndex.of_axis(1, 4)
     position = i * 4 + j + 8
     assert (position // 4, position % 4) == (i + 2, j)
-    assert (position - 8) // 12 == Affine(0)
+    assert (position - 8) // 12 == AffineIndex(0)
     assert ((5 - j).low, (5 - j).high) == (2, 5)
     with pytest.raises(NotAffine):
         _ = (i + j) // 4
