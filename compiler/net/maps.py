@@ -275,7 +275,7 @@ class _Arrays(Algebra):
         return table[position]
 
     def select(self, condition: Any, then: Index, otherwise: Index) -> Array:
-        return np.asarray(np.where(condition, then, otherwise))
+        return np.where(condition, np.asarray(then), np.asarray(otherwise))
 
     def smaller(self, left: Index, right: Index) -> Array:
         return np.minimum(left, right)
