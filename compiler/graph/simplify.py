@@ -17,7 +17,7 @@ from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.net.maps import strided
-from compiler.net.movement import MOVEMENT
+from compiler.net.movement import is_movement
 from compiler.net.operators import KINDS, Kind
 from compiler.tensors.strides import StridedWindow
 
@@ -45,7 +45,8 @@ SimplificationRule = Callable[[OperatorOp], Simplification | None]
 
 def simplify(op: OperatorOp) -> Simplification | None:
     """The first simplification that applies to an operator outside groups, or None."""
-    for rule in _RULES.get(op.type_name, ()):
+    moves = is_movement(op.type_name) and KINDS[op.type_name] is not Kind.VIEW
+    for rule in ((_keeps_order,) if moves else ()) + _RULES.get(op.type_name, ()):
         if (simplification := rule(op)) is not None:
             return simplification
     return hoisted(op)
@@ -187,12 +188,11 @@ _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
 
 _RULES: dict[str, tuple[SimplificationRule, ...]] = {
     **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
-    **dict.fromkeys(MOVEMENT.difference(_VIEWS), (_keeps_order,)),
     **dict.fromkeys(("Max", "Min"), (_single,)),
     **dict.fromkeys(("Relu", "Abs", "Ceil", "Floor", "Round", "Clip"), (_idempotent,)),
     **dict.fromkeys(("Neg", "Not", "BitwiseNot"), (_involution,)),
     "Cast": (_same_type,),
-    "Transpose": (_keeps_order, _transpose_of_transpose),
+    "Transpose": (_transpose_of_transpose,),
     "Mul": (_neutral(0, 1), _neutral(1, 1)),
     "Div": (_neutral(1, 1),),
     "Add": (_neutral(0, 0, True), _neutral(1, 0, True)),

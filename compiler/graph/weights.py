@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from compiler.errors import ModelError
 from compiler.graph.rewriting.attributes import as_operator
 from compiler.ir.values import numpy_dtype
-from compiler.net.movement import moved
-from compiler.net.operators import KnownTensor, Mismatch
+from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.spec import Use, evaluate_use
 
 Array = NDArray[Any]
 Store = Mapping[str, Array]
@@ -55,7 +55,7 @@ def weight_array(store: Store, key: str) -> Array:
         whole = json.loads(key)
         dtype = whole.get("dtype") or _element_type(store, whole)
         result = _evaluated(store, whole)
-    except (ValueError, LookupError, AttributeError, TypeError, Mismatch):
+    except (ValueError, LookupError, AttributeError, TypeError):
         raise ModelError(f"the weight {key!r} is not in the store") from None
     return result.astype(dtype, copy=False)
 
@@ -86,7 +86,11 @@ def _moved(kind: str) -> Callable[[Sequence[Array], Mapping[str, Any]], Array]:
         named = {n: v for n, v in part.items() if n not in ("operator", "inputs", "dtype")}
         tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
         operands, attributes = as_operator(kind, tensors, named)
-        return moved(kind, [t if t is None else t.array for t in operands], attributes)[0]
+        (result,) = evaluate_use(
+            Use(kind, OPERATORS[kind], operands, attributes, 1), OPERATORS[kind]
+        )
+        assert result is not None
+        return result
 
     return evaluated
 

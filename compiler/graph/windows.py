@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.network import Network, NetworkNode
 from compiler.net.maps import strided
-from compiler.net.movement import MOVEMENT, maps_of
+from compiler.net.movement import is_movement, maps_of
 from compiler.net.spec import KnownTensor, Mismatch
 from compiler.tensors.strides import StridedWindow
 
@@ -26,7 +26,7 @@ def window_through(
 
     None for an operator that computes, or whose result is not a strided window.
     """
-    if node.type not in MOVEMENT:
+    if not is_movement(node.type):
         return None
     constants = [None if v is None else network.constants.get(v) for v in node.inputs]
     inputs = [
@@ -214,7 +214,7 @@ def _lower_bound(network: Network, node: NetworkNode) -> float | None:
 
 def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
     before = node.inputs[0] if node.inputs else None
-    known = node.type in MOVEMENT or is_widening(network, node)
+    known = is_movement(node.type) or is_widening(network, node)
     return _Link(number, before, value, 1.0) if known and before is not None else None
 
 

@@ -1,7 +1,7 @@
 """Maps: which elements of its operands each element of an operator's result is.
 
 A map is a function from the index of a result's element to that of an operand's element. It is
-written once and read in three ways, by what it is called with: `Affine` indices show an axis's
+written once and read in three ways, by what it is called with: `AffineIndex` indices show an axis's
 start and step, arrays of indices compute the result, expressions of a kernel's language become its
 code.
 """
@@ -17,7 +17,7 @@ from compiler.tensors.row_major import reshaped_index, unit_free
 from compiler.tensors.strides import StridedWindow
 
 Index = Any
-"""An index: a number, an array of them, an expression, or `Affine`."""
+"""An index: a number, an array of them, an expression, or `AffineIndex`."""
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
@@ -34,10 +34,8 @@ class Algebra:
     """
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Index:
-        """The index of an axis that an operand's element holds; negative ones count from its end.
-
-        One outside is an error, or the nearest inside where there can be no errors.
-        """
+        """The index of an axis that an operand's element holds: from its end if negative, and the
+        nearest inside if outside."""
         raise NotAffine
 
     def length_at(self, operand: int, at: Sequence[Index], most: int) -> Index:
@@ -92,7 +90,7 @@ Maps = Sequence[Sequence[Map]]
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineIndex:
     """`offset` plus the sum of each factor times a result's index, from `low` to `high`.
 
     A term is an axis of the result, its factor and its extent.
@@ -102,7 +100,7 @@ class Affine:
     terms: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
-    def of_axis(cls, axis: int, extent: int) -> "Affine":
+    def of_axis(cls, axis: int, extent: int) -> "AffineIndex":
         """The index of an axis; of an axis of one element it is 0."""
         return cls(0, ((axis, 1, extent),) if extent != 1 else ())
 
@@ -116,75 +114,75 @@ class Affine:
         """The greatest value; the result must have elements."""
         return self.offset + sum(max(factor, 0) * (n - 1) for _, factor, n in self.terms)
 
-    def __add__(self, other: "Affine | int") -> "Affine":
+    def __add__(self, other: "AffineIndex | int") -> "AffineIndex":
         other = _affine(other)
         factors = {axis: (factor, n) for axis, factor, n in self.terms}
         for axis, factor, n in other.terms:
             factors[axis] = factors.get(axis, (0, n))[0] + factor, n
         terms = tuple((axis, factor, n) for axis, (factor, n) in factors.items() if factor)
-        return Affine(self.offset + other.offset, terms)
+        return AffineIndex(self.offset + other.offset, terms)
 
-    def __mul__(self, factor: Index) -> "Affine":
+    def __mul__(self, factor: Index) -> "AffineIndex":
         if not isinstance(factor, int):
             raise NotAffine
         terms = tuple((axis, own * factor, n) for axis, own, n in self.terms if factor)
-        return Affine(self.offset * factor, terms)
+        return AffineIndex(self.offset * factor, terms)
 
-    def __sub__(self, other: "Affine | int") -> "Affine":
+    def __sub__(self, other: "AffineIndex | int") -> "AffineIndex":
         return self + _affine(other) * -1
 
-    def __rsub__(self, other: int) -> "Affine":
+    def __rsub__(self, other: int) -> "AffineIndex":
         return _affine(other) - self
 
-    def __floordiv__(self, divisor: int) -> "Affine":
+    def __floordiv__(self, divisor: int) -> "AffineIndex":
         return self._divided(divisor)[0]
 
-    def __mod__(self, divisor: int) -> "Affine":
+    def __mod__(self, divisor: int) -> "AffineIndex":
         return self._divided(divisor)[1]
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def _divided(self, divisor: int) -> "tuple[Affine, Affine]":
+    def _divided(self, divisor: int) -> "tuple[AffineIndex, AffineIndex]":
         """Quotient and remainder, if what the divisor does not divide is less than it."""
         multiples = tuple(term for term in self.terms if term[1] % divisor == 0)
         others = tuple(term for term in self.terms if term[1] % divisor)
         whole, rest = divmod(self.offset, divisor)
-        remainder = Affine(rest, others)
+        remainder = AffineIndex(rest, others)
         if not 0 <= remainder.low <= remainder.high < divisor:
             raise NotAffine
         terms = tuple((axis, factor // divisor, n) for axis, factor, n in multiples)
-        return Affine(whole, terms), remainder
+        return AffineIndex(whole, terms), remainder
 
 
-def _affine(value: Index) -> Affine:
-    if isinstance(value, Affine):
+def _affine(value: Index) -> AffineIndex:
+    if isinstance(value, AffineIndex):
         return value
     if not isinstance(value, int):
         raise NotAffine
-    return Affine(value)
+    return AffineIndex(value)
 
 
 class _Symbolic(Algebra):
-    """Indices as `Affine`; those that data hold are numbers if a constant has just one."""
+    """Indices as `AffineIndex`; those that data hold are numbers if a constant has just one."""
 
     def __init__(self, constants: Sequence[Array | None]) -> None:
         self._constants = constants
 
-    def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Affine:
+    def index_at(self, operand: int, at: Sequence[Index], extent: int) -> AffineIndex:
         constant = self._constants[operand] if operand < len(self._constants) else None
         if constant is None or constant.size != 1:
             raise NotAffine
-        return Affine(int(constant.reshape(-1)[0]) % extent)
+        return AffineIndex(int(constant.reshape(-1)[0]) % extent)
 
 
 def affine_indices(
     map: Map, shape: Shape, constants: Sequence[Array | None] = ()
-) -> list[Affine] | None:
+) -> list[AffineIndex] | None:
     """The index in the operand by the index in a result of a shape; None if it is not affine.
 
     `constants` are the values of operands that are known.
     """
-    axes = [Affine.of_axis(axis, extent) for axis, extent in enumerate(shape)]
+    axes = [AffineIndex.of_axis(axis, extent) for axis, extent in enumerate(shape)]
     try:
         return [_affine(index) for index in map.at(_Symbolic(constants), axes)]
     except NotAffine:
@@ -250,7 +248,7 @@ def strided(
     return full.broadcast(shape)
 
 
-def reshaped(old: Shape, new: Shape) -> Map:
+def view_map(old: Shape, new: Shape) -> Map:
     """The map of a view: the elements of operand 0 in their order, in another shape."""
     return Map(0, lambda _, i: reshaped_index(unit_free(i, new), new, old), in_order=True)
 
@@ -268,18 +266,16 @@ class _Arrays(Algebra):
 
     def index_at(self, operand: int, at: Sequence[Index], extent: int) -> Array:
         index = self._element(operand, at)
-        if ((index < -extent) | (index >= extent)).any():
-            raise IndexError(f"an index is outside an axis of {extent} elements")
-        return np.where(index < 0, index + extent, index)
+        return np.minimum(np.maximum(np.where(index < 0, index + extent, index), 0), extent - 1)
 
     def length_at(self, operand: int, at: Sequence[Index], most: int) -> Array:
-        return np.clip(self._element(operand, at), 0, most)
+        return np.minimum(np.maximum(self._element(operand, at), 0), most)
 
     def entry(self, table: Array, position: Index) -> Array:
         return table[position]
 
     def select(self, condition: Any, then: Index, otherwise: Index) -> Array:
-        return np.where(condition, then, otherwise)
+        return np.where(condition, np.asarray(then), np.asarray(otherwise))
 
     def smaller(self, left: Index, right: Index) -> Array:
         return np.minimum(left, right)
@@ -288,14 +284,14 @@ class _Arrays(Algebra):
         return np.maximum(left, right)
 
 
-def evaluate(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:
+def moved_elements(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:
     """A result of a shape by its maps, as a view of an operand where it can be.
 
-    Raises IndexError for an index that data hold and that is outside.
+    An operand without elements is read as 0.
     """
-    first = operands[maps[0].operand]
+    first = operands[maps[0].operand if maps else 0]
     assert first is not None
-    if 0 in shape:
+    if 0 in shape or not (first.size or maps[0].partial):
         return np.zeros(shape, first.dtype)
     if len(maps) == 1 and not maps[0].partial:
         return _all_read(maps[0], first, shape, operands)

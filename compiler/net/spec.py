@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.maps import Maps
+from compiler.net.maps import Maps, moved_elements
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
 
 Shape = tuple[int, ...]
@@ -312,6 +312,8 @@ class OpSpec:
     structural: tuple[int, ...] = ()
     result: Callable[[Use], str] | None = None
     maps: MapRule | None = None
+    evaluate: Evaluation | None = None
+    domain: str = ""
 
     def moves(self, index: int) -> bool:
         """Whether the elements of an input are moved to the results."""
@@ -319,9 +321,6 @@ class OpSpec:
 
     def _slot(self, index: int) -> Slot:
         return self.inputs[min(index, len(self.inputs) - 1)]
-
-    evaluate: Evaluation | None = None
-    domain: str = ""
 
     def dtypes(self, index: int) -> frozenset[str]:
         """The dtypes that an input may have."""
@@ -351,7 +350,10 @@ def operator(
     domain: str = "",
     **types: frozenset[str],
 ) -> OpSpec:
-    """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
+    """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number.
+
+    What is computed by maps needs no `evaluate`.
+    """
     inputs, _, outputs = signature.partition("->")
     return OpSpec(
         kind=kind,
@@ -363,9 +365,19 @@ def operator(
         structural=structural,
         result=result,
         maps=maps,
-        evaluate=evaluate,
+        evaluate=_by_maps(rule, maps) if evaluate is None and maps else evaluate,
         domain=domain,
     )
+
+
+def _by_maps(rule: Rule, maps: MapRule) -> Evaluation:
+    def evaluate(use: Use) -> list[Array]:
+        shapes = rule(use)[: use.outputs]
+        arrays = [None if value is None else value.array for value in use.inputs]
+        pairs = zip(maps(use, shapes), shapes, strict=True)
+        return [moved_elements(own, shape, arrays) for own, shape in pairs]
+
+    return evaluate
 
 
 def check_attributes(entry: OpSpec, attributes: Mapping[str, Any]) -> None:

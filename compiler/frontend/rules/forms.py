@@ -13,9 +13,9 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, filled, rule
 from compiler.ir.values import numpy_dtype
-from compiler.net.evaluation.movement import clamped_indices
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.injective import slice_range
 from compiler.tensors.dtypes import FLOAT8
 
 
@@ -155,7 +155,7 @@ def rewrite_split(call: Call) -> list[Value]:
 
 @rule("Slice")
 def rewrite_slice(call: Call) -> list[Value]:
-    """Bounds were attributes before opset 10; they are clamped_indices to the dimensions."""
+    """Bounds were attributes before opset 10; here they are inside the dimensions."""
     x = call.data
     starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
     axes = call.integers("axes", 3) or list(range(len(starts)))
@@ -164,7 +164,10 @@ def rewrite_slice(call: Call) -> list[Value]:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, x.rank)
         size = x.shape[axis]
-        first, last = clamped_indices(start, end, step, size)
+        part = slice_range(size, start, end, step)
+        first = max(part.start, 0)
+        last = max(first, part.stop) if step > 0 else part.stop
+        last = last if last >= 0 else -size - 1  # -1 would be the last element
         if (first, last, step) != (0, size, 1):
             bounds[axis] = (first, last, step)
     if not bounds:

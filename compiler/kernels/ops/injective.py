@@ -88,7 +88,7 @@ def _element(context: Context, algebra: _Expressions, map: Map, indices: Sequenc
 
 
 def _tests(context: Context, map: Map, at: Sequence[Any]) -> list[Any]:
-    """What is true of an index that is inside the operand, but for what always is."""
+    """The conditions of an index inside the operand, without those that always hold."""
     affine = affine_indices(map, context.output.shape)
     assert affine is not None, "a partial map is affine"
     tests: list[Any] = []

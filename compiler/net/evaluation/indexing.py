@@ -21,17 +21,6 @@ def wrapped_index(index: Array, extent: int) -> Array:
     return np.clip(np.where(index < 0, index + extent, index), 0, max(extent - 1, 0))
 
 
-@evaluates("Gather")
-def evaluate_gather(node: Use) -> Array:
-    """Slices along an axis by index; zeros if the tensor is empty."""
-    axis, shape = positive_axis(node["axis"], node.array(0).ndim), node.array(0).shape
-    if not node.array(0).size:
-        return np.zeros(
-            (*shape[:axis], *node.array(1).shape, *shape[axis + 1 :]), node.array(0).dtype
-        )
-    return np.take(node.array(0), wrapped_index(node.array(1), node.array(0).shape[axis]), axis)
-
-
 def _mesh(shape: tuple[int, ...]) -> list[Array]:
     """An index of each axis that broadcasts to the shape."""
     return list(np.ogrid[tuple(slice(size) for size in shape)])
@@ -44,14 +33,6 @@ def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     return tuple(at)
 
 
-@evaluates("GatherElements")
-def evaluate_gather_elements(node: Use) -> Array:
-    """Single elements along an axis by index; zeros if the tensor is empty."""
-    x, indices = node.arrays
-    axis = positive_axis(node["axis"], x.ndim)
-    return x[_elements(x, indices, axis)] if x.size else np.zeros(indices.shape, x.dtype)
-
-
 def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
     """The index of one slice for each tuple of indices, after the batch axes."""
     lead = indices.shape[:-1]
@@ -61,19 +42,6 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
         raise ValueError(f"tuples of {indices.shape[-1]} indices in a tensor {data.shape}")
     at += [wrapped_index(indices[..., k], extent) for k, extent in enumerate(extents)]
     return tuple(at)
-
-
-@evaluates("GatherND")
-def evaluate_gather_nd(node: Use) -> Array:
-    """Slices by index tuples; zeros if the tensor is empty."""
-    data, indices, batch = node.array(0), node.array(1), node["batch_dims"]
-    at = _tuples(data, indices, batch)
-    if not data.size:
-        tail = data.shape[batch + indices.shape[-1] :]
-        return np.zeros((*indices.shape[:-1], *tail), data.dtype)
-    if at:
-        return data[at]
-    return np.broadcast_to(data, (*indices.shape[:-1], *data.shape)).copy()
 
 
 def _scattered(node: Use, at: tuple[Array, ...]) -> Array:

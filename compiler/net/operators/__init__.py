@@ -88,7 +88,8 @@ _FAMILIES: dict[str, OpSpec] = {
 }
 
 OPERATORS: dict[str, OpSpec] = {
-    name: replace(entry, evaluate=EVALUATIONS[name]) for name, entry in _FAMILIES.items()
+    name: entry if entry.evaluate else replace(entry, evaluate=EVALUATIONS[name])
+    for name, entry in _FAMILIES.items()
 }
 """Every operator that can be compiled of ONNX, of its `domain`, or of this package."""
 

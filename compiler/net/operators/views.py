@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.maps import Maps, reshaped
+from compiler.net.maps import Maps, view_map
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 from compiler.net.spec import (
     Kind,
@@ -85,7 +85,7 @@ def _unsqueeze(use: Use) -> list[Shape]:
 
 
 def _in_order(use: Use, shapes: Sequence[Shape]) -> Maps:
-    return [[reshaped(use.shape(), shapes[0])]]
+    return [[view_map(use.shape(), shapes[0])]]
 
 
 VIEWS: dict[str, OpSpec] = {
