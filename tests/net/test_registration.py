@@ -138,7 +138,8 @@ def test_a_dump_is_read_back():
 def test_its_kernels_are_built_here_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path))
     monkeypatch.setattr(build, "WORKERS_PAY", 1)
-    model = model_of("y = my.domain.Bend (x)")
+    body = "y = my.domain.Bend (x)  z = ReduceMax <keepdims = 0> (x)"
+    model = model_of(body, "float[100,8] y, float z")
     found = compiler.compile(model).run({"x": X})["y"]
     np.testing.assert_allclose(found, np.where(X < 0, X / 2, X))
 
