@@ -170,7 +170,7 @@ class Builder:
             supported(value)
             if value.array is None and i in entry.structural:
                 raise run_time_input(i, value)
-            if value.dtype not in entry.dtypes(i):
+            if value.dtype not in entry.dtypes(i) and not entry.domain:
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise NeedsHost(reason, "cast its inputs to another type")
 
@@ -186,9 +186,14 @@ def _taps(op_type: str, inputs: Inputs, attributes: Attributes) -> int:
 
 
 def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
-    """Whether the table has the element types of an operator's inputs and of what it casts to."""
-    dtypes = OPERATORS[op_type].dtypes
-    known = all(value is None or value.dtype in dtypes(i) for i, value in enumerate(inputs))
+    """Whether the table has the element types of an operator's inputs and of what it casts to.
+
+    No one else has those of an operator of another domain.
+    """
+    entry = OPERATORS[op_type]
+    if entry.domain:
+        return True
+    known = all(value is None or value.dtype in entry.dtypes(i) for i, value in enumerate(inputs))
     return known and (op_type != "Cast" or attributes["to"] in ONNX_DTYPES)
 
 

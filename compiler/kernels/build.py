@@ -256,10 +256,10 @@ def build_groups(
 
         yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
         return
-    if jobs > 1 and len(groups) >= WORKERS_PAY:
-        own = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
-        yield from build_in_workers([g for g in groups if g not in own], target, jobs)
-        groups = own
+    shared = [g for g in groups if all(op.type not in REGISTERED for op in g.operators)]
+    if jobs > 1 and len(shared) >= WORKERS_PAY:
+        yield from build_in_workers(shared, target, jobs)
+        groups = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
     if groups:
         from compiler.kernels.kernel import build_kernel
 

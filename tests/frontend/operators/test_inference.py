@@ -89,49 +89,6 @@ def test_matmul(left: list[int], right: list[int]):
 
 
 @EXAMPLES
-@given(st.lists(SIZES, min_size=1, max_size=4), st.data())
-def test_axes(shape: list[int], data: st.DataObject):
-    rank = len(shape)
-    axes = data.draw(st.lists(st.integers(0, rank - 1), unique=True))
-    keep = data.draw(st.booleans())
-    fits("ReduceSum", [run_time(*shape), vector(*axes)], {"keepdims": int(keep)})
-    axis = data.draw(st.integers(-rank, rank - 1))
-    fits("ArgMax", [run_time(*shape)], {"axis": axis, "keepdims": int(keep)})
-    fits("Flatten", [run_time(*shape)], {"axis": axis})
-    fits("TopK", [run_time(*shape), vector(1)], {"axis": axis}, 2)
-    fits("Transpose", [run_time(*shape)], {"perm": data.draw(st.permutations(range(rank)))})
-    fits("Unsqueeze", [run_time(*shape), vector(0, rank)])
-
-
-@EXAMPLES
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.data())
-def test_slices(shape: list[int], data: st.DataObject):
-    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
-    start, end = data.draw(st.tuples(st.integers(-9, 9), st.integers(-9, 9)))
-    step = data.draw(st.sampled_from([-3, -2, -1, 1, 2, 3]))
-    given = [run_time(*shape), vector(start), vector(end), vector(axis), vector(step)]
-    fits("Slice", given)
-
-
-@EXAMPLES
-@given(st.lists(SIZES, min_size=2, max_size=3), st.data())
-def test_movement(shape: list[int], data: st.DataObject):
-    rank = len(shape)
-    axis = data.draw(st.integers(0, rank - 1))
-    other = data.draw(st.lists(st.integers(1, 3), max_size=2))
-    indices = KnownTensor("int64", tuple(other))
-    fits("Gather", [run_time(*shape), indices], {"axis": axis})
-    fits("GatherND", [run_time(*shape), KnownTensor("int64", (*other, 1))])
-    pads = data.draw(st.lists(st.integers(0, 3), min_size=2 * rank, max_size=2 * rank))
-    fits("Pad", [run_time(*shape), vector(*pads)])
-    fits("Tile", [run_time(*shape), vector(*pads[:rank])])
-    fits("Concat", [run_time(*shape), run_time(*shape)], {"axis": axis})
-    cut = data.draw(st.integers(0, shape[axis]))
-    fits("Split", [run_time(*shape), vector(cut, shape[axis] - cut)], {"axis": axis}, 2)
-    fits("Expand", [run_time(*shape), vector(2, *([1] * rank))])
-
-
-@EXAMPLES
 @given(st.lists(st.integers(0, 4), max_size=3), st.lists(st.integers(-1, 4), max_size=3))
 def test_reshape(shape: list[int], target: list[int]):
     kept = [shape[i] if s == 0 and i < len(shape) else s for i, s in enumerate(target)]
@@ -184,12 +141,3 @@ def test_windows(window: Attributes, kernel: int, size: int, groups: int, ceil: 
         fits("AveragePool", [image], pool)
         transposed = {n: v for n, v in attributes.items() if n != "auto_pad"}
         fits("ConvTranspose", [image, run_time(4, 3, 5, 5)], {**transposed, "group": groups})
-
-
-@EXAMPLES
-@given(st.sampled_from(["ij,jk->ik", "ij,jk", "bij,bjk->bik", "ii->i", "...i,i->...", "ij->"]))
-def test_einsum(equation: str):
-    shapes = {"ii->i": [(3, 3)], "ij->": [(2, 3)], "bij,bjk->bik": [(2, 3, 4), (2, 4, 5)]}
-    inputs = shapes.get(equation, [(3, 4), (4, 5)])
-    inputs = [(2, 3, 4), (4,)] if equation.startswith("...") else inputs
-    fits("Einsum", [run_time(*shape) for shape in inputs], {"equation": equation})
