@@ -32,7 +32,7 @@ from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.operator_cases import OPSET, Array, Case, Draw
 
 CASES = int(os.environ.get("FLOWLOOM_SPEC_CASES", "8"))
-KERNELS = max(1, CASES // 8)
+KERNELS = max(1, CASES // 4)
 """Kernels take a thousand times as long as the other checks."""
 
 ON_GPUS_ONLY = {"ConvFloat8", "MatMulFloat8", "Recurrence"}
