@@ -153,7 +153,7 @@ def test_a_kernel_computes_what_the_entry_means(op_type: str):
         assert not differences(harness.evaluate(group, arrays), results(case)), case
 
 
-@pytest.mark.large
+@pytest.mark.deep
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 @pytest.mark.parametrize("op_type", sorted(OPERATORS.keys() - ON_GPUS_ONLY))
 def test_a_kernel_of_gpus_computes_what_the_entry_means(op_type: str):
