@@ -32,7 +32,7 @@ from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.operator_cases import OPSET, Array, Case, Draw
 
 CASES = int(os.environ.get("FLOWLOOM_SPEC_CASES", "8"))
-KERNELS = max(1, CASES // 8)
+KERNELS = max(1, CASES // 4)
 """Kernels take a thousand times as long as the other checks."""
 
 ON_GPUS_ONLY = {"ConvFloat8", "MatMulFloat8", "Recurrence"}
@@ -153,7 +153,7 @@ def test_a_kernel_computes_what_the_entry_means(op_type: str):
         assert not differences(harness.evaluate(group, arrays), results(case)), case
 
 
-@pytest.mark.large
+@pytest.mark.deep
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 @pytest.mark.parametrize("op_type", sorted(OPERATORS.keys() - ON_GPUS_ONLY))
 def test_a_kernel_of_gpus_computes_what_the_entry_means(op_type: str):
