@@ -37,7 +37,7 @@ def carried(
         "reads": described(reads, group.reads),
         "writes": described(writes, group.writes),
         "packings": kernel.packings or [""] * group.inputs,
-        "scratch": kernel.scratch,
+        "scratch": kernel.workspaces,
     }
 
 

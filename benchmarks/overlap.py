@@ -70,16 +70,17 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.frontend import import_model
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.database.fields import config_fields, full_version
-    from compiler.kernels.gpu.select import best_of, candidates_of, code_of
     from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.template import Gemm
+    from compiler.kernels.select import best_of, candidates_of
+    from compiler.kernels.versions import code_hash
     from compiler.target.nvrtc import nvrtc_version
     from compiler.target.target import parse_gpu
 
     target, found = parse_gpu(f"cuda:sm_90:{precision}"), dict[str, Entry]()
     count = 0
-    version = full_version(code_of(Gemm()), nvrtc_version())
+    version = full_version(code_hash(Gemm.sources), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
         own = best_of(candidates_of(Gemm(), group, target))
         if own is None:

@@ -10,7 +10,7 @@ a hash of its machine code (disassembled, without names), its launches, packings
 `--configs-only` records instead which template takes each group, with which config, and where that
 comes from; it compiles no kernel. `--tree` is the checkout whose compiler is recorded, this file's
 own by default; `--shim` names a file that defines `selected` for a checkout that has no
-`kernels/gpu/select.py`. A further `record` adds models to a file. `compare` lists what differs and
+`kernels/select.py`. A further `record` adds models to a file. `compare` lists what differs and
 fails if anything does.
 """
 
@@ -148,17 +148,14 @@ def selected(model: Any, target: str) -> Iterator[list[Any]]:
     """Template, config (values in order) and provenance of each group of a model."""
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
-    from compiler.kernels.gpu.select import best
+    from compiler.kernels.select import best
     from compiler.target.target import parse_gpu
 
     machine = parse_gpu(target)
     for group in fused_groups(import_model(model).module, machine).values():
         found = best(group, machine)
-        if found is None:
-            yield ["generic", None, "estimated"]
-        else:
-            values = None if found.config is None else plain(found.config)
-            yield [found.template.name, values, found.provenance.value]
+        values = None if found.config is None else plain(found.config)
+        yield [found.template.name, values, found.provenance.value]
 
 
 def plain(config: Any) -> list[Any]:

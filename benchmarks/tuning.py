@@ -87,7 +87,10 @@ def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict
     times: dict[str, dict[Tile, float]] = {}
     for result in results:
         if result.warm is not None and result.key in entries and is_gemm(result.key):
-            time, tile = time_in_a_run(result.warm, result.cold), Gemm().config(result.config)
+            time, tile = (
+                time_in_a_run(result.warm, result.cold),
+                Tile(**dict[str, Any](result.config)),
+            )
             times.setdefault(result.key, {})[tile] = time
     return times
 

@@ -124,10 +124,10 @@ def group_of(
 def prepare(folder: Path, tiles: int) -> None:
     """Compile the kernels of all shapes."""
     from compiler.kernels.gpu.kernel import compile_text
-    from compiler.kernels.gpu.select import Candidate
     from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
     from compiler.kernels.gpu.templates.gemm.template import Gemm
     from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
+    from compiler.kernels.select import Candidate
     from compiler.target.target import parse_gpu
 
     target = parse_gpu("cuda:sm_90:fp16")
@@ -139,7 +139,7 @@ def prepare(folder: Path, tiles: int) -> None:
             (problem,) = template.match(group, target)
             own = Candidate(template, group, problem, target)
             chosen = own.choose()[0]
-            ranked = sorted(filter(template.is_modelled, own.configs), key=own.estimate_of)
+            ranked = sorted(own.modelled(own.configs), key=own.estimate_ns)
             for config in list(dict.fromkeys([chosen, *ranked]))[:tiles]:
                 kernel = own.emit(config)
                 case = kernel_case(group, kernel, target)

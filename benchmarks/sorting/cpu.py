@@ -10,7 +10,6 @@ turns. Results are compared first: positions must be equal, sums within rounding
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -23,56 +22,14 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.cpu_kernels import least_times
+from benchmarks.sorting.cases import Sorting
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
-from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.target.target import parse_target
 
 
-@dataclass(frozen=True)
-class Case:
-    """An operator along an axis; without a count it is a CumSum."""
-
-    shape: tuple[int, ...]
-    axis: int
-    count: int = 0
-
-    @property
-    def title(self) -> str:
-        """The operator and its sizes."""
-        shape = " x ".join(map(str, self.shape))
-        if not self.count:
-            return f"CumSum {shape}, axis {self.axis}"
-        return f"TopK {shape}, {self.count} of {self.shape[self.axis]}"
-
-    @property
-    def operator(self) -> Operator:
-        """The operator on a tensor and a constant."""
-        if self.count:
-            return Operator("TopK", {"axis": self.axis}, (0, 1), (2, 3), "node")
-        return Operator("CumSum", {}, (0, 1), (2,), "node")
-
-    @property
-    def constant(self) -> numpy.ndarray:
-        """The count, or the axis."""
-        return numpy.array([self.count]) if self.count else numpy.array(self.axis)
-
-    @property
-    def results(self) -> tuple[TensorInfo, ...]:
-        """The results; the last one is compared."""
-        shape = list(self.shape)
-        if not self.count:
-            return (TensorInfo("float32", tuple(shape)),)
-        shape[self.axis] = self.count
-        return tuple(TensorInfo(dtype, tuple(shape)) for dtype in ("float32", "int64"))
-
-    def group(self) -> Group:
-        """The operator as a group."""
-        constant = TensorInfo("int64", self.constant.shape)
-        values = (TensorInfo("float32", self.shape), constant, *self.results)
-        operator = self.operator
-        constants = {1: self.constant}
-        return Group("kernel", values, 1, (False,), constants, (operator,), tuple(operator.outputs))
+class Case(Sorting):
+    """An operator along an axis, on floats."""
 
     def model(self) -> onnx.ModelProto:
         """The operator as a model."""

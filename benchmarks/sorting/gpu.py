@@ -13,23 +13,21 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-import numpy
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.sorting.cases import Sorting
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import Candidate, candidates_of
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.top_k.template import SortRows
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import TensorInfo
+from compiler.kernels.select import Candidate, candidates_of
+from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 
 RUNS, REPLAYS, ROUNDS = 10, 7, 3
@@ -38,40 +36,8 @@ RUNS, REPLAYS, ROUNDS = 10, 7, 3
 POISON = 0xFF
 
 
-@dataclass(frozen=True)
-class Case:
-    """An operator along an axis; without a count it is a CumSum."""
-
-    shape: tuple[int, ...]
-    axis: int
-    count: int = 0
-    dtype: str = "float32"
-
-    @property
-    def title(self) -> str:
-        """The operator and its sizes."""
-        what = f"TopK of {self.count}" if self.count else "CumSum"
-        return f"{what}, {' x '.join(map(str, self.shape))}, axis {self.axis}, {self.dtype}"
-
-    @property
-    def results(self) -> tuple[TensorInfo, ...]:
-        """The results in order."""
-        shape = list(self.shape)
-        if not self.count:
-            return (TensorInfo(self.dtype, tuple(shape)),)
-        shape[self.axis] = self.count
-        return TensorInfo(self.dtype, tuple(shape)), TensorInfo("int64", tuple(shape))
-
-    def group(self) -> Group:
-        """The operator as a group."""
-        constant = numpy.array([self.count]) if self.count else numpy.array(self.axis)
-        read, number = TensorInfo(self.dtype, self.shape), TensorInfo("int64", constant.shape)
-        if self.count:
-            operator = Operator("TopK", {"axis": self.axis}, (0, 1), (2, 3), "node")
-        else:
-            operator = Operator("CumSum", {}, (0, 1), (2,), "node")
-        values = (read, number, *self.results)
-        return Group("sort", values, 1, (False,), {1: constant}, (operator,), operator.outputs)
+class Case(Sorting):
+    """An operator along an axis, with the kernels of its template and of PyTorch."""
 
     def candidate(self, target: GpuTarget) -> Candidate:
         """The kernels of its template."""
@@ -131,12 +97,12 @@ class OnDevice:
     """A kernel loaded with its buffers, launched on PyTorch's present stream."""
 
     def __init__(
-        self, torch: Any, driver: CudaDriver, kernel: CudaKernel, case: Case, x: Any, target: Any
+        self, torch: Any, driver: CudaDriver, kernel: KernelSource, case: Case, x: Any, target: Any
     ) -> None:
         self._torch, self._driver = torch, driver
         module = driver.load_module(compile_cubin(complete_text(kernel.text), target))
         self.results = [self._poisoned(info.nbytes, info) for info in case.results]
-        scratch = [self._poisoned(size) for size in kernel.scratch]
+        scratch = [self._poisoned(size) for size in kernel.workspaces]
         self._buffers = [x, *self.results, *scratch]
         places = [buffer.data_ptr() for buffer in self._buffers]
         self._calls = [
@@ -222,7 +188,7 @@ def measured(
         "ours": times["ours"],
         "peers": peers,
         "ratio": min(peers.values()) / times["ours"],
-        "estimate": candidate.estimate_of(chosen),
+        "estimate": candidate.estimate_ns(chosen) / 1e3,
         "configs": ours,
     }
 

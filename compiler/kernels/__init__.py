@@ -8,7 +8,6 @@ from compiler.kernels.build import (
     build_control_kernels,
     build_kernels,
     build_missing,
-    config_text,
     counted_groups,
     exact_target,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "build_control_kernels",
     "build_kernels",
     "build_missing",
-    "config_text",
     "counted_groups",
     "exact_target",
 ]

@@ -15,7 +15,6 @@ from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
-from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
@@ -24,7 +23,7 @@ from compiler.net.registration import REGISTERED
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind
-from compiler.target.target import CpuTarget, GpuTarget, Target, parse_gpu, parse_target
+from compiler.target.target import Target, parse_gpu, parse_target
 from compiler.verify.seals import sealed_kernel
 
 WORKERS_PAY = 12
@@ -105,11 +104,6 @@ def _groups(module: ModuleOp, target: Target, packed: Iterable[str]) -> dict[str
     return with_shared_packings(module, groups, packed)
 
 
-def config_text(config: Config | None) -> str:
-    """The text under which the cache has a CPU's kernel with a config, or with none to choose."""
-    return f"config {config}"
-
-
 class KeptKernels:
     """The kernels of a target in a cache, if any: by the present database, and by their configs.
 
@@ -127,8 +121,8 @@ class KeptKernels:
             return {}
         found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
         missing = [group for group in groups if found[group.name] is None]
-        if missing and self._target.backend in CHOSEN_CONFIGS:
-            self._configs = CHOSEN_CONFIGS[self._target.backend](missing, self._target)
+        if missing:
+            self._configs = chosen_configs(missing, self._target)
             found |= {group.name: self._again(group) for group in missing}
         return {name: spec for name, spec in found.items() if spec is not None}
 
@@ -157,36 +151,17 @@ class KeptKernels:
             self._cache.store(group, self._name, spec, self._compiler, config)
 
 
-def chosen_configs(groups: Sequence[Group], target: GpuTarget) -> dict[str, str]:
+def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
     """The template and config of each group by the database, as text, by kernel name."""
-    from compiler.kernels.gpu.select import best
     from compiler.kernels.kernel import naming
+    from compiler.kernels.select import best
 
     found: dict[str, str] = {}
     for group in groups:
         with naming(group):
             chosen = best(group, target)
-        parts = (chosen.template.name, chosen.candidate.key, chosen.config) if chosen else ()
-        found[group.name] = " ".join(["config", *map(str, parts)])
+        found[group.name] = chosen.candidate.config_text(chosen.config)
     return found
-
-
-def chosen_cpu_configs(groups: Sequence[Group], target: CpuTarget) -> dict[str, str]:
-    """The config of each group by this CPU's database, as text, by kernel name."""
-    from compiler.kernels.kernel import cpu_tunable
-
-    found: dict[str, str] = {}
-    for group in groups:
-        tunable = cpu_tunable(group, target)
-        found[group.name] = config_text(tunable and config_fields(tunable.chosen(target)))
-    return found
-
-
-CHOSEN_CONFIGS: Mapping[str, Callable[[Sequence[Group], Any], dict[str, str]]] = {
-    "cpu": chosen_cpu_configs,
-    "cuda": chosen_configs,
-}
-"""The function that says which configs a backend's kernels have by the present database."""
 
 
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:

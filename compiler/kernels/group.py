@@ -1,7 +1,7 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -133,6 +133,11 @@ class Group:
         """The kernel's name with its operators and nodes, for messages."""
         return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"
 
+    def only(self, *types: str) -> Operator | None:
+        """The only operator of some types; None if there are several, or none."""
+        found = [op for op in self.operators if op.type in types]
+        return found[0] if len(found) == 1 else None
+
     def users(self, value: int) -> list[Operator]:
         """The operators that use a value."""
         return [op for op in self.operators if value in op.inputs]
@@ -145,9 +150,9 @@ class Group:
         """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
 
-    def is_packed(self, value: int, packing: Callable[[], str]) -> bool:
+    def is_packed(self, value: int, packing: str) -> bool:
         """Whether memory has an input with a packing already."""
-        return value < len(self.packed) and packing() in self.packed[value]
+        return value < len(self.packed) and packing in self.packed[value]
 
     def content_hash(self) -> str:
         """SHA-256 of everything that decides the code: names of nodes and kernels are left out."""

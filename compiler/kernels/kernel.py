@@ -1,16 +1,12 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
 from compiler.graph.attention import Attention
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
-from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import apply_template, match_template
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
 from compiler.kernels.gpu.estimate import estimated, layout_key
@@ -33,7 +29,8 @@ from compiler.kernels.ops import (
     shapes,
     top_k,
 )
-from compiler.kernels.requantise import requantised
+from compiler.kernels.select import Candidate, best, candidates_of, templates_of
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule.kernels import KernelSpec, Launch
@@ -74,21 +71,12 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
         return BUILDERS[target.backend](group, target)
 
 
-def cpu_tunable(group: Group, target: CpuTarget) -> Tunable | None:
-    """The ways to compute a group on a CPU; None where there is nothing to choose."""
-    if all(info.elements == 0 for info in group.writes):
-        return None
-    with naming(group):
-        found = match_template(requantised(group), target)
-    return found if isinstance(found, Tunable) else None
-
-
 def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:
-    """Build a group for a CPU as a template does with a config; raises KernelError as above."""
+    """Build a group for a CPU as its template does with a config; raises KernelError as above."""
     with naming(group):
-        scheduled = apply_template(requantised(group), target, config)
-        assert scheduled is not None, "there are configs of templates alone"
-        return compile_scheduled(group, scheduled, target)
+        candidate = best(group, target).candidate
+        source = candidate.emit(candidate.by_fields[config])
+        return compile_scheduled(candidate.group, source, target)
 
 
 @contextmanager
@@ -103,15 +91,25 @@ def naming(group: Group) -> Generator[None]:
 
 
 def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
-    """Schedule a group by a template or the generic schedule, and compile it."""
+    """Schedule a group and compile it; raises KernelError."""
     if all(info.elements == 0 for info in group.writes):
-        return empty_kernel(group, target)
-    group = requantised(group)
-    scheduled = apply_template(group, target)
-    if scheduled is not None:
-        with suppress(StackError):  # no tile of the template is small enough
-            return compile_scheduled(group, scheduled, target)
-    return build_generic(group, target)
+        return KernelSpec(group.name, "object", optimise("", target), (), ("",) * group.inputs)
+    for candidate, config in attempts(group, target):
+        with suppress(StackError):
+            return compile_scheduled(candidate.group, candidate.emit(config), target)
+    raise KernelError("whatever its schedule is, its stages outgrow the stack")
+
+
+def attempts(group: Group, target: CpuTarget) -> Iterator[tuple[Candidate, Any]]:
+    """The kernels of a group in the order in which building tries them, each with its config.
+
+    Where no tile of a template is small enough for the stack, the generic schedule takes the group.
+    """
+    found = best(group, target)
+    if not found.is_generic:
+        yield found.candidate, found.config
+    (generic,) = candidates_of(templates_of(target).templates[-1], group, target)
+    yield from ((generic, config) for config in generic.configs)
 
 
 BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
@@ -123,32 +121,19 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
 """The function that builds a kernel, by the target's backend."""
 
 
-def build_generic(group: Group, target: CpuTarget) -> KernelSpec:
-    """Build by the generic schedule: stages that outgrow the stack go through workspaces."""
-    try:
-        return compile_scheduled(group, schedule_cpu(group, target), target)
-    except StackError:
-        return compile_scheduled(group, schedule_cpu(group, target, attach=False), target)
-
-
-def empty_kernel(group: Group, target: CpuTarget) -> KernelSpec:
-    """The kernel of a group whose results have no elements: nothing to launch."""
-    code = optimise("", target)
-    return KernelSpec(group.name, "object", code, (), ("",) * group.inputs)
-
-
-def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:
+def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> KernelSpec:
     """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
-    lowered = lower_function(scheduled.function, group.name)
+    assert source.function is not None, "CUDA text is compiled for GPUs"
+    lowered = lower_function(source.function, group.name)
     functions, scratch = split_launches(lowered, group.name)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
-    packings = scheduled.packings or ("",) * group.inputs
-    workspaces = scheduled.workspaces + scratch
+    packings = source.packings or ("",) * group.inputs
+    workspaces = source.workspaces + scratch
     buffers = task_buffers(group, packings, workspaces)
     footprint = cpu_footprint([f.function for f in functions], launches, buffers)
-    code = compile_llvm(group.name, functions, scheduled, target)
+    code = compile_llvm(group.name, functions, source, target)
     return KernelSpec(
         name=group.name,
         language="object",
@@ -156,7 +141,7 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
         launches=launches,
         packings=packings,
         workspaces=workspaces,
-        flops=scheduled.flops or group.operations,
+        flops=source.flops or group.operations,
         traffic_bytes=group.traffic_bytes,
         footprint=footprint,
     )

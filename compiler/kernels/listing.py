@@ -1,16 +1,12 @@
 """The texts of a kernel on its way to machine code, to be read by people."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from compiler.kernels.cpu.codegen import llvm_text
-from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import naming
-from compiler.kernels.requantise import requantised
+from compiler.kernels.kernel import attempts, naming
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import StackError, launch_module, lower_function, split_launches
 from compiler.target.target import CpuTarget
@@ -37,21 +33,14 @@ def cpu_listing(group: Group, target: CpuTarget) -> CpuListing | None:
     if all(info.elements == 0 for info in group.writes):
         return None
     with naming(group):
-        for scheduled in _schedules(requantised(group), target):
+        for candidate, config in attempts(group, target):
             with suppress(StackError):
-                return _listing(group.name, scheduled, target)
+                return _listing(group.name, candidate.emit(config), target)
     return None
 
 
-def _listing(name: str, scheduled: Scheduled, target: CpuTarget) -> CpuListing:
-    functions, _ = split_launches(lower_function(scheduled.function, name), name)
-    llvm = llvm_text(launch_module(functions), target, scheduled.reassociate)
-    return CpuListing(scheduled.function.script(show_meta=False), llvm)
-
-
-def _schedules(group: Group, target: CpuTarget) -> Iterator[Scheduled]:
-    """The schedules of a group in the order in which building tries them."""
-    if (scheduled := apply_template(group, target)) is not None:
-        yield scheduled
-    yield schedule_cpu(group, target)
-    yield schedule_cpu(group, target, attach=False)
+def _listing(name: str, source: KernelSource, target: CpuTarget) -> CpuListing:
+    assert source.function is not None, "a CPU's kernels are scheduled functions"
+    functions, _ = split_launches(lower_function(source.function, name), name)
+    llvm = llvm_text(launch_module(functions), target, source.reassociate)
+    return CpuListing(source.function.script(show_meta=False), llvm)

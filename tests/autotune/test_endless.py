@@ -100,7 +100,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "LINKS", (1, 1))
     monkeypatch.setattr(measure, "COLD_WITHIN", 0.0)
     monkeypatch.setattr(measure, "SAMPLES", 1)
-    monkeypatch.setattr(while_compiling, "keep_cubins", nothing)
+    monkeypatch.setattr(device_bench, "keep_cubins", nothing)
     monkeypatch.setattr(while_compiling, "CANDIDATES", 3)
 
 

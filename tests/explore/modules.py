@@ -216,7 +216,7 @@ def _kernel(name: str) -> KernelFact:
         workspaces=(),
         launches=[],
         template="",
-        provenance="rules",
+        provenance="generic",
         config={},
         candidates=[],
         sources={},

@@ -1,5 +1,6 @@
 """The tiles of a page: what the database has measured for a kernel's problem, and what it lacks."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,10 @@ import pytest
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
-from compiler.kernels.cpu.tunable import llvm_version, templates_version
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.database.fields import config_fields, full_version
-from compiler.kernels.gpu.select import Candidate, Selection
+from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.kernel import cpu_tunable
+from compiler.kernels.select import Candidate, Selection, best, current_versions
 from compiler.target.target import parse_gpu
 from compiler.tools.explore.choice import (
     NO_CPU_TILES,
@@ -20,7 +19,7 @@ from compiler.tools.explore.choice import (
     TILES_OF_ARTIFACT,
     tiles_sentence,
 )
-from compiler.tools.explore.configs import KernelConfig, cpu_config, kernel_configs, measured_tiles
+from compiler.tools.explore.configs import KernelConfig, kernel_configs, measured_tiles
 from tests.autotune.kernels.test_cpu_tuning import group_of
 from tests.kernels.gpu.of_template import BY_NAME, NOTHING, key_text
 from tests.kernels.gpu.templates.test_tuned import gemm
@@ -41,18 +40,22 @@ def test_the_measured_configs_of_a_problem_are_its_tiles(
     entry = Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", times)
     database.save(tmp_path / "sm_90.jsonl", Database([entry], "sm_90/132"))
     candidate = Candidate(BY_NAME["gemm"], NOTHING, problem, TARGET)
-    best, other = measured_tiles(candidate, Selection(candidate, *candidate.choose()))
-    assert (best.warm, best.low, best.high, best.cold) == (2e3, 1.9e3, 2.1e3, 2.5e3)
-    assert (best.chosen, other.chosen) == (True, False)
+    first_tile, other = measured_tiles(candidate, Selection(candidate, *candidate.choose()))
+    assert (first_tile.warm, first_tile.low, first_tile.high, first_tile.cold) == (
+        2e3,
+        1.9e3,
+        2.1e3,
+        2.5e3,
+    )
+    assert (first_tile.chosen, other.chosen) == (True, False)
     assert (other.low, other.cold, other.template) == (None, None, "gemm")
-    assert best.config["rows"] == str(first.rows)
-    assert best.config != other.config
+    assert first_tile.config["rows"] == str(first.rows)
+    assert first_tile.config != other.config
 
 
 def cpu_entry(count: int, version: str) -> list[str]:
     """Save times of some configs of a convolution, the later the faster; the first is estimated."""
-    found = cpu_tunable(group_of(), host_target())
-    assert found is not None
+    found = best(group_of(), host_target()).candidate
     configs = [*found.by_fields][count - 1 :: -1]
     times = tuple(Measured(config, 1e3 * (rank + 1)) for rank, config in enumerate(configs))
     here, name = host_cpu(host_target()), database_name(host_target())
@@ -70,7 +73,8 @@ def test_a_cpus_kernel_has_what_its_database_has(tmp_path: Path, monkeypatch: py
         "estimated",
         [],
     )
-    rows = cpu_entry(3, full_version(templates_version(), llvm_version()))
+    (version,) = current_versions(target)
+    rows = cpu_entry(3, version)
     found = kernel_configs({"k": group_of()}, target)["k"]
     assert found.provenance == "tuned"
     assert [tile.config["rows"] for tile in found.candidates] == rows
@@ -88,7 +92,8 @@ def test_times_of_older_templates_are_told(tmp_path: Path, monkeypatch: pytest.M
     cpu_entry(2, "older")
     found = kernel_configs({"k": group_of()}, host_target())["k"]
     assert found.provenance == "tuned with older templates or another compiler"
-    assert cpu_config(None, host_target()).provenance == "rules"
+    activation = replace(group_of(), operators=group_of().operators[1:], inputs=3)
+    assert kernel_configs({"k": activation}, host_target())["k"].provenance == "generic"
 
 
 def test_a_sentence_says_where_no_tile_was_measured():

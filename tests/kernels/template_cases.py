@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
+from compiler.kernels.select import Candidate, best
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
-from compiler.target.target import parse_cpu
+from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.harness import POISON, Array, entry
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
@@ -101,6 +102,22 @@ def expected(anchor: Array, addend: Array | None) -> list[Array]:
     return [anchor] if addend is None else [anchor, numpy.maximum(anchor + addend, 0)]
 
 
+def candidate_of(group: Group, target: CpuTarget) -> Candidate:
+    """The template that computes a group, and its configs."""
+    return best(group, target).candidate
+
+
+def template_kernel(
+    group: Group, target: CpuTarget, config: Config | None = None
+) -> KernelSource | None:
+    """The kernel by a template, perhaps with a config; None by the generic schedule."""
+    found = best(group, target)
+    if found.is_generic:
+        return None
+    candidate = found.candidate
+    return candidate.emit(found.config if config is None else candidate.by_fields[config])
+
+
 def check(
     group: Group,
     arrays: Sequence[Array],
@@ -114,7 +131,7 @@ def check(
     memory: a kernel that leaves its buffers crashes.
     """
     machine = parse_cpu(target)
-    scheduled = apply_template(group, machine, config)
+    scheduled = template_kernel(group, machine, config)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)
     for after in (True, False):

@@ -10,9 +10,9 @@ import pytest
 from onnx import helper
 
 import compiler
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.guard import run_guarded
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run
@@ -236,7 +236,7 @@ def test_on_the_cpu_between_guard_pages():
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_on_the_emulator():
     target = parse_gpu("cuda")
-    kernels: list[tuple[CudaKernel, Group, list[Array]]] = []
+    kernels: list[tuple[KernelSource, Group, list[Array]]] = []
     chosen = [*gathers(), *reversals(), *selections(), *conversions(), *limits(), *resizes()[:4]]
     for i, case in enumerate(chosen):
         infos = [TensorInfo(r.dtype.name, r.shape) for r in case.results]

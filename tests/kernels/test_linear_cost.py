@@ -54,7 +54,9 @@ def nodes(group: Group) -> int:
 def cpu_text(group: Group) -> int:
     """The size of a group's LLVM code as TVM writes it."""
     target = parse_cpu("cpu")
-    lowered = lower_function(schedule_cpu(group, target).function, group.name)
+    function = schedule_cpu(group, target).function
+    assert function is not None
+    lowered = lower_function(function, group.name)
     return len(llvm_text(launch_module(split_launches(lowered, group.name)[0]), target))
 
 

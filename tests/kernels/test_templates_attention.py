@@ -9,8 +9,6 @@ from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.cpu.core import Core, core_of
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.cpu.templates.attention import attention_nest
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.kernel import compile_scheduled
@@ -20,7 +18,7 @@ from compiler.passes.runner import Runner
 from compiler.target.target import parse_cpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.harness import Array
-from tests.kernels.template_cases import check, targets
+from tests.kernels.template_cases import check, targets, template_kernel
 
 
 def groups_of(case: Attention) -> list[Group]:
@@ -132,8 +130,8 @@ def test_bands_fit_the_cache_and_are_whole_tiles(cache_bytes: int, core: Core) -
 def test_arm_has_a_kernel_of_its_own_vectors() -> None:
     machine = parse_cpu("cpu:neoverse-n1")
     group = attention_group(LARGE["windows"])
-    scheduled = apply_template(group, machine)
-    assert isinstance(scheduled, Scheduled)
+    scheduled = template_kernel(group, machine)
+    assert scheduled is not None
     assert core_of(machine).lanes == 4
     spec = compile_scheduled(group, scheduled, machine)
     assert [launch.symbol for launch in spec.launches] == [f"{group.name}_{i}" for i in range(3)]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.net.evaluation.contractions import (
@@ -21,7 +20,7 @@ from compiler.net.operators import use_of
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry, single
-from tests.kernels.template_cases import run_guarded, targets
+from tests.kernels.template_cases import run_guarded, targets, template_kernel
 
 bytes_of = st.sampled_from(["uint8", "int8"])
 extents = st.one_of(st.integers(1, 9), st.sampled_from([15, 16, 17, 33, 70]))
@@ -51,7 +50,7 @@ def check(
     result = TensorInfo("int32", expected.shape)
     group, reads = single(type, arrays, [result], attributes, weights=weights)
     machine = parse_cpu(target)
-    scheduled = apply_template(group, machine)
+    scheduled = template_kernel(group, machine)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)
     for after in (True, False):
@@ -192,4 +191,4 @@ def test_weights_with_a_zero_point_are_declined() -> None:
     a, b = random_bytes(1, (4, 8), "uint8", False), random_bytes(2, (8, 5), "int8", False)
     zeros = [numpy.array(3, "uint8"), numpy.array(2, "int8")]
     group, _ = single("MatMulInteger", [a, b, *zeros], [TensorInfo("int32", (4, 5))], weights=[1])
-    assert apply_template(group, parse_cpu("cpu")) is None
+    assert template_kernel(group, parse_cpu("cpu")) is None

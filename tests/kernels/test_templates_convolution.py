@@ -10,14 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.templates import apply_template, match_template
 from compiler.kernels.cpu.templates.conv_choices import IMAGE, PANELS, ConvChoices, ConvConfig
 from compiler.kernels.cpu.templates.nests import Nest
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.group import Group
 from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.harness import Array, single
-from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
+from tests.kernels.template_cases import (
+    TensorInfo,
+    candidate_of,
+    check,
+    expected,
+    fused,
+    random_array,
+    targets,
+    template_kernel,
+)
 
 
 @dataclass(frozen=True)
@@ -226,8 +233,7 @@ TO_MEASURE = {
 @pytest.mark.parametrize("name", TO_MEASURE)
 def test_every_kind_of_config_is_right(name: str, target: str) -> None:
     group, arrays, results = convolution_group(TO_MEASURE[name])
-    found = match_template(group, parse_cpu(target))
-    assert isinstance(found, Tunable)
+    found = candidate_of(group, parse_cpu(target))
     kinds = {config.lanes: fields for fields, config in found.by_fields.items()}
     assert len(kinds) > 1
     for config in kinds.values():
@@ -273,8 +279,7 @@ def test_weights_beyond_the_cache_are_read_in_passes(
 ) -> None:
     passes = noted_passes(monkeypatch)
     group, arrays, results = convolution_group(BEYOND_THE_CACHE[name])
-    found = match_template(group, parse_cpu(target))
-    assert isinstance(found, Tunable)
+    found = candidate_of(group, parse_cpu(target))
     ways = (f for f, c in found.by_fields.items() if isinstance(c, ConvConfig))
     check(group, arrays, results, target, next(ways))
     assert max(passes) > 1
@@ -296,8 +301,7 @@ def test_images_beyond_the_first_cache_are_read_in_passes(
 ) -> None:
     group, arrays, results = convolution_group(BEYOND_THE_FIRST_CACHE[name])
     passes = noted_passes(monkeypatch)
-    found = match_template(group, parse_cpu(target))
-    assert isinstance(found, Tunable)
+    found = candidate_of(group, parse_cpu(target))
     ways = [(f, c.lanes) for f, c in found.by_fields.items() if isinstance(c, ConvConfig)]
     for lanes in {IMAGE, PANELS} & {lanes for _, lanes in ways}:
         check(group, arrays, results, target, next(f for f, own in ways if own == lanes))
@@ -319,4 +323,4 @@ def test_automatic_padding(mode: str, pads: tuple[int, ...]) -> None:
 def test_what_the_template_declines(dtype: str, weights: Sequence[int]) -> None:
     arrays = [numpy.zeros((1, 2, 4, 4), dtype), numpy.zeros((3, 2, 1, 1), dtype)]
     group, _ = single("Conv", arrays, [TensorInfo(dtype, (1, 3, 4, 4))], weights=weights)
-    assert apply_template(group, parse_cpu("cpu")) is None
+    assert template_kernel(group, parse_cpu("cpu")) is None

@@ -5,12 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import TensorInfo
 from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import evaluate, single
-from tests.kernels.template_cases import check, expected, fused, random_array, targets
+from tests.kernels.template_cases import (
+    check,
+    expected,
+    fused,
+    random_array,
+    targets,
+    template_kernel,
+)
 from tests.strategies import FourBitMatmul, four_bit_matmuls, four_bit_operands
 
 
@@ -53,6 +59,6 @@ def test_others_are_unpacked_by_the_generic_schedule(weights: tuple[int, ...], z
         "MatMulNBits", matmul.operands, [TensorInfo("float32", (2, 3, 7))], matmul.attributes,
         weights=weights,
     )  # fmt: skip
-    assert apply_template(group, parse_cpu("cpu")) is None
+    assert template_kernel(group, parse_cpu("cpu")) is None
     (result,) = evaluate(group, arrays)
     numpy.testing.assert_allclose(result, matmul.expected, rtol=1e-4, atol=1e-5)

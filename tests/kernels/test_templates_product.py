@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
@@ -18,6 +17,7 @@ from tests.kernels.template_cases import (
     fused,
     random_array,
     targets,
+    template_kernel,
     with_other_axes,
 )
 
@@ -143,7 +143,7 @@ def gemm(
 
 def test_other_dtypes_are_declined() -> None:
     group = fused("MatMul", [random_array(1, (3, 4)), random_array(2, (0, 4)).T], (3, 0), {}, 0)
-    assert apply_template(group, parse_cpu("cpu")) is None
+    assert template_kernel(group, parse_cpu("cpu")) is None
 
 
 @pytest.mark.parametrize("name", AXES)

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.cpu.templates import apply_template
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
-from tests.kernels.template_cases import check, expected, fused, random_array, targets
+from tests.kernels.template_cases import (
+    check,
+    expected,
+    fused,
+    random_array,
+    targets,
+    template_kernel,
+)
 
 
 @dataclass(frozen=True)
@@ -155,4 +161,4 @@ def test_large_strides_are_declined() -> None:
     data, weight = random_array(1, (1, 2, 4, 4)), random_array(2, (2, 3, 8, 8))
     attributes = {"strides": [8, 8]}
     group = fused("ConvTranspose", [data, weight], (1, 3, 32, 32), attributes, weights=1)
-    assert apply_template(group, parse_cpu("cpu")) is None
+    assert template_kernel(group, parse_cpu("cpu")) is None

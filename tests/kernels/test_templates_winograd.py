@@ -5,13 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.graph.packing.winograd import POINTS
-from compiler.kernels.cpu.templates import match_template
 from compiler.kernels.cpu.templates.conv_choices import ConvConfig
 from compiler.kernels.cpu.templates.winograd.choices import WinogradConfig
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.group import Group
+from compiler.kernels.select import Candidate
 from compiler.target.target import parse_cpu
-from tests.kernels.template_cases import check, targets
+from tests.kernels.template_cases import candidate_of, check, targets
 from tests.kernels.test_templates_convolution import Case, convolution_group
 
 ONES = (1, 1)
@@ -33,11 +32,9 @@ def convolution(
     )
 
 
-def ways(group: Group, target: str) -> Tunable:
+def ways(group: Group, target: str) -> Candidate:
     """The ways to compute a group."""
-    found = match_template(group, parse_cpu(target))
-    assert isinstance(found, Tunable)
-    return found
+    return candidate_of(group, parse_cpu(target))
 
 
 @st.composite

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.autotune.kernels.prepare import groups_of
-from compiler.kernels.gpu.select import Provenance, measurable
+from compiler.kernels.select import Provenance, measurable
 from compiler.target.target import parse_gpu
 
 
@@ -46,5 +46,5 @@ def coverage(
             if len(configs) > 1:
                 found = match.provenance(device)
                 origins[match.key] = found
-                times[found] += match.estimate_of(configs[0]) * uses
+                times[found] += match.estimate_ns(configs[0]) * uses
     return Coverage(Counter(origins.values()), times)

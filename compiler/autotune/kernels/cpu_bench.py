@@ -5,9 +5,11 @@ hardly shows. Before each run other data fill the caches, as those of the model'
 """
 
 import logging
+import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter, thread_time_ns
@@ -17,16 +19,18 @@ import numpy as np
 from compiler.autotune.kernels.bundle import OperandBuffer
 from compiler.autotune.kernels.measure import agree, random_operand, unpacked_bytes
 from compiler.autotune.kernels.prepare import operand_buffer
-from compiler.autotune.kernels.results import Result
+from compiler.autotune.kernels.results import Header, Result
+from compiler.autotune.kernels.while_compiling import CANDIDATES, CountedGroups, TunableMatch
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import FlowloomError, KernelError
-from compiler.kernels import KeptKernels, KernelCache, config_text
+from compiler.kernels import KeptKernels, KernelCache
+from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.tunable import Tunable, templates_version
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
+from compiler.kernels.versions import llvm_version
 from compiler.kernels.workers import WorkerPool
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.caches import last_cache_bytes
@@ -54,19 +58,40 @@ KEPT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class CpuSubject:
-    """A kernel to tune: a group, and the ways to compute it."""
+class HostCpu:
+    """Measures kernels of a model on this machine's CPU, if that is what they are for.
 
-    group: Group
-    tunable: Tunable
+    The `cache` gets all that is built. The model reads `between` bytes before it runs one again.
+    """
+
+    target: CpuTarget
+    cache: KernelCache | None = None
+    between: int = 0
+
+    likely = CANDIDATES
+
+    @property
+    def header(self) -> Header:
+        """The CPU and the compiler."""
+        return Header(database_name(self.target), host_cpu(self.target), llvm_version())
+
+    @contextmanager
+    def bench(self, matches: Mapping[str, TunableMatch]) -> Generator["CpuBench"]:
+        """A bench for some kernels, with a process for each core."""
+        jobs = len(os.sched_getaffinity(0))
+        bench = CpuBench(matches, self.target, jobs, self.cache, between=self.between)
+        try:
+            yield bench
+        finally:
+            bench.close()
 
 
 class CpuBench:
-    """A `TuningBench` on this machine's CPU; close it at the end."""
+    """A `KernelBench` on this machine's CPU; close it at the end."""
 
     def __init__(
         self,
-        subjects: Mapping[str, CpuSubject],
+        matches: Mapping[str, TunableMatch],
         target: CpuTarget,
         jobs: int,
         cache: KernelCache | None = None,
@@ -77,7 +102,7 @@ class CpuBench:
         self.width = max(2, round(PER_WORKER * jobs))
         self.results: list[Result] = []
         self.built: dict[tuple[str, Config], KernelSpec] = {}
-        self._subjects, self._target = subjects, target
+        self._matches, self._target = matches, target
         self._kept = KeptKernels(cache, target)
         self._workers = WorkerPool(jobs)
         self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
@@ -92,8 +117,9 @@ class CpuBench:
 
     def start(self, key: str, config: Config) -> None:
         """Begin to compile a candidate in a process, if the cache has it not."""
-        group = self._subjects[key].group
-        if known := self._kept.with_config(group, config_text(config)):
+        found = self._matches[key]
+        group, text = found.group, found.match.config_text(found.by_fields[config])
+        if known := self._kept.with_config(group, text):
             self._arrange(key, config, known)
             return
 
@@ -101,7 +127,7 @@ class CpuBench:
             try:
                 with self._workers.one() as worker:
                     made = worker.build(group, self._target, config)
-                self._kept.keep(group, made, config_text(config))
+                self._kept.keep(group, made, text)
                 return made
             except KernelError as error:
                 return str(error)
@@ -137,15 +163,15 @@ class CpuBench:
             self._ready.extend(self._waiting.pop(key, ()))
 
     def _first(self, key: str) -> Config:
-        return next(iter(self._subjects[key].tunable.by_fields))
+        return next(iter(self._matches[key].by_fields))
 
     def _measured(self, key: str, config: Config, built: KernelSpec | str) -> Result:
-        blank = Result(key, config, templates_version())
+        blank = Result(key, config, self._matches[key].match.version)
         if isinstance(built, str):
             return replace(blank, problem=built[:300])
         self.built[key, config] = built
         try:
-            time = self._runner.measure(key, self._subjects[key].group, built)
+            time = self._runner.measure(key, self._matches[key].group, built)
         except FlowloomError as error:
             return replace(blank, problem=f"{error}"[:300])
         if time is None:
@@ -156,15 +182,28 @@ class CpuBench:
         """The times of measured candidates, taken in turns; none where one does not run."""
         try:
             built = [self.built[key, config] for config in configs]
-            return self._runner.compare(self._subjects[key].group, built)
+            return self._runner.compare(self._matches[key].group, built)
         except FlowloomError as error:
             _LOG.warning("candidates of %s are not compared: %s", key, error)
             return []
+
+    def keep(self, chosen: Mapping[str, Config]) -> None:
+        """The cache has all kernels that were built already."""
 
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._workers.stop()
+
+
+def weight_bytes(groups: CountedGroups) -> int:
+    """The bytes of the weights of all launches, each of which has its own."""
+    return sum(
+        count * info.nbytes
+        for group, count in groups
+        for info, weight in zip(group.reads, group.weights, strict=True)
+        if weight
+    )
 
 
 class CandidateRunner:

@@ -1,45 +1,35 @@
 """Candidates of kernels on a GPU while a model compiles: threads compile, the device measures."""
 
 import logging
+import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import inf
 from time import perf_counter
-from typing import Any
 
 from compiler.autotune.kernel_times import COLD_SHARE, time_in_a_run
 from compiler.autotune.kernels.bundle import KernelCandidate, TunableKernel
-from compiler.autotune.kernels.measure import CandidateBench
+from compiler.autotune.kernels.measure import CandidateBench, device_name
 from compiler.autotune.kernels.prepare import fits, kernel_candidate, kernel_of
-from compiler.autotune.kernels.results import Result
+from compiler.autotune.kernels.results import Header, Result
+from compiler.autotune.kernels.while_compiling import TunableMatch
+from compiler.autotune.lock import measuring
 from compiler.backends.gpu.driver import Driver
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
-from compiler.kernels.database.fields import Config, config_fields
-from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.kernels.gpu.select import Candidate
+from compiler.kernels.database.fields import Config
+from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, keep_cubins
 from compiler.kernels.kernel import naming
+from compiler.target.nvrtc import nvrtc_version
+from compiler.target.target import GpuTarget
 
 _LOG = logging.getLogger(__name__)
 
 PER_THREAD = 1.5
 """Candidates under way for each thread that compiles: some wait for the device."""
-
-
-@dataclass(frozen=True)
-class TunableMatch:
-    """A kernel to tune: what computes it, and its candidates; the first is what would be built."""
-
-    match: Candidate
-    configs: Sequence[Any]
-
-    @cached_property
-    def by_fields(self) -> Mapping[Config, Any]:
-        """The candidates by the fields that databases hold."""
-        return {config_fields(config): config for config in self.configs}
 
 
 @dataclass
@@ -65,12 +55,40 @@ class _Built:
     candidate: KernelCandidate
 
 
-class DeviceBench:
-    """A `TuningBench` on a device; close it at the end."""
+@dataclass(frozen=True)
+class GpuDevice:
+    """Measures kernels of a target on a device that is present."""
 
-    def __init__(self, driver: Driver, matches: Mapping[str, TunableMatch], jobs: int) -> None:
+    driver: Driver
+    target: GpuTarget
+
+    likely = 16
+
+    @property
+    def header(self) -> Header:
+        """The device and the compiler."""
+        return Header(self.target.architecture, device_name(self.driver), nvrtc_version())
+
+    @contextmanager
+    def bench(self, matches: Mapping[str, TunableMatch]) -> Generator["DeviceBench"]:
+        """A bench for some kernels, while no other process measures."""
+        with measuring(self.driver.device):
+            jobs = len(os.sched_getaffinity(0))
+            bench = DeviceBench(self.driver, self.target, matches, jobs)
+            try:
+                yield bench
+            finally:
+                bench.close()
+
+
+class DeviceBench:
+    """A `KernelBench` on a device; close it at the end."""
+
+    def __init__(
+        self, driver: Driver, target: GpuTarget, matches: Mapping[str, TunableMatch], jobs: int
+    ) -> None:
         self.width = max(2, round(PER_THREAD * jobs))
-        self._matches, self._results = matches, _Results()
+        self._target, self._matches, self._results = target, matches, _Results()
         self._bench = CandidateBench(driver, self._results, set())
         self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
         self._running: dict[Future[bytes | str], _Built] = {}
@@ -91,7 +109,7 @@ class DeviceBench:
         except KernelError as error:
             self._results.add(Result(key, config, problem=f"{error}"[:300]))
             return
-        text, target = built.candidate.text, found.match.target
+        text, target = built.candidate.text, self._target
 
         def compiled() -> bytes | str:
             try:
@@ -105,7 +123,7 @@ class DeviceBench:
         """A candidate's text; KernelError where it cannot be had, or its reference could not."""
         chosen = found.by_fields[config]
         emitted = found.match.emit(chosen)
-        if not fits(emitted, found.match.target):
+        if not fits(emitted, self._target):
             raise KernelError("it exceeds the device's shared memory or threads")
         candidate = kernel_candidate(found.match, chosen, emitted)
         if key not in self._kernels:
@@ -142,10 +160,10 @@ class DeviceBench:
             _LOG.warning("candidates of %s are not compared: %s", key, error)
             return []
 
-    def cubins(self, chosen: Mapping[str, Config]) -> dict[str, bytes]:
-        """The code of some candidates that were compiled, by text."""
+    def keep(self, chosen: Mapping[str, Config]) -> None:
+        """Keep the code of some candidates: these texts need not be compiled again."""
         found = (self._code.get(item) for item in chosen.items())
-        return {candidate.text: code for candidate, code in filter(None, found)}
+        keep_cubins(self._target, {candidate.text: code for candidate, code in filter(None, found)})
 
     def close(self) -> None:
         """Give the device's memory back; what is being compiled ends by itself."""

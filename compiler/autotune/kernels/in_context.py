@@ -30,11 +30,11 @@ from compiler.driver.build import Build
 from compiler.errors import KernelError
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.database.fields import config_fields
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
-from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.group import Group
+from compiler.kernels.select import Candidate, Provenance, measurable, provenance_of
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Task
 from compiler.target.target import GpuTarget
@@ -124,7 +124,7 @@ def alternatives(
     for name, group in groups.items():
         for found in measurable(group, target) if name in uses else ():
             entry = found.entry
-            if entry and provenance_of(entry, device) is Provenance.TUNED:
+            if entry and provenance_of(entry, target, device) is Provenance.TUNED:
                 users.setdefault(found.key, []).append(_User(group, found, entry, uses[name]))
     heavy = sorted(users.values(), key=lambda own: (-sum(user.time for user in own), own[0].key))
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
@@ -173,8 +173,8 @@ def _started(
 ) -> dict[Config, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
     first = users[0].candidate
-    read = first.template.config
-    near = [read(known.config) for known in users[0].entry.ranked if known.cold is not None][:BEST]
+    known = (known.config for known in users[0].entry.ranked if known.cold is not None)
+    near = [config for config in map(first.read, known) if config is not None][:BEST]
     near += [config for best in near[:1] for config in first.variants(best)]
     return {
         config_fields(config): {
@@ -185,7 +185,7 @@ def _started(
     }
 
 
-def _kernel(user: _User, config: Any) -> CudaKernel | None:
+def _kernel(user: _User, config: Any) -> KernelSource | None:
     """A group's kernel with a config; None where it cannot have that."""
     try:
         return user.candidate.emit(config)
@@ -210,7 +210,7 @@ def _options(
     )
 
 
-def _spec(group: Group, kernel: CudaKernel | None, target: GpuTarget) -> KernelSpec | None:
+def _spec(group: Group, kernel: KernelSource | None, target: GpuTarget) -> KernelSpec | None:
     """A group's kernel, compiled; None where it cannot be built."""
     if kernel is None:
         return None

@@ -52,14 +52,18 @@ class KernelTuner:
         target: Target,
         cache: KernelCache | None,
     ) -> tuple[TuningRecord, bool]:
-        if not target.is_gpu:
-            from compiler.autotune.kernels.cpu_tuning import tune_cpu_groups
-
-            return tune_cpu_groups(groups, parse_cpu(str(target)), self.limits, cache)
         from compiler.autotune.kernels.while_compiling import tune_groups
 
-        assert driver is not None, "a GPU's kernels are measured on a device"
-        return tune_groups(driver, groups, parse_gpu(str(target)), self.limits)
+        if target.is_gpu:
+            from compiler.autotune.kernels.device_bench import GpuDevice
+
+            assert driver is not None, "a GPU's kernels are measured on a device"
+            device = GpuDevice(driver, parse_gpu(str(target)))
+            return tune_groups(device, groups, device.target, self.limits)
+        from compiler.autotune.kernels.cpu_bench import HostCpu, weight_bytes
+
+        host = HostCpu(parse_cpu(str(target)), cache, weight_bytes(groups))
+        return tune_groups(host, groups, host.target, self.limits)
 
     def after(self, seconds: float) -> "KernelTuner":
         """The tuner for another graph when some seconds were spent."""

@@ -23,12 +23,13 @@ from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import at_boundary, distinct_groups
 from compiler.kernels.database.fields import config_fields
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import headers
-from compiler.kernels.gpu.select import Candidate, Provenance, code_of, measurable
+from compiler.kernels.gpu.kernel import programmatic
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
+from compiler.kernels.select import Candidate, Provenance, measurable
+from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.progress import in_parts, step_progress
@@ -104,7 +105,7 @@ def _add_matches(
 ) -> None:
     for match in matches:
         configs = match.shortlist(count)
-        weight = match.estimate_of(configs[0]) * uses
+        weight = match.estimate_ns(configs[0]) / 1e3 * uses
         if old := kernels.get(match.key):
             kernels[match.key] = replace(old, weight=old.weight + weight)
         elif kernel := tunable_kernel(match, configs, weight):
@@ -167,7 +168,7 @@ def tunable_kernel(match: Candidate, configs: Sequence[Any], weight: float) -> T
 
 
 def kernel_of(
-    match: Candidate, built: CudaKernel, weight: float, candidates: tuple[KernelCandidate, ...]
+    match: Candidate, built: KernelSource, weight: float, candidates: tuple[KernelCandidate, ...]
 ) -> TunableKernel:
     """A group's kernel with some candidates; `built` is any of them."""
     group = match.group
@@ -175,7 +176,7 @@ def kernel_of(
     return TunableKernel(
         key=match.key,
         name=group.name,
-        version=code_of(match.template),
+        version=match.version,
         weight=weight,
         reads=tuple(operand_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
         writes=tuple(operand_buffer(t) for t in group.writes),
@@ -183,19 +184,18 @@ def kernel_of(
     )
 
 
-def kernel_candidate(match: Candidate, config: Any, kernel: CudaKernel) -> KernelCandidate:
+def kernel_candidate(match: Candidate, config: Any, kernel: KernelSource) -> KernelCandidate:
     """A group's kernel with a config, as it is measured."""
-    programmatic = match.target.has_pdl
     return KernelCandidate(
         config_fields(config),
         complete_text(kernel.text),
-        tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
-        kernel.scratch,
-        round(match.estimate_of(config), 2),
+        programmatic(kernel.launches, match.target),
+        kernel.workspaces,
+        round(match.estimate_ns(config) / 1e3, 2),
     )
 
 
-def fits(kernel: CudaKernel, target: GpuTarget) -> bool:
+def fits(kernel: KernelSource, target: GpuTarget) -> bool:
     """Whether a device of the target has the shared memory and the threads that blocks take."""
     return all(
         launch.shared_bytes <= target.shared_bytes

@@ -1,114 +1,154 @@
 """Measures the kernels of a model that no database has, while the model compiles."""
 
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from math import inf
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
+from typing import Any, Protocol
 
 from compiler.autotune.kernels.bundle import FEWEST
-from compiler.autotune.kernels.device_bench import DeviceBench, TunableMatch, time_of
-from compiler.autotune.kernels.measure import device_name
 from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.plan import TuningLimits, TuningSubject
 from compiler.autotune.kernels.results import Header, Result
-from compiler.autotune.kernels.tuning_search import TuningFound, search_configs, settle
-from compiler.autotune.lock import measuring
-from compiler.backends.gpu.driver import Driver
+from compiler.autotune.kernels.tuning_search import (
+    TuningBench,
+    TuningFound,
+    search_configs,
+    settle,
+)
 from compiler.errors import ArtifactError, DeviceError
 from compiler.kernels.database import KEPT, Entry, Measured, user_file
 from compiler.kernels.database.fields import Config, config_fields
-from compiler.kernels.gpu.compilers.nvrtc import keep_cubins
-from compiler.kernels.gpu.select import Provenance, Selection, best
 from compiler.kernels.group import Group
+from compiler.kernels.kernel import naming
+from compiler.kernels.select import Candidate, Provenance, Selection, best
 from compiler.progress import CandidateMeasured, TuningBegan, notify
 from compiler.schedule.choices import TuningRecord
-from compiler.target.nvrtc import nvrtc_version
-from compiler.target.target import GpuTarget
+from compiler.target.target import Target
 
 _LOG = logging.getLogger(__name__)
 
 UNMEASURED = (Provenance.SIMILAR, Provenance.ESTIMATED)
 """Where the configs of kernels come from that no database has."""
 
-SHORTLIST, CANDIDATES, NEAR = 16, 48, 1.6
-"""The likeliest candidates of a kernel, the most of all, and how many times the least estimate the
-others may have."""
+CANDIDATES, NEAR = 48, 1.6
+"""The most candidates of a kernel, and how many times the least estimate those may have that are
+not likely."""
 
 CountedGroups = Iterable[tuple[Group, int]]
 """Distinct groups, and how often a run launches the kernel of each."""
 
 
+@dataclass(frozen=True)
+class TunableMatch:
+    """A kernel to tune: its group, what computes it, its candidates; the first would be built."""
+
+    group: Group
+    match: Candidate
+    configs: Sequence[Any]
+
+    @cached_property
+    def by_fields(self) -> Mapping[Config, Any]:
+        """The candidates by the fields that databases hold."""
+        return {config_fields(config): config for config in self.configs}
+
+
+class KernelBench(TuningBench, Protocol):
+    """A `TuningBench` with what it has measured."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """The results in the order of time."""
+        ...
+
+    def keep(self, chosen: Mapping[str, Config]) -> None:
+        """Keep the code of the candidates that are built from now on."""
+        ...
+
+
+class Device(Protocol):
+    """A device on which the kernels of a target are measured."""
+
+    likely: int
+    """Candidates of a kernel that are measured whatever their estimates are."""
+
+    @property
+    def header(self) -> Header:
+        """The origin of the results; without a device nothing can be measured."""
+        ...
+
+    def bench(self, matches: Mapping[str, TunableMatch]) -> AbstractContextManager[KernelBench]:
+        """A bench for some kernels, closed at the end."""
+        ...
+
+
 def tune_groups(
-    driver: Driver, groups: CountedGroups, target: GpuTarget, limits: TuningLimits
+    device: Device, groups: CountedGroups, target: Target, limits: TuningLimits
 ) -> tuple[TuningRecord, bool]:
     """Measure the kernels of groups that no database has, heavy ones first, within limits.
 
     Also says whether no kernel is left that is worth measuring.
     """
     start = perf_counter()
-    matches, subjects, others = tunable(groups, target)
-    end = start + limits.seconds(len(subjects))
-    if (left := end - perf_counter()) <= 0:
-        return TuningRecord(kernels=len(subjects)), not subjects
-    found = _searched(driver, target, matches, subjects, others, left)
+    matches, subjects, others = tunable(groups, target, device.likely)
+    run = others + sum(subject.time({}) for subject in subjects)
+    seconds = limits.seconds(len(subjects), run / 1e9)
+    if not seconds or not device.header.device:
+        return TuningRecord(), not subjects
+    left = seconds - (perf_counter() - start)
+    if left <= 0:
+        return TuningRecord(kernels=len(subjects)), False
+    found = _searched(device, matches, subjects, others, left)
     return tuning_record(subjects, found), found.complete
 
 
 def tunable(
-    groups: CountedGroups, target: GpuTarget
+    groups: CountedGroups, target: Target, likely: int
 ) -> tuple[dict[str, TunableMatch], list[TuningSubject], float]:
     """The kernels with a choice that no database has; and the nanoseconds of a run's others."""
     matches: dict[str, TunableMatch] = {}
     uses: dict[str, int] = {}
     others = 0.0
     for group, count in groups:
-        found = best(group, target)
-        if found is None or not found.candidate.key or found.provenance not in UNMEASURED:
-            others += count * (_known_time(found) if found else 0.0)
-            continue
+        with naming(group):
+            found = best(group, target)
         key = found.candidate.key
+        if not key or found.provenance not in UNMEASURED:
+            others += count * found.time_ns
+            continue
         uses[key] = uses.get(key, 0) + count
         if key not in matches:
-            matches[key] = TunableMatch(found.candidate, candidates_to_try(found))
+            configs = candidates_to_try(found, likely)
+            matches[key] = TunableMatch(group, found.candidate, configs)
     chosen = {key: match for key, match in matches.items() if len(match.configs) >= FEWEST}
+    alone = [match.match for key, match in matches.items() if key not in chosen]
+    others += sum(uses[candidate.key] * candidate.least_ns for candidate in alone)
     return chosen, [_subject(match, uses[key]) for key, match in chosen.items()], others
 
 
-def _known_time(found: Selection) -> float:
-    """Nanoseconds of a kernel that is not measured now."""
-    entry = found.candidate.entry
-    return entry.ranked[0].warm if entry else 1e3 * found.candidate.estimate_of(found.config)
-
-
-def candidates_to_try(found: Selection) -> list[object]:
+def candidates_to_try(found: Selection, likely: int) -> list[Any]:
     """The config that would be built, the likeliest others, then those of nearly their estimate."""
     match = found.candidate
-    likely = dict.fromkeys([found.config, *match.shortlist(SHORTLIST)])
-    modelled = {
+    first = dict.fromkeys([found.config, *match.shortlist(likely)])
+    near = {
         config: time
-        for config in match.configs
-        if match.template.is_modelled(config) and config not in likely
-        if (time := match.estimate_of(config)) <= NEAR * match.estimate_us
+        for config in match.modelled(match.configs)
+        if config not in first and (time := match.estimate_ns(config)) <= NEAR * match.least_ns
     }
-    ranked = sorted(modelled, key=lambda config: modelled[config])
-    return [*likely, *ranked][:CANDIDATES]
+    return [*first, *sorted(near, key=near.__getitem__)][:CANDIDATES]
 
 
 def _subject(found: TunableMatch, uses: int) -> TuningSubject:
     match = found.match
     return TuningSubject(
-        match.key,
-        uses,
-        tuple(config_fields(config) for config in found.configs),
-        tuple(1e3 * match.estimate_of(config) for config in found.configs),
+        match.key, uses, tuple(found.by_fields), tuple(map(match.estimate_ns, found.configs))
     )
 
 
 def _searched(
-    driver: Driver,
-    target: GpuTarget,
+    device: Device,
     matches: Mapping[str, TunableMatch],
     subjects: Sequence[TuningSubject],
     others: float,
@@ -116,11 +156,9 @@ def _searched(
 ) -> TuningFound:
     """Measure for some seconds; the database gets what was found, however that ends."""
     notify(TuningBegan(len(subjects), seconds))
-    found, jobs = TuningFound(), len(os.sched_getaffinity(0))
-    header = Header(target.architecture, device_name(driver), nvrtc_version())
+    found = TuningFound()
     try:
-        with measuring(driver.device):
-            bench = DeviceBench(driver, matches, jobs)
+        with device.bench(matches) as bench:
             try:
                 search_configs(
                     subjects, bench, seconds, perf_counter,
@@ -131,9 +169,8 @@ def _searched(
                 settle(subjects, found)
                 firsts = {subject.key: subject.configs[0] for subject in subjects}
                 chosen = firsts | found.winners
-                keep_cubins(target, bench.cubins(chosen))
-                bench.close()
-                keep_results(header, bench.results, chosen)
+                bench.keep(chosen)
+                keep_results(device.header, bench.results, chosen)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
     return found
@@ -159,8 +196,7 @@ def with_first(entry: Entry, results: Sequence[Result], config: Config) -> Entry
     first = [
         Measured(result.config, result.warm, result.cold)
         for result in results
-        if (result.key, result.config) == (entry.key, config) and time_of(result) < inf
-        if result.warm
+        if (result.key, result.config) == (entry.key, config) and not result.problem and result.warm
     ][:1]
     rest = [known for known in entry.configs if known.config != config]
     return replace(entry, configs=(*first, *rest)[:KEPT])

@@ -13,12 +13,12 @@ from compiler.kernels.cpu.byte_sums import link_byte_sums
 from compiler.kernels.cpu.machine import llvm_machine, llvm_options
 from compiler.kernels.cpu.nibbles import link_nibbles
 from compiler.kernels.cpu.remainders import guard_loops
-from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16
 from compiler.support.caches import compiled_once, package_version
@@ -122,11 +122,11 @@ def _kept(function: str, marks: list[str], most: float) -> str:
 
 
 def compile_llvm(
-    name: str, launches: list[LaunchFunction], scheduled: Scheduled, target: CpuTarget
+    name: str, launches: list[LaunchFunction], source: KernelSource, target: CpuTarget
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
-    text = llvm_text(launch_module(launches), target, scheduled.reassociate)
-    text = guard_loops(keep_loops(text, UNROLLED_LOOP if scheduled.whole_loops else inf))
+    text = llvm_text(launch_module(launches), target, source.reassociate)
+    text = guard_loops(keep_loops(text, UNROLLED_LOOP if source.whole_loops else inf))
     entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"

@@ -11,8 +11,8 @@ from math import prod
 from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, extent_of, facts
 from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.target.target import CpuTarget
@@ -37,18 +37,19 @@ LEAST_LINES = 7
 """The fewest lines that pay."""
 
 
-def schedule_cpu(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
+def schedule_cpu(group: Group, target: CpuTarget, attach: bool = True) -> KernelSource:
     """Lower a group and schedule it without knowing what it computes.
 
     Without `attach` every stage that cannot be inlined is a separate launch, through workspaces.
     """
     function = generic_function(group)
     if is_opaque(group):
-        return Scheduled(function)
+        return KernelSource(function=function)
     schedule = s_tir.Schedule(function, debug_mask="none")
     nests = GenericSchedule(schedule, attach)
     nests.apply()
-    return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
+    main = schedule.mod["main"]
+    return KernelSource(function=main, reassociate=nests.reduces, whole_loops=True)
 
 
 class GenericSchedule:

@@ -1,10 +1,13 @@
 """Problems and configs as named fields: the form in which the database stores them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, cast
+
+from compiler.errors import ArtifactError
 
 Value = bool | int | str | tuple[int, ...]
 """The value of a field."""
@@ -20,6 +23,21 @@ def config_fields(config: Any) -> Config:
         (field.name, value)
         for field, value in found
         if field.default is MISSING or value != field.default
+    )
+
+
+def typed_config(kinds: Iterable[type[Any]], values: Config) -> Any:
+    """A config of fields that a database holds, of the one of some dataclasses that has these.
+
+    Raises ArtifactError where none has: they are those of another version of the template.
+    """
+    for kind in kinds:
+        with suppress(TypeError):
+            return kind(**dict(values))
+    names = ", ".join(name for name, _ in values)
+    raise ArtifactError(
+        f"a database of tuned configs has one of the fields {names}, which this version does not"
+        " know: remove the user's database, or tune again"
     )
 
 

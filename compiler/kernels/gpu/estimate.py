@@ -3,19 +3,16 @@
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil
 
 from compiler.graph.attention import Attention
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.epilogue import without_text
-from compiler.kernels.gpu.generic import element_threads, items_of
-from compiler.kernels.gpu.ranges.kernels import extra_launches
-from compiler.kernels.gpu.select import best, entries
 from compiler.kernels.gpu.templates.attention.problem import read_chunks, read_strides
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
-from compiler.schedule.kernels import KernelSpec, Launch
+from compiler.kernels.select import best, entries
+from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
 
 TYPICAL_REGISTERS = 64
@@ -28,27 +25,13 @@ def estimated(group: Group, target: GpuTarget) -> KernelSpec:
     It takes about a millisecond.
     """
     found = best(group, target)
-    if found is None:
-        own = (_generic_launch(group), *extra_launches(group, folds=False))
-        return _kernel(group, own)
     with without_text():
         emitted = found.launches()
     launches = tuple(
         replace(launch, registers=launch.registers or TYPICAL_REGISTERS) for launch in emitted
     )
-    return replace(_kernel(group, launches), estimated_ns=found.estimated_ns)
-
-
-def _generic_launch(group: Group) -> Launch:
-    """One thread computes one or a few elements, as in most kernels of the generic schedule."""
-    elements = max(info.elements for info in group.writes)
-    threads = element_threads(elements)
-    grid = (max(1, ceil(elements / (threads * items_of(elements)))), 1, 1)
-    return Launch(group.name, (), grid, (threads, 1, 1), registers=32)
-
-
-def _kernel(group: Group, launches: tuple[Launch, ...]) -> KernelSpec:
-    return KernelSpec(group.name, "cuda", b"", launches, packings=("",) * group.inputs)
+    packings = ("",) * group.inputs
+    return KernelSpec(group.name, "cuda", b"", launches, packings, estimated_ns=found.estimated_ns)
 
 
 def layout_key(attention: Attention, target: GpuTarget) -> Hashable:

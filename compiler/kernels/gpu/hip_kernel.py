@@ -1,7 +1,7 @@
 """Building one HIP kernel, from group to KernelSpec."""
 
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.kernel import generate, kernel_spec
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.schedule.kernels import KernelSpec
@@ -13,17 +13,4 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     kernel = generate(group, target)
     source = complete_text(kernel.text)
     symbols = [launch.symbol for launch in kernel.launches]
-    return KernelSpec(
-        name=group.name,
-        language="hip",
-        code=compile_hip(source, symbols, target),
-        launches=kernel.launches,
-        packings=kernel.packings or ("",) * group.inputs,
-        workspaces=kernel.scratch,
-        flops=kernel.flops,
-        traffic_bytes=group.traffic_bytes,
-        serial_ns=kernel.serial_ns,
-        estimated_ns=kernel.estimated_ns,
-        source=source,
-        footprint=kernel.footprint,
-    )
+    return kernel_spec(group, kernel, "hip", compile_hip(source, symbols, target), source)

@@ -1,26 +1,21 @@
 """Building one CUDA kernel, from group to KernelSpec."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
-from compiler.kernels.gpu.generic import schedule_gpu
-from compiler.kernels.gpu.lower import split_device
-from compiler.kernels.gpu.ranges.groups import without_ranges
-from compiler.kernels.gpu.ranges.kernels import with_ranges
-from compiler.kernels.gpu.select import best
-from compiler.kernels.gpu.source import complete_text, cuda_text
-from compiler.kernels.gpu.wide_reductions import with_wide_reductions
+from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.kernels.requantise import requantised
-from compiler.kernels.tir.footprint import gpu_footprint, task_buffers
+from compiler.kernels.select import best
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget
+
+Language = Literal["cuda", "hip", "emu"]
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
 """A kernel's bounds: threads of a block and, optionally, blocks of an SM."""
@@ -45,29 +40,41 @@ def build_cuda_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     return compile_kernel(group, generate_entries(group, target), target)
 
 
-def generate_entries(group: Group, target: GpuTarget) -> CudaKernel:
+def generate_entries(group: Group, target: GpuTarget) -> KernelSource:
     """The CUDA text and the launches of a group, with indirect entry points where they are used."""
     kernel = generate(group, target)
     return with_indirect_entries(kernel) if group.boundary else kernel
 
 
-def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> KernelSpec:
+def compile_kernel(group: Group, kernel: KernelSource, target: GpuTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
     launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
-    programmatic = target.has_pdl
+    kernel = replace(kernel, launches=programmatic(launches, target))
+    return kernel_spec(group, kernel, "cuda", compiled.cubin, compiled.source)
+
+
+def programmatic(launches: Iterable[Launch], target: GpuTarget) -> tuple[Launch, ...]:
+    """Launches that may begin before their predecessors end, where the target can."""
+    return tuple(replace(launch, programmatic=target.has_pdl) for launch in launches)
+
+
+def kernel_spec(
+    group: Group, kernel: KernelSource, language: Language, code: bytes, source: str
+) -> KernelSpec:
+    """A group's kernel with its code, and the complete text that this was compiled from."""
     return KernelSpec(
         name=group.name,
-        language="cuda",
-        code=compiled.cubin,
-        launches=tuple(replace(launch, programmatic=programmatic) for launch in launches),
+        language=language,
+        code=code,
+        launches=kernel.launches,
         packings=kernel.packings or ("",) * group.inputs,
-        workspaces=kernel.scratch,
+        workspaces=kernel.workspaces,
         flops=kernel.flops,
         traffic_bytes=group.traffic_bytes,
         serial_ns=kernel.serial_ns,
         estimated_ns=kernel.estimated_ns,
-        source=compiled.source,
+        source=source,
         footprint=kernel.footprint,
     )
 
@@ -96,27 +103,8 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
-def generate(group: Group, target: GpuTarget) -> CudaKernel:
-    """The CUDA text and the launches of a group: a template's, or of the generic schedule."""
+def generate(group: Group, target: GpuTarget) -> KernelSource:
+    """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
-        return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    found = best(group, target)
-    if found is not None:
-        return found.emit()
-    kernel = with_early_numbers(generic_kernel(without_ranges(group), target), group)
-    return with_ranges(kernel, group, False, target.shared_bytes)
-
-
-def generic_kernel(group: Group, target: GpuTarget) -> CudaKernel:
-    """The CUDA text of a group by the generic schedule; raises KernelError if it would touch more
-    than its tensors."""
-    wide = with_wide_reductions(requantised(group))
-    device = split_device(schedule_gpu(wide), group.name, target)
-    functions = {str(f.attrs["global_symbol"]): f for f in device.module.functions.values()}
-    buffers = task_buffers(group, ("",) * group.inputs, device.scratch)
-    return CudaKernel(
-        cuda_text(device.module, target),
-        device.launches,
-        device.scratch,
-        footprint=gpu_footprint(functions, device.launches, buffers),
-    )
+        return KernelSource(f'extern "C" __global__ void {group.name}() {{}}\n')
+    return best(group, target).emit()

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
+from compiler.kernels.template import KernelSource
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
@@ -25,7 +25,7 @@ def build_in_threads(
     Raises KernelError that names the group, its operators and nodes.
     """
 
-    def compiled(group: Group, kernel: CudaKernel) -> KernelSpec:
+    def compiled(group: Group, kernel: KernelSource) -> KernelSpec:
         with naming(group), kernel_progress(group.name):
             return compile_kernel(group, kernel, target)
 

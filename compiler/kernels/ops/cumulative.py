@@ -9,9 +9,10 @@ from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.ops import wrapping
-from compiler.kernels.ops.common import cast, normal_axis, wide
+from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import launch, loops, mutable, workspace
+from compiler.kernels.ops.rows import AxisRows, rows_along
 
 LEAST_LANES, LANES, STRIDES = 128, 1024, 16
 """Fewest and most rows side by side that a block has: short pieces of memory are read slowly. A
@@ -22,17 +23,13 @@ PART, ENOUGH = 1 << 15, 8
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Running sums of `length` elements in each of `outer` x `inner` rows along an axis."""
-
-    outer: int
-    length: int
-    inner: int
+class Scan(AxisRows):
+    """Running sums of each row."""
 
     @property
     def lanes(self) -> int:
         """The rows of a block: the fewer, the more blocks there are."""
-        few = ceil_div(self.outer * self.inner, ENOUGH * STRIDES) * STRIDES
+        few = ceil_div(self.rows, ENOUGH * STRIDES) * STRIDES
         return min(self.inner, LANES, max(LEAST_LANES, few))
 
     @property
@@ -62,8 +59,7 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     Halves are added in float32. Of rows in parts, all parts are added up first.
     """
     output = context.output
-    axis = normal_axis(context.integers(1)[0], len(output.shape))
-    scan = Scan(prod(output.shape[:axis]), output.shape[axis], prod(output.shape[axis + 1 :]))
+    scan = Scan(*rows_along(output.shape, context.integers(1)[0]))
     exclusive, reverse = context.attribute("exclusive", 0), context.attribute("reverse", 0)
     dtype = wide(output.dtype)
     # adding -0.0 changes no bit of a float

@@ -7,7 +7,7 @@ earlier position comes first.
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import log, prod
+from math import log
 from typing import Any
 
 from tvm import te, tirx
@@ -15,10 +15,11 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.ops.common import cast, is_float, normal_axis, wide
+from compiler.kernels.ops.common import cast, is_float, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.opaque import ROLLED, launch, loops, mutable, workspace
+from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 KeyedPosition = tuple[Any, Any]
@@ -50,19 +51,11 @@ PART, MOST_PARTS = 1 << 16, 16
 
 
 @dataclass(frozen=True)
-class TopKRows:
-    """The first `count` of `length` elements in each of `outer` x `inner` rows along an axis."""
+class TopKRows(AxisRows):
+    """The first `count` elements of each row."""
 
-    outer: int
-    length: int
-    inner: int
     count: int
     dtype: str
-
-    @property
-    def rows(self) -> int:
-        """The rows that are sorted."""
-        return self.outer * self.inner
 
     @property
     def key(self) -> str:
@@ -145,10 +138,9 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     NaN counts as the largest, as when numpy sorts: it comes first of the largest.
     """
     info, output = context.info(0), context.output
-    axis = normal_axis(context.attribute("axis", -1), len(info.shape))
-    largest = bool(context.attribute("largest", 1))
-    outer, inner = prod(info.shape[:axis]), prod(info.shape[axis + 1 :])
-    own = TopKRows(outer, info.shape[axis], inner, output.shape[axis], info.dtype)
+    axis, largest = int(context.attribute("axis", -1)), bool(context.attribute("largest", 1))
+    own = TopKRows(*rows_along(info.shape, axis), output.shape[axis], info.dtype)
+    inner = own.inner
 
     def emit(data: Any, values: Any, positions: Any) -> None:
         def element(row: Any, at: Any) -> Any:

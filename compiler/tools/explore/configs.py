@@ -1,23 +1,17 @@
 """The configuration of each kernel, and its provenance, as the compiler chooses it again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
-from compiler.kernels.cpu.tunable import Tunable, llvm_version, templates_version
-from compiler.kernels.database import Entry
-from compiler.kernels.database.fields import Config, full_version
-from compiler.kernels.gpu.select import Candidate, Provenance, Selection, best, measurable
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import cpu_tunable
-from compiler.target.target import CpuTarget, GpuTarget, Target, parse_cpu, parse_gpu
+from compiler.kernels.kernel import naming
+from compiler.kernels.select import Candidate, Selection, best, measurable
+from compiler.target.target import Target
 from compiler.tools.explore.document import TileFact
 
 GENERIC = "generic"
-"""The provenance of a kernel that no template computes: TVM's schedule has no config."""
-
-CPU_RULES = "rules"
-"""The provenance of a CPU's kernel that can be computed in one way."""
+"""The provenance of a kernel that no template computes: the generic schedule has no config."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +26,14 @@ class KernelConfig:
 
 def kernel_configs(groups: Mapping[str, Group], target: Target) -> dict[str, KernelConfig]:
     """The configs of kernels by name."""
-    if not target.is_gpu:
-        cpu = parse_cpu(str(target))
-        return {name: cpu_config(cpu_tunable(group, cpu), cpu) for name, group in groups.items()}
-    gpu = parse_gpu(str(target))
-    return {name: _config(group, gpu) for name, group in groups.items()}
+    return {name: kernel_config(group, target) for name, group in groups.items()}
 
 
-def cpu_config(found: Tunable | None, target: CpuTarget) -> KernelConfig:
-    """The config of a kernel with a choice, and those that this CPU's database has times of."""
-    if found is None:
-        return KernelConfig("", CPU_RULES)
-    entry, chosen = found.entry(target), found.chosen(target)
-    config = config_values(chosen)
-    if entry is None:
-        return KernelConfig(found.template, Provenance.ESTIMATED.value, config)
-    current = entry.version == full_version(templates_version(), llvm_version())
-    provenance = Provenance.TUNED if current else Provenance.OTHER_VERSION
-    known = found.by_fields
-    tiles = entry_tiles(found.template, entry, lambda fields: known.get(fields, fields), chosen)
-    return KernelConfig(found.template, provenance.value, config, tiles)
-
-
-def _config(group: Any, target: GpuTarget) -> KernelConfig:
-    found = best(group, target)
-    if found is None:
+def kernel_config(group: Group, target: Target) -> KernelConfig:
+    """The config of a kernel, and those that the target's database has times of."""
+    with naming(group):
+        found = best(group, target)
+    if found.is_generic:
         return KernelConfig("", GENERIC)
     tiles = [
         tile for candidate in measurable(group, target) for tile in measured_tiles(candidate, found)
@@ -72,26 +49,19 @@ def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:
     if entry is None:
         return []
     mine = (template.name, candidate.key) == (built.template.name, built.candidate.key)
-    return entry_tiles(template.name, entry, template.config, built.config if mine else None)
-
-
-def entry_tiles(
-    template: str, entry: Entry, config_of: Callable[[Config], Any], built: Any
-) -> list[TileFact]:
-    """The measured configs of an entry, the one that was built marked."""
     return [
         TileFact(
-            template=template,
-            config=config_values(config),
+            template=template.name,
+            config={n: str(v) for n, v in measured.config} if read is None else config_values(read),
             warm=measured.warm,
             low=measured.interval and measured.interval[0],
             high=measured.interval and measured.interval[1],
             cold=measured.cold,
             device=entry.device,
-            chosen=config == built,
+            chosen=mine and read == built.config,
         )
         for measured in entry.configs
-        for config in (config_of(measured.config),)
+        for read in (candidate.read(measured.config),)
     ]
 
 

@@ -20,10 +20,10 @@ from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache, database
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import build_candidate, build_kernel, cpu_tunable
+from compiler.kernels.kernel import build_candidate, build_kernel
+from compiler.kernels.select import Candidate, Provenance, best
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
 from compiler.schedule.choices import TuningRecord
 from compiler.schedule.kernels import KernelSpec
@@ -52,11 +52,9 @@ def candidate(group: Group, config: Config) -> KernelSpec:
     return _candidates[key]
 
 
-def tunable() -> Tunable:
+def tunable() -> Candidate:
     """The ways to compute the small convolution."""
-    found = cpu_tunable(group_of(), host_target())
-    assert found is not None
-    return found
+    return best(group_of(), host_target()).candidate
 
 
 class Builders:
@@ -123,7 +121,7 @@ def test_a_faster_config_is_found_kept_and_built(monkeypatch: pytest.MonkeyPatch
     assert (record.before, record.after) == (3 * SLOW, 3 * FAST)
     assert record.tried == Builders.built > 4
     found = tunable()
-    assert found.chosen(host_target()) == found.by_fields[wanted]
+    assert found.choose() == (found.by_fields[wanted], Provenance.TUNED)
     after = build_kernel(group_of(), host_target())
     assert after.code == candidate(group_of(), wanted).code != before.code
     saved = database.load(database.user_file(database_name(host_target())))
@@ -180,7 +178,7 @@ def test_an_interrupt_keeps_what_was_learnt(monkeypatch: pytest.MonkeyPatch):
 
     with pytest.raises(KeyboardInterrupt), listening(interrupt):
         tuned()
-    assert tunable().chosen(host_target()) == tunable().by_fields[wanted]
+    assert tunable().choose() == (tunable().by_fields[wanted], Provenance.TUNED)
 
 
 def test_by_default_small_models_are_not_measured():

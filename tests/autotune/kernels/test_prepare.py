@@ -16,7 +16,7 @@ from compiler.ir.dataflow import GroupOp
 from compiler.kernels import database
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.select import measurable
+from compiler.kernels.select import measurable
 from compiler.target.target import parse_gpu
 from tests.autotune.kernels.make import bottleneck
 
@@ -42,7 +42,7 @@ def weights_of(model: Path, most: int | None = None) -> dict[str, float]:
         uses = Counter(group.kernel.data for group in groups if group.kernel is not None)
         for name, group in distinct_groups(graph).items():
             for match in measurable(group, TARGET):
-                time = match.estimate_of(match.shortlist(2)[0]) * uses[name]
+                time = match.estimate_ns(match.shortlist(2)[0]) / 1e3 * uses[name]
                 found[match.key] = found.get(match.key, 0.0) + time
     return found
 
@@ -74,4 +74,4 @@ def test_only_kernels_that_the_databases_lack_are_prepared(
 def test_the_coverage_is_of_all_graphs_that_are_compared(model: Path):
     found = coverage(model, str(TARGET), "")
     assert sum(found.counts.values()) == len(weights_of(model))
-    assert sum(found.times.values()) == pytest.approx(sum(weights_of(model).values()))
+    assert sum(found.times.values()) == pytest.approx(1e3 * sum(weights_of(model).values()))

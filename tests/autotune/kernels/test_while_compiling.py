@@ -23,8 +23,8 @@ from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, database
 from compiler.kernels.gpu.compilers import nvrtc
-from compiler.kernels.gpu.select import Provenance, Selection, best
 from compiler.kernels.group import Group
+from compiler.kernels.select import Provenance, Selection, best
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
 from compiler.schedule.choices import SCHEDULE, ScheduleChoice, TuningRecord
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu
@@ -88,7 +88,7 @@ def groups(model: onnx.ModelProto | None = None) -> list[tuple[Group, int]]:
 def gemm(given: Sequence[tuple[Group, int]]) -> Selection:
     """The kernel of the first GEMM."""
     selected = (best(group, TARGET) for group, _ in given)
-    return next(s for s in selected if s is not None and s.template.name == "gemm")
+    return next(s for s in selected if s.template.name == "gemm")
 
 
 def geometry(found: Selection, config: Any) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ def planted(found: Selection, number: int) -> tuple[Any, Callable[[RecordedCall]
 
     Those of other templates take equally long.
     """
-    configs = while_compiling.candidates_to_try(found)
+    configs = while_compiling.candidates_to_try(found, device_bench.GpuDevice.likely)
     shapes = [geometry(found, config) for config in configs]
     alone = [c for c, shape in zip(configs, shapes, strict=True) if shapes.count(shape) == 1]
     liked = [config for config in alone if config != found.config][number]
@@ -317,7 +317,7 @@ def test_compile_says_what_it_did_and_the_second_time_measures_nothing(
     found = gemm(given)
     liked, time = planted(found, 0)
     takes(monkeypatch, time)
-    monkeypatch.setattr(while_compiling, "keep_cubins", nothing)
+    monkeypatch.setattr(device_bench, "keep_cubins", nothing)
     heard: list[ProgressEvent] = []
 
     def compiled(**options: Any) -> compiler.Module:

@@ -16,9 +16,9 @@ from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.values import numpy_dtype
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
+from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec
@@ -88,7 +88,7 @@ def check_group(op: GroupOp, group: Group, spec: KernelSpec, opset: int, bound: 
     seeds = [zlib.crc32(f"{group.name}{i}".encode()) for i in range(group.inputs)]
     inputs = [draw(info, seed) for info, seed in zip(group.reads, seeds, strict=True)]
     expected = reference(op, group, inputs, opset)
-    kernel = CudaKernel("", spec.launches, spec.workspaces, spec.packings)
+    kernel = KernelSource("", spec.launches, spec.workspaces, spec.packings)
     program, wrong = Program(kernel, spec.code), list[str]()
     for order in ORDERS:
         results = program.run(kernel, group, inputs, order=order)

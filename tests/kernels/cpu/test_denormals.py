@@ -13,11 +13,10 @@ from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import aligned_bytes
 from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.machine import llvm_machine
-from compiler.kernels.cpu.templates import apply_template, match_template
 from compiler.kernels.cpu.templates.conv_choices import IMAGE, ConvConfig
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.kernel import compile_scheduled
 from compiler.target.target import parse_cpu
+from tests.kernels.template_cases import candidate_of, template_kernel
 from tests.kernels.test_templates_convolution import Case, convolution_group
 
 llvm: Any = llvmlite.binding  # its functions are untyped
@@ -76,13 +75,12 @@ def flags() -> Callable[[Callable[[], object]], int]:
 def test_workspaces(name: str, flags: Callable[[Callable[[], object]], int]) -> None:
     group, arrays, results = convolution_group(CASES[name])
     target = parse_cpu("cpu")
-    tunable = match_template(group, target)
-    assert isinstance(tunable, Tunable)
+    tunable = candidate_of(group, target)
     configs = tunable.by_fields.items()
     along_image = [f for f, c in configs if isinstance(c, ConvConfig) and c.lanes == IMAGE][:1]
     likeliest = next(iter(tunable.by_fields))
     for fields in {likeliest, *along_image}:
-        scheduled = apply_template(group, target, fields)
+        scheduled = template_kernel(group, target, fields)
         assert scheduled is not None
         spec = compile_scheduled(group, scheduled, target)
         packed = zip(arrays, spec.packings, strict=True)

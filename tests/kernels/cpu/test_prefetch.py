@@ -6,8 +6,8 @@ from math import isqrt
 import pytest
 
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import apply_template
 from compiler.target.target import parse_cpu
+from tests.kernels.template_cases import template_kernel
 
 SHAPE = (1, 8, 20, 20)
 
@@ -31,7 +31,7 @@ def residual(kernel: int, added: tuple[int, ...]) -> Group:
 def test_prefetched_are_the_tensors_of_the_results_shape(
     kernel: int, added: tuple[int, ...], expected: set[str]
 ) -> None:
-    scheduled = apply_template(residual(kernel, added), parse_cpu("cpu:x86-64-v3"))
+    scheduled = template_kernel(residual(kernel, added), parse_cpu("cpu:x86-64-v3"))
     assert scheduled is not None
     found = re.findall(r"T\.prefetch\(T\.address_of\((\w+)\[", str(scheduled.function))
     assert set(found) == expected
@@ -42,7 +42,7 @@ def prefetched_reads(type: str, *shapes: tuple[int, ...]) -> set[str]:
     values = tuple(TensorInfo("float32", shape) for shape in shapes)
     operator = Operator(type, {}, (0, 1), (2,))
     group = Group("weights", values, 2, (False, True), {}, (operator,), (2,))
-    scheduled = apply_template(group, parse_cpu("cpu:x86-64-v3"))
+    scheduled = template_kernel(group, parse_cpu("cpu:x86-64-v3"))
     assert scheduled is not None
     found = re.findall(r"T\.prefetch\(T\.address_of\((\w+)\[", str(scheduled.function))
     return set(found) - {"write0"}

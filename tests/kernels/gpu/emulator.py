@@ -11,10 +11,10 @@ from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import EmulatedDriver
 from compiler.emulator.compile import compile_kernels
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.harness import laid_out, logical, numpy_dtype
 
@@ -39,16 +39,16 @@ def emulate(
     return run(generate(group, parse_gpu(target)), group, inputs, offset)
 
 
-def emulate_all(cases: Sequence[tuple[CudaKernel, Group, Sequence[Array]]]) -> list[list[Array]]:
+def emulate_all(cases: Sequence[tuple[KernelSource, Group, Sequence[Array]]]) -> list[list[Array]]:
     """Run many kernels that C++ compiles as one program; their names must differ."""
     texts = "\n".join(kernel.text for kernel, _, _ in cases)
     launches = tuple(launch for kernel, _, _ in cases for launch in kernel.launches)
-    program = Program(CudaKernel(texts, launches))
+    program = Program(KernelSource(texts, launches))
     return [program.run(kernel, group, inputs) for kernel, group, inputs in cases]
 
 
 def run(
-    kernel: CudaKernel,
+    kernel: KernelSource,
     group: Group,
     inputs: Sequence[Array],
     offset: int = 0,
@@ -59,7 +59,7 @@ def run(
 
 
 def run_twice(
-    kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0
+    kernel: KernelSource, group: Group, inputs: Sequence[Array], offset: int = 0
 ) -> list[Array]:
     """As `run`, in two random orders with warps of two sizes, which must give the same bits."""
     program = Program(kernel)
@@ -77,7 +77,7 @@ class Program:
     Raises DeviceError for what C++ does not take.
     """
 
-    def __init__(self, kernel: CudaKernel, code: bytes | None = None) -> None:
+    def __init__(self, kernel: KernelSource, code: bytes | None = None) -> None:
         symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
         code = code or compile_kernels(complete_text(kernel.text), symbols)
         self.driver = device(code)
@@ -93,7 +93,7 @@ class Program:
 
     def run(
         self,
-        kernel: CudaKernel,
+        kernel: KernelSource,
         group: Group,
         inputs: Sequence[Array],
         offset: int = 0,
@@ -110,7 +110,7 @@ class Program:
             apply_packing(laid_out(a, info), p)
             for a, p, info in zip(inputs, packings, group.reads, strict=True)
         ]
-        sizes = [a.nbytes for a in reads] + [w.nbytes for w in group.writes] + [*kernel.scratch]
+        sizes = [a.nbytes for a in reads] + [w.nbytes for w in group.writes] + [*kernel.workspaces]
         memory = Memory(self.driver, sizes, offset)
         for place, array in zip(memory.arrays, reads, strict=False):
             place[:] = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)

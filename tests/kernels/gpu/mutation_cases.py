@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import numpy
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.cumulative.problem import Config as ScanConfig
@@ -19,6 +18,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.gpu.templates.tensor_range.problem import Config as Parts
 from compiler.kernels.gpu.templates.top_k.problem import Config as SortConfig
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import Attention
 from tests.kernels.gpu import test_vectors as vectors
@@ -54,7 +54,7 @@ class Case:
 
     group: Group
     inputs: list[Array]
-    kernel: CudaKernel
+    kernel: KernelSource
     expected: Array
 
 

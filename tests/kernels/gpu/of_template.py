@@ -5,8 +5,6 @@ from typing import Any, cast
 
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields, problem_key
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import Candidate, best
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile
@@ -15,6 +13,8 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, read_problems
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
+from compiler.kernels.select import Candidate, best
+from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 
 BY_NAME = {template.name: template for template in TEMPLATES}
@@ -27,12 +27,14 @@ def problem_in(name: str, group: Group, target: GpuTarget) -> Any:
     return next(iter(BY_NAME[name].match(group, target)), None)
 
 
-def kernel_in(name: str, group: Group, target: GpuTarget, config: Any = None) -> CudaKernel | None:
+def kernel_in(
+    name: str, group: Group, target: GpuTarget, config: Any = None
+) -> KernelSource | None:
     """A template's kernel of a group; None where it has none, or without a config loses."""
     template = BY_NAME[name]
     if config is None:
         found = best(group, target)
-        return found.emit() if found is not None and found.template is template else None
+        return found.emit() if found.template is template else None
     problem = problem_in(name, group, target)
     return None if problem is None else template.emit(group, problem, config, target)
 
@@ -41,7 +43,7 @@ def estimated(name: str, problem: Any, target: GpuTarget) -> Any:
     """The config of the least estimate."""
     template = BY_NAME[name]
     configs = template.configs(problem, target)
-    return min(configs, key=lambda config: template.estimate_us(problem, config, target))
+    return min(configs, key=lambda config: template.estimate_ns(problem, config, target))
 
 
 def chosen(name: str, problem: Any, target: GpuTarget) -> Any:
@@ -61,7 +63,7 @@ def gemm_problems(group: Group, target: GpuTarget) -> list[Problem]:
 
 def gemm_kernel(
     group: Group, target: GpuTarget, tile: Tile | None = None, problem: Problem | None = None
-) -> CudaKernel | None:
+) -> KernelSource | None:
     """The kernel of a contraction in tiles, or without a tile the selected one."""
     if tile is None:
         return kernel_in("gemm", group, target) or kernel_in("gemv", group, target)

@@ -7,9 +7,9 @@ from compiler.backends.cuda.driver import CudaDriver
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import Array
 from tests.kernels.harness import laid_out, logical, numpy_dtype
@@ -25,7 +25,7 @@ def present() -> CudaDriver:
     return found
 
 
-def run(driver: CudaDriver, kernel: CudaKernel, group: Group, inputs: list[Array]) -> Array:
+def run(driver: CudaDriver, kernel: KernelSource, group: Group, inputs: list[Array]) -> Array:
     """The first result of a kernel with one launch."""
     (launch,) = kernel.launches
     target = parse_gpu(f"cuda:{driver.device.architecture}:fp16")

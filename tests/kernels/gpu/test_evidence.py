@@ -18,12 +18,12 @@ from onnx import helper
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
@@ -50,7 +50,7 @@ class Case:
     choice: int = 0
 
     @property
-    def kernel(self) -> CudaKernel:
+    def kernel(self) -> KernelSource:
         """The kernel of the chosen tile, or of the template that takes it."""
         target = parse_gpu(self.target)
         problems = gemm_problems(self.group, target)

@@ -39,7 +39,7 @@ def test_softmax_is_one_launch(shape: tuple[int, ...], axis: int):
     group, inputs = single("Softmax", [x], [TensorInfo("float32", shape)], {"axis": axis})
     kernel = generate(group, TARGET)
     assert len(kernel.launches) == 1
-    assert not kernel.scratch
+    assert not kernel.workspaces
     (result,) = run(kernel, group, inputs)
     numpy.testing.assert_allclose(result, softmax(x, axis), atol=1e-6)
 

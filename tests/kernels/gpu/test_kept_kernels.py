@@ -12,8 +12,8 @@ from compiler.graph.targets import set_target
 from compiler.kernels import KernelCache, build_kernels, counted_groups, database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import config_fields, problem_key
-from compiler.kernels.gpu.select import Selection, best, current_versions
 from compiler.kernels.group import Group
+from compiler.kernels.select import Selection, best, current_versions
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec
@@ -48,7 +48,7 @@ def module() -> ModuleOp:
 
 def learn(key: str, config: Any) -> None:
     """Put an entry into the user's database."""
-    version = min(current_versions())
+    version = min(current_versions(parse_gpu(TARGET)))
     entry = Entry(key, "sm_90/132 recorder", version, (Measured(config, 1e3, 1e3),))
     database.save(database.user_file("sm_90"), Database([entry], entry.device))
 
@@ -62,7 +62,7 @@ def test_only_kernels_whose_config_changes_are_built_again(tmp_path: Path, built
     assert build_kernels(model, TARGET, cache) == kernels
     assert built == []
     chosen = {group.name: best(group, parse_gpu(TARGET)) for group, _ in counted_groups(model)}
-    name, found = next((n, s) for n, s in chosen.items() if s and s.template.name == "gemm")
+    name, found = next((n, s) for n, s in chosen.items() if s.template.name == "gemm")
     learn(found.candidate.key, other_config(found))
     build_kernels(model, TARGET, cache)
     assert built == [name]

@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 from compiler.errors import DeviceError
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from tests.kernels.gpu.emulator import COMPILER, Order, Program
 from tests.kernels.gpu.mutation_cases import FAMILIES, Case
@@ -95,7 +95,7 @@ class Mutant:
         self.case = case
         self.waits, text = switched(inlined(case.kernel.text))
         chooser = Launch("choose", (), (1, 1, 1), (1, 1, 1))
-        self.program = Program(CudaKernel(text, (*case.kernel.launches, chooser)))
+        self.program = Program(KernelSource(text, (*case.kernel.launches, chooser)))
 
     def choose(self, number: int) -> list[str]:
         """Leave a wait out from now on; returns those that have been reached."""

@@ -8,11 +8,11 @@ import pytest
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.ranges.groups import ranged_results, without_ranges
-from compiler.kernels.gpu.select import candidates_of
 from compiler.kernels.group import Group, TensorInfo, extract_group
+from compiler.kernels.select import candidates_of
+from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import Launch
@@ -70,7 +70,7 @@ def producer_of(text: str, target: str) -> Group:
     return found
 
 
-def check(group: Group, kernel: CudaKernel) -> None:
+def check(group: Group, kernel: KernelSource) -> None:
     """Run a kernel: extremes of parts are exact, and other results as without them."""
     inputs = [RANDOM.standard_normal(info.shape).astype(info.dtype) for info in group.reads]
     tensor, lows, highs = run_twice(kernel, group, inputs)
@@ -133,7 +133,7 @@ def test_all_parts_are_written(warps: int, blocks: int, count: int):
     )
     launch = Launch("ranges", (0, 1, 2), (blocks, 1, 1), (32 * warps, 1, 1))
     x = floats(2000)
-    lows, highs = run_twice(CudaKernel(text, (launch,)), group, [x])
+    lows, highs = run_twice(KernelSource(text, (launch,)), group, [x])
     assert (lows.min(), highs.max()) == (x.min(), x.max())
     assert (lows <= highs).all()
 

@@ -9,11 +9,11 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu import lower
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_gpu
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, emulate_all
 from tests.kernels.harness import Array, single
@@ -132,7 +132,7 @@ def test_reductions_to_a_scalar():
     given = cases()
     kernels = [generate(group, TARGET) for group, _, _ in given]
     text = "\n".join(kernel.text for kernel in kernels)
-    program = Program(CudaKernel(text, tuple(x for kernel in kernels for x in kernel.launches)))
+    program = Program(KernelSource(text, tuple(x for kernel in kernels for x in kernel.launches)))
     for kernel, (group, arrays, result) in zip(kernels, given, strict=True):
         one, other = (program.run(kernel, group, arrays, 0, o)[0] for o in (Order(0), Order(5, 64)))
         assert one.tobytes() == other.tobytes(), "the order of warps decides the result"
@@ -142,7 +142,7 @@ def test_reductions_to_a_scalar():
         np.testing.assert_allclose(one.reshape(()), result, tolerance, err_msg=message)
 
 
-def threads(kernel: CudaKernel) -> Sequence[int]:
+def threads(kernel: KernelSource) -> Sequence[int]:
     """The threads of each launch."""
     return [launch.grid[0] * launch.block[0] for launch in kernel.launches]
 

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy
 import pytest
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.of_template import gemm_kernel
@@ -60,14 +60,16 @@ def matmul(
     return Group("vectors", values, len(weights), weights, {}, operators, tuple(outputs))
 
 
-def kernel_of(group: Group, precision: str, tile: Tile = SMALL, arch: str = "sm_90") -> CudaKernel:
+def kernel_of(
+    group: Group, precision: str, tile: Tile = SMALL, arch: str = "sm_90"
+) -> KernelSource:
     """The kernel of a tile."""
     kernel = gemm_kernel(group, parse_gpu(f"cuda:{arch}:{precision}"), tile)
     assert kernel is not None
     return kernel
 
 
-def constant(kernel: CudaKernel, name: str) -> int:
+def constant(kernel: KernelSource, name: str) -> int:
     """One of the problem's constants in a kernel's text."""
     return int(kernel.text.split(f" {name} = ")[1].split(";")[0])
 
@@ -79,7 +81,7 @@ def inputs_of(group: Group) -> list[Array]:
     return [draw(*v.shape, seed=i).astype(kind) for i, (v, kind) in pairs]
 
 
-def check(group: Group, kernel: CudaKernel, bound: float, offset: int = 0) -> list[Array]:
+def check(group: Group, kernel: KernelSource, bound: float, offset: int = 0) -> list[Array]:
     """Compare all results with float64's."""
     inputs = inputs_of(group)
     left, right, *added = [array.astype("float64") for array in inputs]

@@ -30,12 +30,13 @@ from compiler.kernels import kernel
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.machine import host_target
-from compiler.kernels.gpu import kernel as gpu_kernel
 from compiler.kernels.gpu.generic import schedule_gpu
-from compiler.kernels.gpu.kernel import generic_kernel
 from compiler.kernels.gpu.lower import split_device
+from compiler.kernels.gpu.templates.generic import template as generic
+from compiler.kernels.gpu.templates.generic.template import Generic
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
+from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import TaskBuffers, cpu_footprint, gpu_footprint, task_buffers
 from compiler.kernels.tir.launches import lower_function, split_launches
 from compiler.schedule.kernels import Footprint, Launch
@@ -83,6 +84,7 @@ def lowered(group: Group, gpu: bool) -> Lowered:
         own = tuple(functions[launch.symbol] for launch in device.launches)
         return Lowered(True, own, device.launches, task_buffers(group, packings, device.scratch))
     scheduled = schedule_cpu(group, CPU)
+    assert scheduled.function is not None
     pieces, scratch = split_launches(lower_function(scheduled.function, group.name), group.name)
     launches = tuple(
         Launch(f"{group.name}_{i}", part.args, (part.blocks, 1, 1)) for i, part in enumerate(pieces)
@@ -317,7 +319,7 @@ def without_code(patch: pytest.MonkeyPatch) -> None:
         return ""
 
     patch.setattr(kernel, "compile_llvm", object_code)
-    patch.setattr(gpu_kernel, "cuda_text", text)
+    patch.setattr(generic, "cuda_text", text)
 
 
 @pytest.fixture
@@ -330,7 +332,7 @@ def footprints(group: Group, target: CpuTarget) -> Iterator[Footprint]:
     """Those of a group's kernels for a CPU and for a GPU by the generic schedule."""
     yield build_kernel(group, target).footprint
     if any(info.elements for info in group.writes):
-        yield generic_kernel(group, GPU).footprint
+        yield Generic().emit(requantised(group), None, None, GPU).footprint
 
 
 NODES = sorted(usable_names())[::37]

@@ -26,7 +26,7 @@ from tvm.tirx import (
 
 from compiler.kernels.cpu.codegen import compile_llvm
 from compiler.kernels.cpu.machine import host_target
-from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.launches import lower_function, split_launches
 from compiler.support.native_code import LinkedCode
 
@@ -57,7 +57,7 @@ def kernel(step: Step, blocks: int) -> PrimFunc:
 def run(function: PrimFunc) -> numpy.ndarray:
     """The results for X and Y of a kernel, compiled for this machine."""
     pieces, scratch = split_launches(lower_function(function, "narrow"), "narrow")
-    code = compile_llvm("narrow", pieces, Scheduled(function), host_target())
+    code = compile_llvm("narrow", pieces, KernelSource(function=function), host_target())
     linked = LinkedCode([code], [f"narrow_{i}" for i in range(len(pieces))])
     result = numpy.full(COUNT, numpy.nan, "float32")
     buffers = [X, Y, result, *(numpy.zeros(nbytes, "uint8") for nbytes in scratch)]

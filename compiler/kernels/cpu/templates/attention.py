@@ -21,15 +21,14 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import Stmt
 
 from compiler.graph.attention import Attention
 from compiler.graph.windows import StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways
 from compiler.kernels.cpu.templates.panels import Panels, element_offset, matrix_start
 from compiler.kernels.cpu.tiling import (
     Tile,
@@ -69,15 +68,24 @@ SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
 
 
-@template("Softmax")
-def fused_attention(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """The kernel of a group that is exactly one attention."""
-    found = attention_of(group)
-    if found is None or not found.is_plain(group):
-        return None
-    nest = attention_nest(group, found, core_of(target), second_cache_bytes(target))
-    buffers = [*nest.around.reads, nest.result]
-    return Scheduled(PrimFunc(buffers, nest.launches()), flops=2 * found.sizes.multiplications)
+class FusedAttention(AnchorTemplate[None]):
+    """A group that is exactly one attention."""
+
+    name = "attention"
+    types = ("Softmax",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+        """The likeliest tiles."""
+        found = attention_of(group)
+        if found is None or not found.is_plain(group):
+            return None
+        nest = attention_nest(group, found, core_of(target), second_cache_bytes(target))
+        return Ways(
+            around=nest.around,
+            flops=2 * found.sizes.multiplications,
+            slots={None: prod(found.batch) * nest.slots},
+            loops=lambda _: Loops(nest.launches),
+        )
 
 
 def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int) -> "AttentionNest":
@@ -93,12 +101,13 @@ def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int)
         if rows <= most or lcm(first.rows, tile.rows) <= most
     )
     step = lcm(first.rows, second.rows)
+    around = score_context(group, found)
+    around.writes = [buffer("result", group.writes[0].elements)]
     softmax = rows * (SOFTMAX_ROW_SLOTS + SCORE_SLOTS * ceil_div(keys, core.lanes))
     return AttentionNest(
         group=group,
         attention=found,
-        around=score_context(group, found),
-        result=buffer("result", group.writes[0].elements),
+        around=around,
         tiles=(first, second),
         lanes=core.lanes,
         near_bytes=core.near_bytes,
@@ -117,7 +126,6 @@ class AttentionNest:
     group: Group
     attention: Attention
     around: FusionContext
-    result: Var
     tiles: tuple[Tile, Tile]
     lanes: int
     near_bytes: int
@@ -381,7 +389,7 @@ class Band:
         def one(x: Any) -> Stmt:
             value = tirx.BufferLoad(self.held, [self.sum(row, x)]) * tirx.BufferLoad(share, [row])
             place = start + element_offset(window, self.first + row, x)
-            return tirx.BufferStore(nest.result, value, [place])
+            return tirx.BufferStore(nest.around.writes[0], value, [place])
 
         return vector_loop(nest.values.columns, nest.lanes, one)
 

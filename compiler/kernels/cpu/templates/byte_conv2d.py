@@ -12,14 +12,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
-from tvm.tirx import PrimFunc
 
-from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.conv2d import packing_step, read_convolution
 from compiler.kernels.cpu.templates.conv_choices import ConvChoices
@@ -44,24 +41,32 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
 
-@template("ConvInteger")
-def byte_convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a convolution of bytes in one or two dimensions whose weights are constant."""
-    weight = anchor.operand(1)
-    spatial = len(group.values[anchor.operand(0)].shape) - 2
-    if not (takes_bytes(group, anchor) and group.is_packable(weight) and spatial in (1, 2)):
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    conv = read_convolution(group, anchor)
-    nest = choose_byte_nest(conv, around, target)
-    packings = [""] * group.inputs
-    packings[weight] = byte_weight_packing(nest, conv.channels)
-    elements = prod(packed_shape(group.values[weight].shape, packings[weight]))
-    around.resize_read(weight, elements)
-    function = PrimFunc(around.buffers, nest.launches(around.reads[weight]))
-    return Scheduled(function, tuple(packings), flops=2 * conv.multiplications)
+class ByteConvolution(AnchorTemplate[None]):
+    """A group around a convolution of bytes in one or two dimensions whose weights are constant."""
+
+    name = "byte_convolution"
+    types = ("ConvInteger",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+        """The likeliest nest."""
+        weight = anchor.operand(1)
+        spatial = len(group.values[anchor.operand(0)].shape) - 2
+        if not (takes_bytes(group, anchor) and group.is_packable(weight) and spatial in (1, 2)):
+            return None
+        around = elementwise_context(group, anchor)
+        if around is None:
+            return None
+        conv = read_convolution(group, anchor)
+        nest = choose_byte_nest(conv, around, target)
+        packing = byte_weight_packing(nest, conv.channels)
+        loops = Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
+        slots = conv.images * conv.groups * nest.slots
+        return Ways(
+            around=around,
+            flops=2 * conv.multiplications,
+            slots={None: slots},
+            loops=lambda _: loops,
+        )
 
 
 def choose_byte_nest(conv: Convolution, around: FusionContext, target: CpuTarget) -> Nest:

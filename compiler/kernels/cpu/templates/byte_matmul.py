@@ -12,13 +12,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import Stmt
 
-from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import core_of
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
 from compiler.kernels.cpu.templates.matmul import FILL_ELEMENTS, MatmulNest
 from compiler.kernels.cpu.templates.words import (
     ONES,
@@ -53,23 +51,29 @@ from compiler.target.target import CpuTarget
 from compiler.tensors.row_major import unflatten_index
 
 
-@template("MatMulInteger")
-def byte_matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a multiplication of matrices of bytes."""
-    left, right = (group.values[anchor.operand(i)].shape for i in range(2))
-    if not takes_bytes(group, anchor) or min(len(left), len(right)) < 2:
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    nest = choose_byte_matmul(Matmul(left, right, around.shape), around, group, anchor, target)
-    packings = [""] * group.inputs
-    if nest.constant:
-        number = anchor.operand(1)
-        packings[number] = nest.packing
-        around.resize_read(number, prod(packed_shape(right, nest.packing)))
-    function = PrimFunc(around.buffers, nest.launches())
-    return Scheduled(function, tuple(packings), flops=2 * nest.bytes.multiplications)
+class ByteMatmul(AnchorTemplate[None]):
+    """A group around a multiplication of matrices of bytes."""
+
+    name = "byte_matmul"
+    types = ("MatMulInteger",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+        """The likeliest tile."""
+        left, right = (group.values[anchor.operand(i)].shape for i in range(2))
+        if not takes_bytes(group, anchor) or min(len(left), len(right)) < 2:
+            return None
+        around = elementwise_context(group, anchor)
+        if around is None:
+            return None
+        nest = choose_byte_matmul(Matmul(left, right, around.shape), around, group, anchor, target)
+        packings = {anchor.operand(1): nest.packing} if nest.constant else {}
+        flops, slots = 2 * nest.bytes.multiplications, prod(nest.problem.batch) * nest.slots
+        return Ways(
+            around=around,
+            flops=flops,
+            slots={None: slots},
+            loops=lambda _: Loops(nest.launches, packings),
+        )
 
 
 def choose_byte_matmul(

@@ -25,18 +25,19 @@ besides. Rows are slices, too, where many taps of a dilated kernel fall outside 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, replace
-from math import prod
 
-from tvm.tirx import PrimFunc
-
-from compiler.graph.packing import packed_shape
 from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import (
+    CPU_SOURCES,
+    AnchorTemplate,
+    Loops,
+    Ways,
+    elementwise_context,
+)
 from compiler.kernels.cpu.templates.conv_choices import (
     ConvChoices,
     ConvConfig,
@@ -45,8 +46,6 @@ from compiler.kernels.cpu.templates.conv_choices import (
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
-from compiler.kernels.cpu.templates.winograd.nest import Winograd
-from compiler.kernels.cpu.tunable import Tunable
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
@@ -56,51 +55,51 @@ LIVE_SHARE = 0.8
 """The share of live taps along dilated rows up to which they are treated as slices."""
 
 
-@template("Conv")
-def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
-    """The ways to compute a float32 convolution whose weights are constant."""
-    conv = conv_problem(group, anchor)
-    if conv is None:
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    given = conv, around, core_of(target), FloatOperands(around)
-    direct = ConvChoices(*given, second_cache_bytes(target))
-    winograd = WinogradChoices(*given, second_cache_bytes(target))
-    kinds = [*direct.kinds, *winograd.kinds]
-    if winograd.kinds:
-        kinds.sort(key=lambda kind: kind[0][1])
-    configs, slots = zip(*worth_measuring(kinds), strict=True)
-    weight = anchor.operand(1)
-
-    def nest(config: ConvConfig | WinogradConfig) -> tuple[Nest | Winograd, str]:
-        if isinstance(config, WinogradConfig):
-            found = winograd.nest(config)
-            return found, found.packing
-        found = direct.nest(config, slots[configs.index(config)])
-        return found, weight_packing(found)
-
-    problem = convolution_fields(conv, around)
-    if winograd.kinds:
-        problem["winograd"] = tuple(POINTS)  # not to be confused with times from before
-    return Tunable(
-        template="convolution",
-        problem=problem,
-        configs=configs,
-        slots=slots,
-        schedule=lambda config: scheduled_nest(*nest(config), group, weight),
-        is_packed=lambda config: group.is_packed(weight, lambda: nest(config)[1]),
-    )
+AnyConfig = ConvConfig | WinogradConfig
 
 
-def scheduled_nest(nest: Nest | Winograd, packing: str, group: Group, weight: int) -> Scheduled:
-    """The kernel of a nest whose weights are a read of the group, packed."""
-    packings = [""] * group.inputs
-    packings[weight] = packing
-    nest.around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packing)))
-    function = PrimFunc(nest.around.buffers, nest.launches(nest.around.reads[weight]))
-    return Scheduled(function, tuple(packings), flops=2 * nest.conv.multiplications)
+class FloatConvolution(AnchorTemplate[AnyConfig]):
+    """A group around one float32 convolution whose weights are constant."""
+
+    name = "convolution"
+    sources = CPU_SOURCES
+    types = ("Conv",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[AnyConfig] | None:
+        """The likeliest of each kind, then others near these."""
+        conv = read_float_convolution(group, anchor)
+        around = elementwise_context(group, anchor) if conv else None
+        if conv is None or around is None:
+            return None
+        given = conv, around, core_of(target), FloatOperands(around)
+        direct = ConvChoices(*given, second_cache_bytes(target))
+        winograd = WinogradChoices(*given, second_cache_bytes(target))
+        kinds = [*direct.kinds, *winograd.kinds]
+        key = convolution_fields(conv, around)
+        if winograd.kinds:
+            kinds.sort(key=lambda kind: kind[0][1])
+            key["winograd"] = tuple(POINTS)  # not to be confused with times from before
+        slots, weight = dict(worth_measuring(kinds)), anchor.operand(1)
+
+        def loops(config: AnyConfig) -> Loops:
+            if isinstance(config, WinogradConfig):
+                nest = winograd.nest(config)
+                packing = nest.packing
+            else:
+                nest = direct.nest(config, slots[config])
+                packing = weight_packing(nest)
+            return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
+
+        total = {c: conv.images * conv.groups * own for c, own in slots.items()}
+        reserved = {c for c in slots if isinstance(c, ConvConfig) and direct.is_unusual(c)}
+        return Ways(
+            around=around,
+            flops=2 * conv.multiplications,
+            slots=total,
+            loops=loops,
+            key=key,
+            reserved=reserved,
+        )
 
 
 def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:
@@ -113,7 +112,7 @@ def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Va
     return found | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
-def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
+def read_float_convolution(group: Group, anchor: Operator) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor, most_axes=3):
         return None

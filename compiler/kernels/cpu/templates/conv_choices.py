@@ -74,9 +74,9 @@ class ConvChoices:
         measured; those with strides are copied anyway.
         """
         kinds = [kind for kind in self._kinds() if kind]
-        return sorted(kinds, key=lambda kind: (self._is_unusual(kind[0][0]), kind[0][1]))
+        return sorted(kinds, key=lambda kind: (self.is_unusual(kind[0][0]), kind[0][1]))
 
-    def _is_unusual(self, config: ConvConfig) -> bool:
+    def is_unusual(self, config: ConvConfig) -> bool:
         """Whether no estimate says that a config is better than others."""
         return config.lanes == PANELS and not self.operands.panels and self.conv.pointwise
 

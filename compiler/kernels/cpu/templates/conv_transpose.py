@@ -12,13 +12,11 @@ from itertools import product
 from math import prod
 
 from tvm.ir import Var
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import Stmt
 
-from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
 from compiler.kernels.cpu.core import Core, core_of
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
@@ -33,24 +31,26 @@ MOST_PHASES = 16
 """Most output phases, each of which is separate code."""
 
 
-@template("ConvTranspose")
-def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a one- or two-dimensional float32 transposed convolution of constant weights."""
-    transposed = read_transposed(group, anchor)
-    if transposed is None or len(transposed.phases) > MOST_PHASES:
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    core = core_of(target)
-    nests = phase_nests(transposed, around, core)
-    weight = anchor.operand(1)
-    packings = [""] * group.inputs
-    packings[weight] = transposed_weight_packing(nests[0], transposed.kernel)
-    around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packings[weight])))
-    function = PrimFunc(around.buffers, launches(nests, around.reads[weight]))
-    flops = 2 * sum(nest.conv.multiplications for nest in nests)
-    return Scheduled(function, tuple(packings), flops=flops)
+class TransposedConvolution(AnchorTemplate[None]):
+    """A group around a float32 transposed convolution of constant weights, in up to two axes."""
+
+    name = "transposed_convolution"
+    types = ("ConvTranspose",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+        """A nest for each output phase, if there are few."""
+        transposed = read_transposed(group, anchor)
+        if transposed is None or len(transposed.phases) > MOST_PHASES:
+            return None
+        around = elementwise_context(group, anchor)
+        if around is None:
+            return None
+        nests = phase_nests(transposed, around, core_of(target))
+        weight, packing = anchor.operand(1), transposed_weight_packing(nests[0], transposed.kernel)
+        loops = Loops(lambda: launches(nests, around.reads[weight]), {weight: packing})
+        flops = 2 * sum(nest.conv.multiplications for nest in nests)
+        slots = transposed.batch * transposed.groups * sum(nest.slots for nest in nests)
+        return Ways(around=around, flops=flops, slots={None: slots}, loops=lambda _: loops)
 
 
 @dataclass(frozen=True)

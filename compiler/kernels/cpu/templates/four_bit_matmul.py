@@ -10,20 +10,17 @@ many rows, scales multiply the unpacked vectors instead.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import PrimType, Var
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import Stmt
 
-from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.nibbles import TABLE_LANES, nibble_floats
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
 from compiler.kernels.cpu.templates.matmul import MatmulNest
 from compiler.kernels.cpu.templates.words import words_at
 from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
@@ -48,25 +45,25 @@ FEW_ROWS = 4
 """Up to this many rows a tile sums each block apart: more sums would not fit the registers."""
 
 
-@template("MatMulNBits")
-def four_bit_matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a matmul of floats by constant weights of four bits."""
-    operands = [i for i in anchor.inputs if i is not None]
-    packable = all(group.is_packable(i) for i in operands[1:])
-    numbers = [group.values[i] for i in (operands[0], *operands[2:], anchor.outputs[0])]
-    plain = all(n.elements and n.dtype in ("float32", "uint8") for n in numbers)
-    if not packable or not plain:
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    nest = choose_four_bit_nest(around, group, anchor, target)
-    packings = [""] * group.inputs
-    for operand, packing in zip(operands[1:], nest.packings, strict=False):
-        packings[operand] = packing
-        around.resize_read(operand, prod(packed_shape(group.values[operand].shape, packing)))
-    function = PrimFunc(around.buffers, nest.launches())
-    return Scheduled(function, tuple(packings), flops=2 * nest.problem.multiplications)
+class FourBitMatmul(AnchorTemplate[None]):
+    """A group around a matmul of floats by constant weights of four bits."""
+
+    name = "four_bit_matmul"
+    types = ("MatMulNBits",)
+
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+        """The tile of the number of rows."""
+        operands = [i for i in anchor.inputs if i is not None]
+        packable = all(group.is_packable(i) for i in operands[1:])
+        numbers = [group.values[i] for i in (operands[0], *operands[2:], anchor.outputs[0])]
+        plain = all(n.elements and n.dtype in ("float32", "uint8") for n in numbers)
+        around = elementwise_context(group, anchor) if packable and plain else None
+        if around is None:
+            return None
+        nest = choose_four_bit_nest(around, group, anchor, target)
+        loops = Loops(nest.launches, dict(zip(operands[1:], nest.packings, strict=False)))
+        flops = 2 * nest.problem.multiplications
+        return Ways(around=around, flops=flops, slots={None: nest.slots}, loops=lambda _: loops)
 
 
 def choose_four_bit_nest(

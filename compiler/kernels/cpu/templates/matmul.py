@@ -20,15 +20,19 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import Var
-from tvm.tirx import PrimFunc, Stmt
+from tvm.tirx import Stmt
 
-from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.scheduled import Scheduled
-from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.anchors import (
+    CPU_SOURCES,
+    AnchorTemplate,
+    Loops,
+    Ways,
+    elementwise_context,
+)
 from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.cpu.tiling import (
@@ -39,10 +43,9 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
     streamed_slots,
 )
-from compiler.kernels.cpu.tunable import Tunable
-from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
+from compiler.kernels.template import Key
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     FLOAT32,
@@ -77,71 +80,55 @@ class MatmulConfig:
     vectors: int
 
 
-@template("MatMul", "Gemm")
-def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Tunable | None:
-    """The ways to compute a float32 MatMul or Gemm."""
-    problem = read_matmul(group, anchor)
-    if problem is None:
-        return None
-    around = FusionContext(group, anchor)
-    if not around.elementwise:
-        return None
-    right = anchor.operand(1)
-    core = core_of(target)
-    packed = group.is_packable(right) and problem.shared
-    while not packed and core.lanes > problem.columns:
-        core = replace(core, lanes=core.lanes // 2)
-    ways = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
-    streamed = streamed_slots(problem.rows, problem.columns * problem.depth * 4) if packed else 0
-    if streamed >= 2 * BLOCK_SLOTS:
-        ways = shareable_tiles(ways, problem.columns, core)
-    tiles, slots = zip(*ways[:MOST_TILES], strict=True)
-    configs = [MatmulConfig(tile.rows, tile.vectors) for tile in tiles]
+class FloatMatmul(AnchorTemplate[MatmulConfig]):
+    """A group around one float32 MatMul or Gemm."""
 
-    def nest(config: MatmulConfig) -> MatmulNest:
-        number = configs.index(config)
-        return MatmulNest(
-            problem=problem,
-            around=around,
-            tile=tiles[number],
-            lanes=core.lanes,
-            packed=packed,
-            slots=max(streamed, slots[number]),
-            cache=second_cache_bytes(target),
-        )
+    name = "matmul"
+    sources = CPU_SOURCES
+    types = ("MatMul", "Gemm")
 
-    return Tunable(
-        template="matmul",
-        problem=matmul_fields(problem, around, packed),
-        configs=configs,
-        slots=slots,
-        schedule=lambda config: scheduled_matmul(nest(config), group, right),
-        is_packed=lambda config: packed and group.is_packed(right, lambda: nest(config).packing),
-    )
+    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[MatmulConfig] | None:
+        """Register tiles."""
+        problem = read_matmul(group, anchor)
+        around = elementwise_context(group, anchor) if problem else None
+        if problem is None or around is None:
+            return None
+        right, core = anchor.operand(1), core_of(target)
+        packed = group.is_packable(right) and problem.shared
+        while not packed and core.lanes > problem.columns:
+            core = replace(core, lanes=core.lanes // 2)
+        tiles = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
+        right_bytes = problem.columns * problem.depth * 4
+        streamed = streamed_slots(problem.rows, right_bytes) if packed else 0
+        if streamed >= 2 * BLOCK_SLOTS:
+            tiles = shareable_tiles(tiles, problem.columns, core)
+        slots = {MatmulConfig(t.rows, t.vectors): slots for t, slots in tiles[:MOST_TILES]}
 
+        def loops(config: MatmulConfig) -> Loops:
+            nest = MatmulNest(
+                problem=problem,
+                around=around,
+                tile=Tile(config.rows, config.vectors),
+                lanes=core.lanes,
+                packed=packed,
+                slots=max(streamed, slots[config]),
+                cache=second_cache_bytes(target),
+            )
+            return Loops(nest.launches, {right: nest.packing} if packed else {})
 
-def scheduled_matmul(nest: "MatmulNest", group: Group, right: int) -> Scheduled:
-    """The kernel of a nest whose B is a value of the group."""
-    packings = [""] * group.inputs
-    if nest.packed:
-        packings[right] = nest.packing
-        elements = prod(packed_shape(group.values[right].shape, nest.packing))
-        nest.around.resize_read(right, elements)
-    function = PrimFunc(nest.around.buffers, nest.launches())
-    return Scheduled(function, tuple(packings), flops=2 * nest.problem.multiplications)
-
-
-def matmul_fields(problem: Matmul, around: FusionContext, packed: bool) -> dict[str, Value]:
-    """The fields of a matmul that decide which config is fast."""
-    return {
-        "batch": prod(problem.batch),
-        "rows": problem.rows,
-        "columns": problem.columns,
-        "depth": problem.depth,
-        "transposed": tuple(map(int, problem.transposed)),
-        "packed": packed,
-        "computed": tuple(int(around.read_number(i) is None) for i in range(2)),
-    }
+        batch = prod(problem.batch)
+        key: Key = {
+            "batch": batch,
+            "rows": problem.rows,
+            "columns": problem.columns,
+            "depth": problem.depth,
+            "transposed": tuple(map(int, problem.transposed)),
+            "packed": packed,
+            "computed": tuple(int(around.read_number(i) is None) for i in range(2)),
+        }
+        total = {config: batch * own for config, own in slots.items()}
+        flops = 2 * problem.multiplications
+        return Ways(around=around, flops=flops, slots=total, loops=loops, key=key)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ Weights never change, so that no kernel before has to end first.
 
 from dataclasses import replace
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD
 from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 
 TYPES = ("float32", "int32", "uint8", "int8")
 """The types of scales, limits and zero points."""
 
 
-def with_early_numbers(kernel: CudaKernel, group: Group) -> CudaKernel:
+def with_early_numbers(kernel: KernelSource, group: Group) -> KernelSource:
     """A kernel that loads the weights of one number first; the same one without any."""
     numbers = {i for i, info in enumerate(group.reads) if group.weights[i] and info.shape == ()}
     numbers = {i for i in numbers if group.reads[i].dtype in TYPES}

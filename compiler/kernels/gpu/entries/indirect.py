@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.template import KernelSource
 
 KERNEL_HEAD = re.compile(r'extern "C" __global__ ([^;{]*?)(\w+)\(([^)]*)\) \{')
 """The definition of a kernel up to its body: qualifiers, name, parameters."""
@@ -16,7 +16,7 @@ KERNEL_HEAD = re.compile(r'extern "C" __global__ ([^;{]*?)(\w+)\(([^)]*)\) \{')
 _PARAMETER = re.compile(r"(.*?\*)\s*(__restrict__\s+)?(\w+)")
 
 
-def with_indirect_entries(kernel: CudaKernel) -> CudaKernel:
+def with_indirect_entries(kernel: KernelSource) -> KernelSource:
     """A kernel each of whose launches also has an indirect entry point."""
     launches = tuple(replace(x, indirect=f"{x.symbol}_indirect") for x in kernel.launches)
     text = "".join([kernel.text, *_entries(kernel.text)])

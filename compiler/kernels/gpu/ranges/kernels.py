@@ -4,12 +4,12 @@ from dataclasses import replace
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.entries.indirect import KERNEL_HEAD, body_end
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.ranges.groups import RangedResult, ranged_results
 from compiler.kernels.gpu.source import header
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 
 FOLD_US = 0.35
@@ -39,7 +39,7 @@ def extra_launches(group: Group, folds: bool) -> list[Launch]:
     return [] if folds else [_launch(group, found) for found in ranged_results(group)]
 
 
-def with_ranges(kernel: CudaKernel, group: Group, folds: bool, shared_bytes: int) -> CudaKernel:
+def with_ranges(kernel: KernelSource, group: Group, folds: bool, shared_bytes: int) -> KernelSource:
     """The kernel that also writes the ranges of a group; it `folds` them or leaves them out.
 
     `shared_bytes` is the most shared memory of a block.
@@ -59,7 +59,7 @@ def with_ranges(kernel: CudaKernel, group: Group, folds: bool, shared_bytes: int
     return kernel
 
 
-def _renumbered(kernel: CudaKernel, group: Group, count: int) -> CudaKernel:
+def _renumbered(kernel: KernelSource, group: Group, count: int) -> KernelSource:
     """A kernel without the last results, so that its scratch memory comes after these."""
     first = group.inputs + len(group.outputs) - count
     launches = (
@@ -82,13 +82,15 @@ def _warps(launch: Launch) -> int:
     return ceil_div(launch.block[0], WARP)
 
 
-def _folding_launch(kernel: CudaKernel, found: RangedResult) -> Launch:
+def _folding_launch(kernel: KernelSource, found: RangedResult) -> Launch:
     """The launch that stores the tensor, and so its range."""
     (launch,) = (launch for launch in kernel.launches if found.lows in launch.args)
     return launch
 
 
-def _folding(kernel: CudaKernel, launch: Launch, found: RangedResult, writes: bool) -> CudaKernel:
+def _folding(
+    kernel: KernelSource, launch: Launch, found: RangedResult, writes: bool
+) -> KernelSource:
     """A kernel whose store function has the thread's own extremes instead of those in memory.
 
     If it `writes`, its warps or blocks do at the end.
@@ -131,7 +133,7 @@ def _launch(group: Group, found: RangedResult) -> Launch:
     return Launch(symbol, args, (blocks, 1, 1), (threads, 1, 1))
 
 
-def _followed(kernel: CudaKernel, group: Group, found: RangedResult) -> CudaKernel:
+def _followed(kernel: KernelSource, group: Group, found: RangedResult) -> KernelSource:
     """A kernel with a launch that reads a tensor again, in the order of memory."""
     launch = _launch(group, found)
     threads, elements = launch.block[0], found.info.elements

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.attention.template import FusedAttention
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
@@ -12,6 +11,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import Depthwis
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.gpu.templates.gemv.four_bits import FourBitGemv
 from compiler.kernels.gpu.templates.gemv.template import Gemv
+from compiler.kernels.gpu.templates.generic.template import Generic
 from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
 from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
 from compiler.kernels.gpu.templates.max_pool.template import MaxPool
@@ -27,8 +27,10 @@ from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
 from compiler.kernels.gpu.templates.stem_conv.template import StemConv
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
 from compiler.kernels.gpu.templates.top_k.template import SortRows
+from compiler.kernels.template import Template
+from compiler.target.target import GpuTarget
 
-TEMPLATES: tuple[Template[Any, Any], ...] = (
+TEMPLATES: tuple[Template[Any, Any, GpuTarget], ...] = (
     FusedAttention(),
     DepthwisePointwise(),
     SqueezeExcite(),
@@ -53,5 +55,6 @@ TEMPLATES: tuple[Template[Any, Any], ...] = (
     SumSegments(),
     SortRows(),
     ScanRows(),
+    Generic(),
 )
-"""All templates; of equally fast ones the first takes a group."""
+"""All templates; of equally fast ones the first takes a group, the last what no other matches."""

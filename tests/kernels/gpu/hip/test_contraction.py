@@ -11,7 +11,6 @@ import pytest
 
 from compiler.errors import DeviceError
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm import mfma
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES
@@ -19,6 +18,7 @@ from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.artifact.code_objects import code_objects
 from tests.kernels.gpu.emulator import COMPILER, Order, run
@@ -39,7 +39,7 @@ SMALL = Tile(32, 32, 16, 16, 1, STAGES, WAVE)
 HIP_HEADERS = Path(__file__).parents[4] / "compiler" / "artifact" / "project" / "kernels" / "hip"
 
 
-def error(kernel: CudaKernel, group: Group, order: Order = WAVEFRONTS) -> float:
+def error(kernel: KernelSource, group: Group, order: Order = WAVEFRONTS) -> float:
     """The emulated kernel's error against float64, relative to the result's norm."""
     kinds = [ml_dtypes.bfloat16 if v.dtype == "bfloat16" else v.dtype for v in group.reads]
     pairs = enumerate(zip(group.reads, kinds, strict=True))
@@ -63,7 +63,7 @@ def matmul_group(left: tuple[int, ...], right: tuple[int, ...]) -> Group:
     return single("MatMul", given, [TensorInfo("float32", shape)])[0]
 
 
-def kernel_of(group: Group, target: str, tile: Tile | None = SMALL) -> CudaKernel:
+def kernel_of(group: Group, target: str, tile: Tile | None = SMALL) -> KernelSource:
     """The kernel of a contraction for AMD."""
     kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
@@ -134,7 +134,7 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
         assert error(replace(kernel, text=text), group, Order(1, lanes)) < BOUNDS[precision]
 
 
-def disassembly(kernel: CudaKernel, target: GpuTarget, folder: Path) -> str:
+def disassembly(kernel: KernelSource, target: GpuTarget, folder: Path) -> str:
     """The instructions and notes of a kernel's code objects."""
     symbols = [launch.symbol for launch in kernel.launches]
     built = compile_hip(complete_text(kernel.text), symbols, target)

@@ -9,8 +9,6 @@ import pytest
 
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
@@ -18,6 +16,8 @@ from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Form
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.select import best
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run, run_twice
 
@@ -146,7 +146,7 @@ def problem_of(group: Group) -> ByteProblem | None:
     return found
 
 
-def check(case: Case, tile: Tile = SMALL, twice: bool = False) -> CudaKernel:
+def check(case: Case, tile: Tile = SMALL, twice: bool = False) -> KernelSource:
     """Compare a kernel's result with exact integers, bit by bit."""
     x, w, scales = case.inputs
     sums = case.sums(x, w)
@@ -287,7 +287,7 @@ def test_the_template_is_selected_and_estimated_faster_than_16_bits():
     assert problem is not None
     wide = replace(problem, dtype="float16")
     tile = Tile(64, 64, 32, 32, 1)
-    estimate = ByteGemm().estimate_us
+    estimate = ByteGemm().estimate_ns
     assert estimate(problem, tile, TARGET) < estimate(wide, tile, TARGET)
 
 

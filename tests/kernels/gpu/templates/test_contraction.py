@@ -129,7 +129,7 @@ def test_split_k_by_a_second_launch():
     )
     kernel = generate(group, parse_gpu("cuda:sm_80:fp32"))
     assert len(kernel.launches) == 2
-    assert kernel.scratch[0] % (16 * 36 * 4) == 0
+    assert kernel.workspaces[0] % (16 * 36 * 4) == 0
     (result,) = run(kernel, group, inputs)
     expected = inputs[0].astype("float64") @ inputs[1]
     assert numpy.abs(result - expected).max() < 1e-3
@@ -146,7 +146,7 @@ def test_split_k_in_a_cluster(slices: int):
     kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, slices))
     assert kernel is not None
     assert len(kernel.launches) == 1
-    assert not kernel.scratch
+    assert not kernel.workspaces
     (result,) = run(kernel, group, [left, right, last])
     expected = left.astype("float64") @ right + last
     assert numpy.abs(result - expected).max() < 1e-3

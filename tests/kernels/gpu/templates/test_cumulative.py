@@ -95,7 +95,7 @@ sizes = st.floats(0, 3).map(lambda digits: int(10**digits))
 @example(1, 10**5, 3, False)
 def test_the_steps_are_proportional(outer: int, length: int, inner: int, large: bool):
     config = Config(256, 8) if large else Config(64, 2)
-    problem = Problem(Operator("CumSum", {}, (0, 1), (2,)), "float32", outer, length, inner)
+    problem = Problem(outer, length, inner, Operator("CumSum", {}, (0, 1), (2,)), "float32")
     division = problem.division(config, TARGET)
     assert division.chunks * division.chunk >= length > (division.chunks - 1) * division.chunk
     assert division.blocks * division.lanes >= problem.rows
@@ -118,5 +118,5 @@ def test_an_estimate_grows_with_the_rows():
         problem_in("cumulative", group_of(numpy.broadcast_to(numpy.float32(0), shape), 1), TARGET)
         for shape in ((8, 100), (8, 10**7))
     )
-    assert template.estimate_us(few, Config(64, 4), TARGET) < 8
-    assert template.estimate_us(many, Config(256, 8), TARGET) > 100
+    assert template.estimate_ns(few, Config(64, 4), TARGET) < 8e3
+    assert template.estimate_ns(many, Config(256, 8), TARGET) > 100e3

@@ -54,7 +54,7 @@ def test_nothing_spills(architecture: str):
     group = convolution(Shape(16, (56, 56), (31, 31), ONE, ONE, (15,) * 4), "float16")
     (problem,) = DepthwiseConv().match(group, target)
     configs = DepthwiseConv().configs(problem, target)
-    config = min(configs, key=lambda c: DepthwiseConv().estimate_us(problem, c, target))
+    config = min(configs, key=lambda c: DepthwiseConv().estimate_ns(problem, c, target))
     cubin = compile_cubin(
         complete_text(DepthwiseConv().emit(group, problem, config, target).text), target
     )

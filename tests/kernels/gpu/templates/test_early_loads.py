@@ -5,11 +5,11 @@ import re
 import pytest
 
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, compiler_version
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from compiler.tools.sass import disassembler, sass_of
 from tests.kernels.gpu.mutation_cases import FAMILIES
@@ -47,13 +47,13 @@ def early(instructions: list[str]) -> list[str]:
     return [code for code in instructions[:end] if GLOBAL.match(code)]
 
 
-def pointwise() -> CudaKernel:
+def pointwise() -> KernelSource:
     """One thread an element."""
     group, _ = single("Erf", [draw(40, 50)], [TensorInfo("float32", (40, 50))])
     return generate(group, TARGET)
 
 
-def kernel_of(family: str) -> CudaKernel:
+def kernel_of(family: str) -> KernelSource:
     """The first kernel of a family."""
     return pointwise() if family == "pointwise" else FAMILIES[family][0]().kernel
 

@@ -9,13 +9,13 @@ import pytest
 
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.select import best
+from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run, run_twice
 from tests.kernels.gpu.templates.test_byte_gemm import convolved
@@ -81,7 +81,9 @@ def problem_of(group: Group) -> ByteProblem:
     return found
 
 
-def check(group: Group, inputs: list[Array], tile: Tile = SMALL, twice: bool = False) -> CudaKernel:
+def check(
+    group: Group, inputs: list[Array], tile: Tile = SMALL, twice: bool = False
+) -> KernelSource:
     """Compare a kernel's sums with float64, relative to the sum of absolute values."""
     kernel = ByteGemm().emit(group, problem_of(group), tile, TARGET)
     (found,) = (run_twice if twice else run)(kernel, group, [a.view("u1") for a in inputs])

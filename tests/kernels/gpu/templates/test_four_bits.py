@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emula
 TARGET = parse_gpu("cuda:sm_90:fp32")
 
 
-def kernel_of(matmul: FourBitMatmul) -> tuple[CudaKernel, Group, list[Array]]:
+def kernel_of(matmul: FourBitMatmul) -> tuple[KernelSource, Group, list[Array]]:
     """The kernel of a matmul by constant weights."""
     result, count = matmul.expected, len(matmul.operands)
     info = TensorInfo("float32", result.shape)

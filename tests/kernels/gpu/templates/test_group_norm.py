@@ -149,7 +149,7 @@ def test_few_large_groups_are_divided():
     assert problem.span == 40  # four groups of ten channels are five blocks
     chosen = min(
         GroupNorm().configs(problem, TARGET),
-        key=lambda config: GroupNorm().estimate_us(problem, config, TARGET),
+        key=lambda config: GroupNorm().estimate_ns(problem, config, TARGET),
     )
     assert chosen.blocks > 1
 
@@ -172,7 +172,7 @@ def test_nothing_spills(architecture: str):
     (problem,) = template.match(group, target)
     config = min(
         template.configs(problem, target),
-        key=lambda config: template.estimate_us(problem, config, target),
+        key=lambda config: template.estimate_ns(problem, config, target),
     )
     cubin = compile_cubin(complete_text(template.emit(group, problem, config, target).text), target)
     assert not any(used.stack_bytes for used in read_resources(cubin).values())

@@ -8,10 +8,10 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.nvrtc import load_nvrtc
 from compiler.target.target import parse_gpu
@@ -38,7 +38,7 @@ extern "C" __global__ void produce(float* to, const float* from) {
 """Writes the activations that the kernel under test reads."""
 
 
-def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.ndarray]:
+def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], KernelSource, numpy.ndarray]:
     """A convolution, whose weights are the left operand, with its inputs and its result."""
     attributes = {"pads": [1] * 4}
     group = group_of("Conv", (1, 16, 5, 7), (24, 16, 3, 3), (1, 24, 5, 7), attributes, (4, 4))
@@ -49,7 +49,7 @@ def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, num
     return group, inputs, kernel, numpy.maximum(sums + inputs[3], 0)
 
 
-def matmul(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.ndarray]:
+def matmul(tile: Tile) -> tuple[Group, list[numpy.ndarray], KernelSource, numpy.ndarray]:
     """A MatMul whose right operand is constant."""
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, inputs = single("MatMul", arrays, [info], weights=(1,))
@@ -70,7 +70,7 @@ CASES = {
 class Chain:
     """A kernel after one that writes its activations, along a programmatic edge."""
 
-    def __init__(self, group: Group, inputs: list[numpy.ndarray], kernel: CudaKernel) -> None:
+    def __init__(self, group: Group, inputs: list[numpy.ndarray], kernel: KernelSource) -> None:
         self.group, self.kernel = group, kernel
         reads = zip(inputs, kernel.packings, group.reads, strict=True)
         self.arrays = [
@@ -115,7 +115,7 @@ def worst(chain: Chain, expected: numpy.ndarray) -> float:
     return float(numpy.nan_to_num(errors, nan=numpy.inf).max())
 
 
-def swapped(kernel: CudaKernel) -> CudaKernel:
+def swapped(kernel: KernelSource) -> KernelSource:
     """A kernel that copies the wrong operand early."""
     text = re.sub(r"PREFETCHED = (\d)", lambda m: f"PREFETCHED = {3 - int(m[1])}", kernel.text)
     assert text != kernel.text
@@ -137,7 +137,7 @@ def test_activations_copied_early_are_wrong(name: str):
     assert worst(Chain(group, inputs, swapped(kernel)), expected) > 0.1
 
 
-def ptx_of(kernel: CudaKernel) -> str:
+def ptx_of(kernel: KernelSource) -> str:
     """The PTX of a kernel for Hopper, by NVRTC."""
     nvrtc = load_nvrtc()
     texts = headers()

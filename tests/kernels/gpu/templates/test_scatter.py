@@ -150,4 +150,4 @@ def test_an_estimate_grows_with_the_updates_of_a_block():
         for case in (Case("ScatterND", (8, 64), (1000, 1)), Case("ScatterND", (8, 64), (5000, 1)))
     )
     template = BY_NAME["scatter"]
-    assert template.estimate_us(many, None, TARGET) > template.estimate_us(few, None, TARGET)
+    assert template.estimate_ns(many, None, TARGET) > template.estimate_ns(few, None, TARGET)

@@ -108,4 +108,4 @@ def test_an_estimate_grows_with_the_updates():
         for n in (1000, 100_000)
     )
     template = BY_NAME["scatter_order"]
-    assert template.estimate_us(many, None, TARGET) > template.estimate_us(few, None, TARGET)
+    assert template.estimate_ns(many, None, TARGET) > template.estimate_ns(few, None, TARGET)

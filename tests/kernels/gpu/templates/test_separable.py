@@ -14,7 +14,6 @@ from compiler.errors import DeviceError
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     KEPT,
@@ -26,6 +25,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.template import KernelSource
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in
@@ -132,7 +132,7 @@ def reference(shape: Shape, inputs: Sequence[numpy.ndarray], relu: bool = True) 
     return numpy.maximum(product + bias.reshape(-1, *[1] * rank) + y, 0)
 
 
-def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKernel:
+def kernel_of(group: Group, target: str, choice: Choice | None = None) -> KernelSource:
     """The kernel of the template."""
     kernel = kernel_in("depthwise_pointwise", group, parse_gpu(target), choice)
     assert kernel is not None

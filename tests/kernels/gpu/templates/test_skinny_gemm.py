@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, candidates
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
+from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.select import best
+from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
@@ -53,7 +54,7 @@ def floats(rows: int, depth: int, columns: int) -> tuple[Group, list[Array], Arr
     return group, inputs, inputs[0].astype("float64") @ inputs[1]
 
 
-def skinny(group: Group, target: GpuTarget, config: SkinnyConfig | None = None) -> CudaKernel:
+def skinny(group: Group, target: GpuTarget, config: SkinnyConfig | None = None) -> KernelSource:
     """The kernel of a config, or of the one that is chosen."""
     kernel = kernel_in("skinny_gemm", group, target, config)
     assert kernel is not None
@@ -158,13 +159,13 @@ def problem_of(rows: int, depth: int, columns: int, target: GpuTarget = HALF) ->
 def test_most_multiprocessors_load_weights(rows: int, columns: int):
     problem, template = problem_of(rows, 1024, columns), BY_NAME["skinny_gemm"]
     configs = template.configs(problem, HALF)
-    chosen = min(configs, key=lambda config: template.estimate_us(problem, config, HALF))
+    chosen = min(configs, key=lambda config: template.estimate_ns(problem, config, HALF))
     tiles = columns // 16
     assert chosen.blocks(problem) >= min(tiles, HALF.device.sms) / 2
 
 
 def test_a_config_of_the_database_may_overlap_otherwise():
-    template, problem = BY_NAME["skinny_gemm"], problem_of(1, 512, 256)
+    template, problem = SkinnyGemm(), problem_of(1, 512, 256)
     configs = [*template.configs(problem, HALF)]
     variants = template.variants(problem, configs[0], HALF)
     assert len(variants) == 3

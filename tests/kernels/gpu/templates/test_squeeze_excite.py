@@ -191,7 +191,7 @@ def test_nothing_spills():
     (problem,) = template.match(group, TARGET)
     config = min(
         template.configs(problem, TARGET),
-        key=lambda config: template.estimate_us(problem, config, TARGET),
+        key=lambda config: template.estimate_ns(problem, config, TARGET),
     )
     cubin = compile_cubin(complete_text(template.emit(group, problem, config, TARGET).text), TARGET)
     assert not any(used.stack_bytes for used in read_resources(cubin).values())

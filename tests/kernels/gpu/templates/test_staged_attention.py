@@ -19,13 +19,13 @@ from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.select import measurable
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.attention import config as config
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.select import measurable
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
@@ -80,7 +80,7 @@ def expected(case: Attention, inputs: dict[str, Array]) -> Array:
 
 def staged_kernel(
     group: Group, block: Block, precision: str = "fp16", ahead: int = 2
-) -> CudaKernel:
+) -> KernelSource:
     """The kernel of a block; without room for all keys unless `ahead` is 0."""
     with patch.object(config, "STAGED_BYTES", 0 if ahead else 1 << 20):
         kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
@@ -88,7 +88,7 @@ def staged_kernel(
     return kernel
 
 
-def result(group: Group, kernel: CudaKernel, inputs: Sequence[Array], offset: int = 0) -> Array:
+def result(group: Group, kernel: KernelSource, inputs: Sequence[Array], offset: int = 0) -> Array:
     """The result of the emulated kernel."""
     (found,) = run_twice(kernel, group, inputs, offset)
     return found.astype("float64")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.errors import ArtifactError
 from compiler.kernels import database
 from compiler.kernels.cache import (
     KernelCache,
@@ -12,13 +13,6 @@ from compiler.kernels.cache import (
 )
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.database.fields import config_fields, full_version
-from compiler.kernels.gpu.select import (
-    Provenance,
-    code_of,
-    current_versions,
-    entries,
-    provenance_of,
-)
 from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
     candidates,
@@ -35,6 +29,13 @@ from compiler.kernels.gpu.templates.gemm.neighbours import (
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.select import (
+    Provenance,
+    current_versions,
+    entries,
+    provenance_of,
+)
+from compiler.kernels.versions import code_hash
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import parse_gpu, parse_target
@@ -166,7 +167,7 @@ def test_wgmma_tiles_are_predicted_by_estimates_in_nanoseconds():
 
 
 def test_current_templates_then_the_device_then_the_user_decide(folder: Path):
-    current = full_version(code_of(Gemm()), nvrtc_version())
+    current = full_version(code_hash(Gemm.sources), nvrtc_version())
     ours, theirs = "sm_90/132 NVIDIA H200", "sm_90/114 NVIDIA H100 PCIe"
     found = [
         Entry(KEY, device, version, (Measured((("tiles", n),), 1.0),))
@@ -178,10 +179,19 @@ def test_current_templates_then_the_device_then_the_user_decide(folder: Path):
     assert entries(TARGET)[KEY] == found[0]
     save(*found[:2], device=theirs)
     assert entries(TARGET)[KEY] == found[1]
-    assert current in current_versions()
-    assert provenance_of(found[2], theirs) is Provenance.TUNED
-    assert provenance_of(found[2], ours) is Provenance.OTHER_DEVICE
-    assert provenance_of(found[0], ours) is Provenance.OTHER_VERSION
+    assert current in current_versions(TARGET)
+    assert provenance_of(found[2], TARGET, theirs) is Provenance.TUNED
+    assert provenance_of(found[2], TARGET, ours) is Provenance.OTHER_DEVICE
+    assert provenance_of(found[0], TARGET, ours) is Provenance.OTHER_VERSION
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_configs_of_another_version_are_refused_with_the_remedy(place: int):
+    problems = gemm(64, 512, 512), gemm(64, 640, 512)
+    key, old = key_text("gemm", problems[place], TARGET), (("height", 64), ("width", 64))
+    save(Entry(key, "sm_90/132", "v", (Measured(old, 1.0),)))
+    with pytest.raises(ArtifactError, match=r"height, width.* tune again"):
+        chosen("gemm", problems[0], TARGET)
 
 
 def test_the_choice_of_a_whole_model_comes_first():

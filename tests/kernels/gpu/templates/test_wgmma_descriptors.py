@@ -16,11 +16,11 @@ import numpy
 import pytest
 
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Program
@@ -145,7 +145,7 @@ def test_wgmma_reads_the_operands(name: str, precision: str, descriptor: Describ
     assert problem is not None
     assert kernel is not None
     launches = (Launch("dump", (), (1, 1, 1), (tile.threads, 1, 1)),)
-    program = Program(CudaKernel(kernel.text + DUMP, launches))
+    program = Program(KernelSource(kernel.text + DUMP, launches))
     pixels, weights = (draw(*s).astype(numpy_dtype(TYPES[precision])) for s in (image, weight))
     a = numpy.ascontiguousarray(apply_packing(weights, dict(problem.packings)[problem.left]))
     b = numpy.ascontiguousarray(laid_out(pixels, group.reads[0]))

@@ -12,7 +12,6 @@ from tvm.tirx import Add, Div, FloatImm, Let, Mul, Select, analysis
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.attention.config import (
@@ -41,6 +40,7 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
     wgmma_shared_bytes,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.attention import score_context, scores_at
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
@@ -67,7 +67,7 @@ class Emitter:
     config: Config
     extremes: tuple[int, ...] = ()
 
-    def kernel(self) -> CudaKernel:
+    def kernel(self) -> KernelSource:
         """The whole kernel."""
         (score, form), launch = self._score(), self.launch()
         rounding = rounding_of(self.group, self.problem.attention, self.target)
@@ -90,7 +90,7 @@ class Emitter:
         own = (*score.arguments, *(rounding.finished.arguments if rounding.finished else ()))
         arguments = (*sources, len(self.group.reads), *own, *masks, *self.extremes)
         launches = (replace(launch, args=arguments),)
-        return CudaKernel(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
+        return KernelSource(text, launches, flops=2 * self.problem.attention.sizes.multiplications)
 
     def launch(self) -> Launch:
         """The launch without its arguments."""

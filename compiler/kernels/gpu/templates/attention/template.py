@@ -5,9 +5,7 @@ from itertools import chain
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Value
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.ranges.groups import folded_buffers, without_folded
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
     candidates,
@@ -22,6 +20,7 @@ from compiler.kernels.gpu.templates.attention.wgmma import (
 )
 from compiler.kernels.gpu.templates.gemm.estimate import RATES
 from compiler.kernels.group import Group
+from compiler.kernels.template import Folds, KernelSource, Key, Outlines, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -36,7 +35,7 @@ TWICE = 1.5
 """The work where weights are rounded and scores are computed a second time for that."""
 
 
-class FusedAttention(Template[Problem, Config]):
+class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
     """A group that is exactly one attention.
 
     A block processes its keys in order: the same bits every time.
@@ -44,11 +43,10 @@ class FusedAttention(Template[Problem, Config]):
 
     name = "attention"
     folds_ranges = True
-    headers = (
-        *("attention", "instructions", "staged_attention"),
-        *("warpgroups", "wgmma_registers", "wgmma_attention"),
+    sources = (
+        *("attention.cuh", "instructions.cuh", "staged_attention.cuh"),
+        *("warpgroups.cuh", "wgmma_registers.cuh", "wgmma_attention.cuh"),
     )
-    config_type = Config
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The attention; raises KernelError for one that no kernel can compute."""
@@ -59,18 +57,18 @@ class FusedAttention(Template[Problem, Config]):
         """The configs that fit shared memory and registers, the likeliest first."""
         return chain(candidates(problem, target), wgmma_configs(problem, target))
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Without WGMMA the same for all configs: blocks take keys in order, SMs share the work.
 
         Those that compute scores twice take longer.
         """
         if config.wgmma:
-            return wgmma_estimate_us(problem, config, target)
+            return 1e3 * wgmma_estimate_us(problem, config, target)
         rate = target.device.sms * RATES[problem.precision] * RATE_SHARE
         work = problem.attention.sizes.multiplications / rate
         once = max(KEY_US[problem.precision] * problem.columns, work)
         again = problem.rounded and not keeps_scores(problem, config)
-        return BLOCK_US + (TWICE * once if again else once)
+        return 1e3 * (BLOCK_US + (TWICE * once if again else once))
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
@@ -84,7 +82,9 @@ class FusedAttention(Template[Problem, Config]):
         forms: Key = {name: 1 for name, present in more.items() if present}
         return {"precision": problem.precision, "batch": problem.batch, **found, **forms}
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         if config.staged and not problem.pairs:
             raise KernelError(

@@ -16,8 +16,7 @@ from compiler.net.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
 
 def byte_contraction_of(group: Group) -> Operator | None:
     """The only contraction of bytes of a group."""
-    anchors = [op for op in group.operators if op.type in BYTE_CONTRACTIONS]
-    return anchors[0] if len(anchors) == 1 else None
+    return group.only(*BYTE_CONTRACTIONS)
 
 
 def read_byte_problem(group: Group, anchor: Operator) -> ByteProblem | None:

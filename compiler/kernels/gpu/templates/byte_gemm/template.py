@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible
-from compiler.kernels.gpu.template import Key
 from compiler.kernels.gpu.templates.byte_gemm.problem import BYTE_KINDS, ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.read import byte_contraction_of, read_byte_problem
 from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile
@@ -17,6 +15,7 @@ from compiler.kernels.gpu.templates.gemm.emit import (
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key
 from compiler.target.target import GpuTarget
 
 BYTE_HEADERS = ("bytes", *TILE_HEADERS, "byte_gemm")
@@ -32,9 +31,16 @@ class ByteGemm(Gemm):
     """A group around one contraction of bytes by constant weights; sums of integers are exact."""
 
     name = "byte_gemm"
-    headers = (
-        *("bytes", "instructions", "operands", "results", "gemm", "byte_gemm"),
-        *("warpgroups", "byte_warpgroups", "wgmma_gemm", "wgmma_byte_gemm"),
+    sources = (
+        *(
+            "bytes.cuh",
+            "instructions.cuh",
+            "operands.cuh",
+            "results.cuh",
+            "gemm.cuh",
+            "byte_gemm.cuh",
+        ),
+        *("warpgroups.cuh", "byte_warpgroups.cuh", "wgmma_gemm.cuh", "wgmma_byte_gemm.cuh"),
     )
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
@@ -49,7 +55,7 @@ class ByteGemm(Gemm):
         """None: other types are not copied alike."""
         return {}
 
-    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = byte_contraction_of(group)

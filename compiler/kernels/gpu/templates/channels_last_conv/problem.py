@@ -98,10 +98,9 @@ class Problem:
 
 def read_channels_last(group: Group) -> Problem | None:
     """The problem of a depthwise convolution of an image with channels last; else None."""
-    anchors = [op for op in group.operators if op.type == "Conv"]
-    if len(anchors) != 1:
+    anchor = group.only("Conv")
+    if anchor is None:
         return None
-    anchor = anchors[0]
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
     if image is None or weight is None or not _is_depthwise(anchor, image, weight, output):

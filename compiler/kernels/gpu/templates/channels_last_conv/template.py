@@ -5,11 +5,9 @@ from math import ceil, prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import block_store, channel_store, image_kernel
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, store_function
 from compiler.kernels.gpu.operands import ELEMENT_BYTES
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.channels_last_conv.problem import (
     Config,
     Problem,
@@ -17,6 +15,7 @@ from compiler.kernels.gpu.templates.channels_last_conv.problem import (
     read_channels_last,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -38,15 +37,14 @@ REGISTERS, SUM_REGISTERS = 24, 2.75
 """About the registers of a thread, besides those for each of its results."""
 
 
-class ChannelsLastConv(Template[Problem, Config]):
+class ChannelsLastConv(Template[Problem, Config, GpuTarget]):
     """A depthwise convolution, along one or two axes, of an image whose channels come last.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
 
     name = "channels_last_conv"
-    headers = ("channels_last_conv",)
-    config_type = Config
+    sources = ("channels_last_conv.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group."""
@@ -57,7 +55,7 @@ class ChannelsLastConv(Template[Problem, Config]):
         """The configs that fit registers."""
         return configs_of(problem)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, the instructions of the blocks that an SM has, and the larger of these and
         memory traffic."""
         device = target.device
@@ -71,7 +69,7 @@ class ChannelsLastConv(Template[Problem, Config]):
         size = ELEMENT_BYTES[problem.image.dtype]
         moved = (prod(problem.source) + prod(problem.result)) * size / (1e3 * device.bandwidth)
         fixed = START_US + ceil_div(blocks, resident) * WAVE_US + TILE_US * results
-        return fixed + max(busy, moved)
+        return 1e3 * (fixed + max(busy, moved))
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
@@ -89,7 +87,9 @@ class ChannelsLastConv(Template[Problem, Config]):
             "before": window.before,
         }
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         name, width = f"{group.name}_0", problem.width
         store = _store_function(group, problem, target)
@@ -107,7 +107,7 @@ class ChannelsLastConv(Template[Problem, Config]):
         grid = (_blocks(problem, config), 1, 1)
         launch = Launch(name, arguments, grid, (config.threads, 1, 1))
         text = "\n".join([header("channels_last_conv"), *parts])
-        return CudaKernel(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
 
 
 def _store_function(group: Group, problem: Problem, target: GpuTarget) -> StoreFunction:

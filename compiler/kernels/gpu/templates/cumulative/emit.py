@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.cumulative.problem import Config, Division, Problem
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -14,7 +14,7 @@ from compiler.tensors.dtypes import ELEMENT_BYTES
 
 def cumulative_kernel(
     group: Group, problem: Problem, config: Config, target: GpuTarget
-) -> CudaKernel:
+) -> KernelSource:
     """The kernel of a group: sums of chunks, if there are several, and the running sums."""
     division = problem.division(config, target)
     data, result, totals = problem.operator.operand(0), group.inputs, group.inputs + 1
@@ -41,7 +41,7 @@ def cumulative_kernel(
     known = [("const Problem::Sum", "totals", totals)] if several else []
     add("scan", "scan_chunks", division.blocks * division.chunks, [reads, *known, writes])
     scratch = (division.chunks - 1) * problem.rows * sum_bytes(problem.dtype)
-    return CudaKernel("\n".join([*lines, ""]), tuple(launches), (scratch,) if scratch else ())
+    return KernelSource("\n".join([*lines, ""]), tuple(launches), (scratch,) if scratch else ())
 
 
 def sum_bytes(dtype: str) -> int:

@@ -1,11 +1,11 @@
 """Reading running sums from groups, and how blocks share their rows."""
 
 from dataclasses import dataclass
-from math import isqrt, prod
+from math import isqrt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.common import normal_axis
+from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -30,19 +30,11 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Running sums of `length` elements in each of `outer` x `inner` rows along an axis."""
+class Problem(AxisRows):
+    """Running sums of each row."""
 
     operator: Operator
     dtype: str
-    outer: int
-    length: int
-    inner: int
-
-    @property
-    def rows(self) -> int:
-        """The rows."""
-        return self.outer * self.inner
 
     @property
     def nbytes(self) -> int:
@@ -94,6 +86,5 @@ def read_cumulative(group: Group) -> Problem | None:
     info = group.values[anchor.operand(0)]
     if axis is None or not info.elements or info.block or group.writes[0].block:
         return None
-    own = normal_axis(int(axis.reshape(())), len(info.shape))
-    outer, length, inner = prod(info.shape[:own]), info.shape[own], prod(info.shape[own + 1 :])
-    return Problem(anchor, info.dtype, outer, length, inner)
+    outer, length, inner = rows_along(info.shape, int(axis.reshape(())))
+    return Problem(outer=outer, length=length, inner=inner, operator=anchor, dtype=info.dtype)

@@ -87,10 +87,9 @@ class Config:
 
 def read_depthwise(group: Group) -> Problem | None:
     """The problem of a depthwise convolution of a blocked image with a large window; else None."""
-    anchors = [op for op in group.operators if op.type == "Conv"]
-    if len(anchors) != 1 or not is_fusible(group, anchors[0]):
+    anchor = group.only("Conv")
+    if anchor is None or not is_fusible(group, anchor):
         return None
-    anchor = anchors[0]
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
     if image is None or weight is None or image.block != CHANNELS or len(output) != 4:

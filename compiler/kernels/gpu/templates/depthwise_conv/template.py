@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import block_store
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.depthwise_conv.problem import (
     CHANNELS,
     COLUMNS,
@@ -22,6 +20,7 @@ from compiler.kernels.gpu.templates.depthwise_conv.problem import (
     tile_rows,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -36,15 +35,14 @@ PASS_US, REGISTERS = 2.6, 128
 """Microseconds of another wave of blocks, and registers of a thread, about."""
 
 
-class DepthwiseConv(Template[Problem, Config]):
+class DepthwiseConv(Template[Problem, Config, GpuTarget]):
     """A depthwise convolution with a large window of an image in 16 bits.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
 
     name = "depthwise_conv"
-    headers = ("depthwise_conv",)
-    config_type = Config
+    sources = ("depthwise_conv.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group."""
@@ -58,7 +56,7 @@ class DepthwiseConv(Template[Problem, Config]):
         """The configs that fit the target."""
         return configs_of(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, and the copies and MMAs of the blocks that an SM has."""
         shared = shared_bytes(problem, config)
         resident = target.device.resident_blocks(config.threads, REGISTERS, shared)
@@ -69,7 +67,7 @@ class DepthwiseConv(Template[Problem, Config]):
         multiplied = CHANNELS * config.strips * problem.window.kernel[0]
         multiplied *= problem.steps * config.tiles
         work = pairs * PAIR_US + multiplied * MMA_US / 4
-        return START_US + (waves - 1) * PASS_US + blocks * work
+        return 1e3 * (START_US + (waves - 1) * PASS_US + blocks * work)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The type, the sizes and the window."""
@@ -84,7 +82,9 @@ class DepthwiseConv(Template[Problem, Config]):
             "before": window.before,
         }
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         block = group.writes[0].block
         store = store_function(group, problem.anchor, target, block if block == CHANNELS else 0)
@@ -97,7 +97,7 @@ class DepthwiseConv(Template[Problem, Config]):
         parts = [header("instructions"), header("depthwise_conv"), store.text]
         parts += [_constants(problem, config), block_store(store, group, CHANNELS)]
         text = "\n".join([*parts, _kernel(name, problem, store, config)])
-        return CudaKernel(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
 
 
 def _grid(problem: Problem, config: Config) -> tuple[int, int, int]:

@@ -6,10 +6,8 @@ from math import prod
 
 from compiler.graph.separable import ConvolutionShapes, are_separable
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, is_fusible
 from compiler.kernels.gpu.operands import find_operand
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.gemm.candidates import candidates as tiles
 from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
@@ -35,6 +33,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     Problem as WindowProblem,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource, Template
 from compiler.target.target import GpuTarget
 
 HEADERS = (*TILE_HEADERS, "grouped_conv", "depthwise_pointwise")
@@ -69,7 +68,7 @@ class Config:
     pixels: int
 
 
-class DepthwisePointwise(Template[Problem, Config]):
+class DepthwisePointwise(Template[Problem, Config, GpuTarget]):
     """A depthwise convolution and the pointwise one after it, with constant weights.
 
     Sums are in float32, in an order that depends on the config only: the same bits every time.
@@ -89,11 +88,13 @@ class DepthwisePointwise(Template[Problem, Config]):
         """The tiles without WGMMA and of one launch, with the strips that divide rows."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated microseconds of a kernel."""
-        return estimate_us(problem, config, target)
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """The estimated nanoseconds of a kernel."""
+        return 1e3 * estimate_us(problem, config, target)
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         window, mainloop = problem.window, _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor

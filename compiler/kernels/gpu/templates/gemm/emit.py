@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.gemm.config import (
@@ -23,6 +22,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
     prefetched_reads,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
@@ -96,7 +96,7 @@ def tiled_kernel(
     tile: Tile,
     target: GpuTarget,
     mainloop: Mainloop | None = None,
-) -> CudaKernel:
+) -> KernelSource:
     """The kernel of a problem with one tile shape."""
     block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
     store = store_function(group, anchor, target, block, vector > 0)
@@ -137,7 +137,7 @@ class Emitter:
     store: StoreFunction
     target: GpuTarget
 
-    def gemv(self) -> CudaKernel:
+    def gemv(self) -> KernelSource:
         """The kernel of a GEMV."""
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
@@ -150,7 +150,7 @@ class Emitter:
         launch = Launch(name, arguments, grid, (GEMV_WARPS * 32, 1, 1))
         return self._result(text, (launch,), (), exact=True)
 
-    def tiles(self, tile: Tile, mainloop: Mainloop | None = None) -> CudaKernel:
+    def tiles(self, tile: Tile, mainloop: Mainloop | None = None) -> KernelSource:
         """The kernel of a tiled GEMM; a cluster or a second launch adds split-K slices."""
         problem = self.problem
         mainloop = mainloop or mainloop_of(problem, tile)
@@ -165,7 +165,7 @@ class Emitter:
             return self._in_one_launch(tile, mainloop, first)
         return self._in_two_launches(tile, mainloop, first)
 
-    def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> CudaKernel:
+    def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         call = f"{mainloop.function}({mainloop.passed}, {self._store_object()});"
         cluster = tile.split_k if tile.has_cluster(self.target) else 1
         bounds = mainloop.bounds(tile.threads)
@@ -174,7 +174,7 @@ class Emitter:
         launch = replace(launch, args=(*launch.args, *self.store.arguments))
         return self._result(text, (launch,), ())
 
-    def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> CudaKernel:
+    def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> KernelSource:
         """The second launch adds the split-K slices, which the first one writes to a workspace."""
         problem, symbol = self.problem, f"{self.group.name}_1"
         elements = problem.count * problem.m * problem.n
@@ -200,12 +200,12 @@ class Emitter:
         launches: tuple[Launch, ...],
         scratch: tuple[int, ...],
         exact: bool = False,
-    ) -> CudaKernel:
+    ) -> KernelSource:
         packings = [""] * self.group.inputs
         for number, packing in self.problem.packings:
             packings[number] = packing if exact else self._rounded(packing)
         flops = 2 * self.problem.multiplications
-        return CudaKernel(text, launches, scratch, tuple(packings), flops)
+        return KernelSource(text, launches, scratch, tuple(packings), flops)
 
     def _rounded(self, packing: str) -> str:
         """A packing that also rounds to TF32, to which tensor cores would truncate."""

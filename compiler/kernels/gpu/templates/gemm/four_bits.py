@@ -23,8 +23,7 @@ class FourBitOperands:
 
 def four_bit_anchor(group: Group) -> Operator | None:
     """The only matmul by weights of four bits of a group."""
-    anchors = [op for op in group.operators if op.type == "MatMulNBits"]
-    return anchors[0] if len(anchors) == 1 else None
+    return group.only("MatMulNBits")
 
 
 def read_four_bits(group: Group, anchor: Operator, most_rows: int) -> FourBitOperands | None:

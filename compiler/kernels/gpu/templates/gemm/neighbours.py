@@ -7,12 +7,12 @@ from math import log2
 from typing import Any
 
 from compiler.kernels.database import Entry, Measured
-from compiler.kernels.database.fields import problem_fields
-from compiler.kernels.gpu.template import Key
+from compiler.kernels.database.fields import problem_fields, typed_config
 from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile, allows_overlap, without_overlap
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.kernels.template import Key
 from compiler.target.target import GpuTarget
 
 NEIGHBOURS, REACH = 4, 3.0
@@ -138,8 +138,7 @@ def near_measured(
 
 
 def _tile(measured: Measured) -> Tile:
-    values: dict[str, Any] = dict(measured.config)
-    return Tile(**values)
+    return typed_config([Tile], measured.config)
 
 
 def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> list[Tile]:

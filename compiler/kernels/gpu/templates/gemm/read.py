@@ -64,8 +64,7 @@ def merges(group: Group, anchor: Operator) -> list[int]:
 
 def contraction_of(group: Group) -> Operator | None:
     """The only contraction of a group."""
-    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
-    return anchors[0] if len(anchors) == 1 else None
+    return group.only(*CONTRACTIONS)
 
 
 def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:

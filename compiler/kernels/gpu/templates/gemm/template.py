@@ -5,9 +5,7 @@ from functools import lru_cache
 
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_key
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm import mfma, neighbours
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import (
@@ -22,6 +20,16 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
+from compiler.kernels.template import (
+    Folds,
+    KernelSource,
+    Key,
+    Predicts,
+    Reserves,
+    Shortlists,
+    Template,
+    Varies,
+)
 from compiler.target.devices import DeviceModel
 from compiler.target.target import GpuTarget
 
@@ -47,7 +55,7 @@ def _nearest(
     return neighbours.nearest(problem, key, target, known.value, tiles)
 
 
-class Gemm(Template[Problem, Tile]):
+class Gemm(Template[Problem, Tile, GpuTarget], Shortlists, Predicts, Reserves, Varies, Folds):
     """A group around one contraction; a convolution is an implicit GEMM.
 
     Sums are in float32, in an order that depends on the problem and the tile only, split-K slices
@@ -56,7 +64,15 @@ class Gemm(Template[Problem, Tile]):
 
     name = "gemm"
     folds_ranges = True
-    headers = ("gemm", "instructions", "operands", "halo", "results", "warpgroups", "wgmma_gemm")
+    sources = (
+        "gemm.cuh",
+        "instructions.cuh",
+        "operands.cuh",
+        "halo.cuh",
+        "results.cuh",
+        "warpgroups.cuh",
+        "wgmma_gemm.cuh",
+    )
     config_type = Tile
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
@@ -71,10 +87,10 @@ class Gemm(Template[Problem, Tile]):
         """The tiles that fit the device and leave each split-K slice at least one step."""
         return _tiles(problem, target, target.device)
 
-    def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
-        """The estimated microseconds of a kernel."""
+    def estimate_ns(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
+        """The estimated nanoseconds of a kernel."""
         model = mfma.estimate if config.lanes == mfma.WAVE else estimate
-        return model(problem, config, target)
+        return 1e3 * model(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The fields that decide the speed of a problem's tiles; the epilogue is left out."""
@@ -84,7 +100,7 @@ class Gemm(Template[Problem, Tile]):
         """The same problem in tf32, whose 32-bit operands are copied in the same way."""
         return neighbours.tf32_key(problem, target)
 
-    def is_modelled(self, config: Tile) -> bool:
+    def is_modelled(self, problem: Problem, config: Tile) -> bool:
         """Whether the tile is of a kind that estimates were fitted to."""
         return is_modelled(config)
 
@@ -119,7 +135,7 @@ class Gemm(Template[Problem, Tile]):
         """The tiles that differ only by prefetch and release."""
         return overlapping(problem, config, target)
 
-    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = contraction_of(group)

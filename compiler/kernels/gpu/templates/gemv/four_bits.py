@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, is_fusible, store_function
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.gemm.four_bits import four_bit_anchor, read_four_bits
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource, OneWay
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -100,7 +99,7 @@ class FourBitProblem:
         return "\n".join(["template <>", "struct FourBits<Problem> {", *lines, "};", ""])
 
 
-class FourBitGemv(Template[FourBitProblem, None]):
+class FourBitGemv(OneWay[FourBitProblem, GpuTarget]):
     """A group around one matmul of a few rows by constant weights of four bits."""
 
     name = "four_bit_gemv"
@@ -111,18 +110,14 @@ class FourBitGemv(Template[FourBitProblem, None]):
         problem = _problem(group, anchor) if anchor is not None else None
         return [problem] if problem and anchor and is_fusible(group, anchor) else []
 
-    def configs(self, problem: FourBitProblem, target: GpuTarget) -> Sequence[None]:
-        """One config: there is nothing to choose."""
-        return [None]
-
-    def estimate_us(self, problem: FourBitProblem, config: None, target: GpuTarget) -> float:
-        """The estimated microseconds: arithmetic decides, most of it for the first row."""
+    def estimate_ns(self, problem: FourBitProblem, config: None, target: GpuTarget) -> float:
+        """The estimated nanoseconds: arithmetic decides, most of it for the first row."""
         weights = problem.gemm.n * problem.gemm.k / target.device.sms
-        return START_US + weights * (1 / FIRST_ROW + (problem.gemm.m - 1) / OTHER_ROWS)
+        return 1e3 * (START_US + weights * (1 / FIRST_ROW + (problem.gemm.m - 1) / OTHER_ROWS))
 
     def emit(
         self, group: Group, problem: FourBitProblem, config: None, target: GpuTarget
-    ) -> CudaKernel:
+    ) -> KernelSource:
         """The kernel of a group."""
         anchor = four_bit_anchor(group)
         assert anchor is not None
@@ -133,7 +128,7 @@ class FourBitGemv(Template[FourBitProblem, None]):
 class _Emitter(Emitter):
     """Writes the CUDA text around four_bit_gemv.cuh."""
 
-    def four_bits(self, problem: FourBitProblem) -> CudaKernel:
+    def four_bits(self, problem: FourBitProblem) -> KernelSource:
         """The kernel of a problem."""
         name, threads = f"{self.group.name}_0", 32 * problem.warps
         zero = c_type(problem.zero_type or "uint8")

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.gemm.emit import GEMV_WARPS, Emitter
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
+from compiler.kernels.template import Folds, KernelSource, OneWay
 from compiler.target.target import GpuTarget
 
 COLUMNS, UNROLLED = 32, 8
@@ -24,7 +23,7 @@ REACHED = 0.7
 """The part of the memory's bandwidth that it reaches, measured on an H100."""
 
 
-class Gemv(Template[Problem, None]):
+class Gemv(OneWay[Problem, GpuTarget], Folds):
     """A group around one MatMul or Gemm of at most four rows."""
 
     name = "gemv"
@@ -38,12 +37,8 @@ class Gemv(Template[Problem, None]):
             return []
         return [replace(problem, vector=0) for problem in problems if is_fusible(group, anchor)]
 
-    def configs(self, problem: Problem, target: GpuTarget) -> Sequence[None]:
-        """One config: there is nothing to choose."""
-        return [None]
-
-    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
-        """The estimated microseconds: of the memory, or of the SM with most blocks if slower."""
+    def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
+        """The estimated nanoseconds: of the memory, or of the SM with most blocks if slower."""
         device, matrix = target.device, problem.k * problem.element_bytes
         blocks = ceil_div(problem.n, COLUMNS) * problem.count
         busiest = ceil_div(blocks, device.sms)
@@ -51,9 +46,9 @@ class Gemv(Template[Problem, None]):
         ahead = loaded * min(busiest, device.resident_blocks(32 * GEMV_WARPS, 32, 0))
         rate = min(CACHE_BYTES, ahead / LATENCY_US)
         streamed = problem.count * problem.n * matrix / (1e3 * REACHED * device.bandwidth)
-        return START_US + max(streamed, busiest * COLUMNS * matrix / rate)
+        return 1e3 * (START_US + max(streamed, busiest * COLUMNS * matrix / rate))
 
-    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
         anchor = contraction_of(group)
         assert anchor is not None

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.gpu.blocks import DEVICE, block_index, block_store, pixel_store
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     c_type,
     store_function,
@@ -15,6 +14,7 @@ from compiler.kernels.gpu.operands import Operand
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.group_norm.problem import Config, Problem
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -50,7 +50,7 @@ class Phase:
 
 def group_norm_kernel(
     group: Group, problem: Problem, config: Config, target: GpuTarget
-) -> CudaKernel:
+) -> KernelSource:
     """The kernel of a group: one launch, or one for the moments and one for the rest."""
     parts = (_load(group, problem, target), _scale(group, problem, target))
     parts += (_store(group, problem, target),)
@@ -75,7 +75,7 @@ def group_norm_kernel(
     )
     scratch = (FLOAT_BYTES * moments * config.blocks * problem.spans,) if two else ()
     flops = OPERATIONS * prod(problem.context.shape)
-    return CudaKernel("\n".join(text), launches, scratch, flops=flops)
+    return KernelSource("\n".join(text), launches, scratch, flops=flops)
 
 
 def _load(group: Group, problem: Problem, target: GpuTarget) -> Part:

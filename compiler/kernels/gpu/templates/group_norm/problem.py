@@ -92,10 +92,10 @@ class Config:
 
 def read_group_norm(group: Group) -> Problem | None:
     """The problem of a group around one float32 normalisation of images; else None."""
-    anchors = [op for op in group.operators if op.type in GROUPED]
-    if len(anchors) != 1 or not is_fusible(group, anchors[0]):
+    anchor = group.only(*GROUPED)
+    if anchor is None or not is_fusible(group, anchor):
         return None
-    anchor, context = anchors[0], FusionContext(group, anchors[0])
+    context = FusionContext(group, anchor)
     shape = context.shape
     by_channel = all(t is not None and static_shape(t) == [shape[1]] for t in context.operands[1:])
     wide = {group.values[i].dtype for i in (*anchor.inputs, *anchor.outputs) if i is not None}

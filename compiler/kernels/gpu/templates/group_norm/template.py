@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.group_norm.emit import group_norm_kernel
 from compiler.kernels.gpu.templates.group_norm.problem import (
     Config,
@@ -14,6 +12,7 @@ from compiler.kernels.gpu.templates.group_norm.problem import (
     read_group_norm,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.target.target import GpuTarget
 
 START_US, CLUSTER_US, LAUNCH_US = 2.2, 1.0, 2.2
@@ -24,15 +23,14 @@ ITEM_US, ELEMENTS = 0.28, 2.9e3
 H100, as the others are, with a spread of 16 %."""
 
 
-class GroupNorm(Template[Problem, Config]):
+class GroupNorm(Template[Problem, Config, GpuTarget]):
     """A group around one float32 normalisation of images whose groups fit registers.
 
     Sums have an order that depends on the shapes and the config only: the same bits every time.
     """
 
     name = "group_norm"
-    headers = ("group_norm",)
-    config_type = Config
+    sources = ("group_norm.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only normalisation of a group."""
@@ -43,12 +41,12 @@ class GroupNorm(Template[Problem, Config]):
         """The configs whose registers hold the groups."""
         return configs_of(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, exchanging moments, and the elements at the rate of the SMs that have some."""
         exchange = CLUSTER_US if config.cluster else LAUNCH_US * (config.launches - 1)
         busy = min(target.device.sms, problem.spans * config.blocks)
         work = config.launches * prod(problem.context.shape) / (ELEMENTS * busy)
-        return START_US + exchange + items(problem, config) * ITEM_US + work
+        return 1e3 * (START_US + exchange + items(problem, config) * ITEM_US + work)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The sizes and how they are stored; prologue and epilogue are left out."""
@@ -61,6 +59,8 @@ class GroupNorm(Template[Problem, Config]):
             "dtype": image.dtype if image else "computed",
         }
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         return group_norm_kernel(group, problem, config, target)

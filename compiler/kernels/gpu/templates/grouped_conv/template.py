@@ -9,14 +9,13 @@ from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import axis_constants, block_store, image_kernel
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
@@ -107,34 +106,33 @@ class Problem:
         return ((pixels - 1) * self.window.strides[-1] + reach + 1) * self.block
 
 
-class GroupedConv(Template[Problem, Config]):
+class GroupedConv(Template[Problem, Config, GpuTarget], Shortlists):
     """A convolution with constant weights whose groups have few channels.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
 
     name = "grouped_conv"
-    headers = ("grouped_conv",)
-    config_type = Config
+    sources = ("grouped_conv.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group."""
-        anchors = [op for op in group.operators if op.type == "Conv"]
-        problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
-        return [problem] if problem and is_fusible(group, anchors[0]) else []
+        anchor = group.only("Conv")
+        problem = read_grouped(group, anchor) if anchor else None
+        return [problem] if anchor and problem and is_fusible(group, anchor) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """The configs that fit registers and shared memory, the fewest threads first."""
         return sorted(candidates(problem), key=lambda config: config.threads)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated microseconds of a kernel."""
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """The estimated nanoseconds of a kernel."""
         rows = problem.items // config.split_k
         blocks = ceil_div(problem.places(config.pixels), config.places)
         threads = max(config.threads, config.threads * blocks / target.device.sms)
         busy = threads * _thread_us(problem, config)
         added = SPLIT_US * config.split_k if config.split_k > 1 else 0.0
-        return START_US + rows * ROW_US + busy + added
+        return 1e3 * (START_US + rows * ROW_US + busy + added)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
@@ -160,11 +158,13 @@ class GroupedConv(Template[Problem, Config]):
         """At most `count` configs to measure, those of the least estimates."""
 
         def rank(config: Config) -> tuple[float, tuple[int, ...]]:
-            return self.estimate_us(problem, config, target), astuple(config)
+            return self.estimate_ns(problem, config, target), astuple(config)
 
         return sorted(candidates(problem), key=rank)[:count]
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         block = group.writes[0].block
@@ -179,7 +179,7 @@ class GroupedConv(Template[Problem, Config]):
         arguments = (problem.image.read, problem.weight.read, *store.arguments)
         launch = Launch(name, arguments, grid, (config.threads, 1, 1))
         text = "\n".join([header("grouped_conv"), *parts, kernel])
-        return CudaKernel(text, (launch,), (), tuple(packings), problem.flops)
+        return KernelSource(text, (launch,), (), tuple(packings), problem.flops)
 
 
 def candidates(problem: Problem) -> Iterator[Config]:

@@ -7,14 +7,13 @@ from math import prod
 from compiler.ir.layouts import block_steps
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import axis_constants, block_store
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
 from compiler.kernels.gpu.operands import BYTE_TYPES, Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
+from compiler.kernels.template import KernelSource, OneWay
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -49,28 +48,24 @@ class Problem:
         return prod(self.result) // self.block
 
 
-class MaxPool(Template[Problem, None]):
+class MaxPool(OneWay[Problem, GpuTarget]):
     """A group around one MaxPool whose image is read in blocks of channels."""
 
     name = "max_pool"
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only pooling of a group."""
-        anchors = [op for op in group.operators if op.type == "MaxPool"]
-        problem = read_pool(group, anchors[0]) if len(anchors) == 1 else None
+        anchor = group.only("MaxPool")
+        problem = read_pool(group, anchor) if anchor else None
         return [problem] if problem and is_fusible(group, problem.anchor) else []
 
-    def configs(self, problem: Problem, target: GpuTarget) -> Sequence[None]:
-        """One config: there is nothing to choose."""
-        return [None]
-
-    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Loading the windows, or all memory once."""
         taps = problem.places * prod(problem.window.kernel)
         nbytes = 16 * (prod(problem.source) + prod(problem.result)) / problem.block
-        return LAUNCH_US + max(taps / (TAPS * target.device.sms), nbytes / BYTES)
+        return 1e3 * (LAUNCH_US + max(taps / (TAPS * target.device.sms), nbytes / BYTES))
 
-    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
         own = group.writes[0].block
         block = own if own == problem.block else 0
@@ -80,7 +75,7 @@ class MaxPool(Template[Problem, None]):
         grid = (ceil_div(problem.places, THREADS), 1, 1)
         arguments = (problem.image.read, *store.arguments)
         launch = Launch(f"{group.name}_0", arguments, grid, (THREADS, 1, 1))
-        return CudaKernel("\n".join(parts), (launch,), flops=group.operations)
+        return KernelSource("\n".join(parts), (launch,), flops=group.operations)
 
 
 def read_pool(group: Group, anchor: Operator) -> Problem | None:

@@ -9,11 +9,10 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import element_threads, items_of
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import Folds, KernelSource, OneWay
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.net.operators import KINDS, Kind
@@ -29,7 +28,7 @@ HALVES = ("float16", "bfloat16")
 Shape = tuple[int, ...]
 
 
-class Pointwise(Template[Shape, None]):
+class Pointwise(OneWay[Shape, GpuTarget], Folds):
     """A group of elementwise operators whose results have one shape: the problem.
 
     With several results, elements may also come from elsewhere.
@@ -45,15 +44,11 @@ class Pointwise(Template[Shape, None]):
         same = {info.shape for info in group.writes} == {shape}
         return [shape] if same and not single and _is_pointwise(group, _kinds(group)) else []
 
-    def configs(self, problem: Shape, target: GpuTarget) -> Sequence[None]:
-        """One config: there is nothing to choose."""
-        return [None]
-
-    def estimate_us(self, problem: Shape, config: None, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Shape, config: None, target: GpuTarget) -> float:
         """Unknown: no other template matches such a group."""
         return 0.0
 
-    def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of all results."""
         context, element = FusionContext(group, None), variable("element")
         statement = context.store(None, unflatten_index(element, problem))
@@ -86,7 +81,7 @@ def _is_pointwise(group: Group, kinds: Collection[Kind]) -> bool:
     return True
 
 
-def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:
+def _kernel(group: Group, function: StoreFunction, elements: int) -> KernelSource:
     name, threads, items = f"{group.name}_0", element_threads(elements), items_of(elements)
     names = [f"buffer{i}" for i in range(len(function.types))]
     parameters = [f"{t}* __restrict__ {n}" for t, n in zip(function.types, names, strict=True)]
@@ -100,4 +95,4 @@ def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:
     )
     grid = (ceil_div(elements, threads * items), 1, 1)
     launch = Launch(name, function.arguments, grid, (threads, 1, 1))
-    return CudaKernel(text, (launch,), flops=group.operations)
+    return KernelSource(text, (launch,), flops=group.operations)

@@ -2,7 +2,6 @@
 
 from compiler.graph.fusion.recurrences import RecurrentConfig, element_bytes_of, step_us
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.recurrence.activations import cell_struct
@@ -13,13 +12,14 @@ from compiler.kernels.gpu.templates.recurrence.problem import (
     Problem,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
 
 def recurrence_kernel(
     group: Group, problem: Problem, config: RecurrentConfig, target: GpuTarget
-) -> CudaKernel:
+) -> KernelSource:
     """The kernel of a group: a cluster for each direction and eight sequences."""
     sizes, symbol = problem.sizes, f"{group.name}_0"
     buffers = {**problem.reads, **problem.writes}
@@ -32,7 +32,7 @@ def recurrence_kernel(
     shared = config.shared_bytes(sizes, element_bytes_of(target), registers)
     launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
     multiplied = sizes.gates * sizes.hidden * sizes.hidden * sizes.directions
-    return CudaKernel(
+    return KernelSource(
         "\n".join(text),
         (launch,),
         flops=2 * sizes.steps * sizes.batch * multiplied,

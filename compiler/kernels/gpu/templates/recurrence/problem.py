@@ -34,10 +34,9 @@ class Problem:
 
 def read_recurrence(group: Group) -> Problem | None:
     """The problem of a group that is a recurrence, casts aside; None for any other."""
-    found = [op for op in group.operators if op.type == "Recurrence"]
-    if len(found) != 1 or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
+    operator = group.only("Recurrence")
+    if operator is None or {op.type for op in group.operators} > {"Recurrence", "Cast"}:
         return None
-    (operator,) = found
     reads, writes = _reads(group, operator), _writes(group, operator)
     if reads is None or writes is None or not group.weights[reads["weights"].argument]:
         return None

@@ -3,23 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.graph.fusion.recurrences import RecurrentConfig, kernel_us, recurrent_configs
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.recurrence.emit import recurrence_kernel
 from compiler.kernels.gpu.templates.recurrence.problem import Problem, read_recurrence
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.target.target import GpuTarget
 
 
-class PersistentRecurrence(Template[Problem, RecurrentConfig]):
+class PersistentRecurrence(Template[Problem, RecurrentConfig, GpuTarget]):
     """A group of one Recurrence: a cluster computes eight sequences of a direction.
 
     Sums have an order that depends on the sizes and the config only: the same bits every time.
     """
 
     name = "recurrence"
-    headers = ("recurrence", "arrivals", "instructions")
-    config_type = RecurrentConfig
+    sources = ("recurrence.cuh", "arrivals.cuh", "instructions.cuh")
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The recurrence that a group is."""
@@ -30,9 +28,9 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig]):
         """The configs whose weights fit the registers and shared memory of a cluster."""
         return recurrent_configs(problem.sizes, target)
 
-    def estimate_us(self, problem: Problem, config: RecurrentConfig, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: RecurrentConfig, target: GpuTarget) -> float:
         """Loading the weights, and the exchange, the MMAs and the cells of each step."""
-        return kernel_us(problem.sizes, config, target)
+        return 1e3 * kernel_us(problem.sizes, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The sizes and the type of the weights; the times of steps are alike."""
@@ -48,6 +46,6 @@ class PersistentRecurrence(Template[Problem, RecurrentConfig]):
 
     def emit(
         self, group: Group, problem: Problem, config: RecurrentConfig, target: GpuTarget
-    ) -> CudaKernel:
+    ) -> KernelSource:
         """The kernel of a group."""
         return recurrence_kernel(group, problem, config, target)

@@ -8,7 +8,6 @@ from typing import Any
 from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
@@ -17,9 +16,9 @@ from compiler.kernels.gpu.epilogue import (
     value_struct,
 )
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import Folds, KernelSource, Key, Template
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
@@ -70,7 +69,7 @@ class Config:
     rows: int = 1
 
 
-class RowNorm(Template[Problem, Config]):
+class RowNorm(Template[Problem, Config, GpuTarget], Folds):
     """A group around one float32 normalisation whose rows fit a block's registers.
 
     A block sums a row in an order that depends on its length only: the same bits every time.
@@ -78,17 +77,16 @@ class RowNorm(Template[Problem, Config]):
 
     name = "row_norm"
     folds_ranges = True
-    headers = ("row_norm",)
-    config_type = Config
+    sources = ("row_norm.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only normalisation of a group."""
-        anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
-        if len(anchors) != 1 or not _is_plain(group, anchors[0]):
+        anchor = group.only(*NORMALIZATIONS)
+        if anchor is None or not _is_plain(group, anchor):
             return []
-        context = FusionContext(group, anchors[0])
-        first = anchors[0].attributes.get("axis", -1) % len(context.shape)
-        problem = Problem(anchors[0], context, first)
+        context = FusionContext(group, anchor)
+        first = anchor.attributes.get("axis", -1) % len(context.shape)
+        problem = Problem(anchor, context, first)
         fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
         return [problem] if context.elementwise and fits else []
 
@@ -99,17 +97,19 @@ class RowNorm(Template[Problem, Config]):
         found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
         yield from (config for config in found if config.threads <= MOST_THREADS)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same for all configs: launching, and the elements at the rate of all SMs."""
         rows, columns = problem.sizes
-        return ROW_US + rows * columns / (ELEMENTS * target.device.sms)
+        return 1e3 * (ROW_US + rows * columns / (ELEMENTS * target.device.sms))
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The type and the sizes; prologue and epilogue are left out."""
         rows, columns = problem.sizes
         return {"type": problem.anchor.type, "rows": rows, "columns": columns}
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         context, shape, first = problem.context, problem.context.shape, problem.first
         row, column = place = [variable(name) for name in ("row", "column")]
@@ -168,7 +168,7 @@ def _kernel(
     functions: Mapping[str, StoreFunction],
     store: StoreFunction,
     config: Config,
-) -> CudaKernel:
+) -> KernelSource:
     parts = [*(function.text for function in functions.values()), store.text]
     parts += [header("row_norm"), _constants(problem, config)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
@@ -177,7 +177,7 @@ def _kernel(
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
     grid, block = ceil_div(rows, config.rows), config.threads * config.rows
     launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
-    return CudaKernel(text, (launch,), flops=8 * rows * columns)
+    return KernelSource(text, (launch,), flops=8 * rows * columns)
 
 
 def _constants(problem: Problem, config: Config) -> str:

@@ -7,7 +7,6 @@ from math import prod
 from tvm.ir import PointerType, PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, device_text
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.scatter.problem import FLIGHT, Problem
@@ -16,6 +15,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.opaque import combine
 from compiler.kernels.ops.tables import table_element
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
 
@@ -23,7 +23,7 @@ COPY_THREADS, COPY_ITEMS = 256, 4
 """Threads of a block that copies, and elements of each."""
 
 
-def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKernel:
+def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> KernelSource:
     """The kernel of a scatter; where slots are not slices, a launch copies the tensor first."""
     name, operator = group.name, problem.operator
     data, indices, updates = (operator.operand(i) for i in range(3))
@@ -38,11 +38,11 @@ def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKer
     grid = (ranges, 1, 1) if problem.slices else (blocks, ranges, 1)
     launch = Launch(f"{name}_0", args, grid, (problem.threads, 1, 1))
     if problem.slices:
-        return CudaKernel("\n".join(parts), (launch,))
+        return KernelSource("\n".join(parts), (launch,))
     elements = prod(problem.shape)
     copied = (ceil_div(elements, COPY_THREADS * COPY_ITEMS), 1, 1)
     copy = Launch(f"{name}_copy", (data, group.inputs), copied, (COPY_THREADS, 1, 1))
-    return CudaKernel("\n".join([*parts, _copy(name, types[0], elements)]), (copy, launch))
+    return KernelSource("\n".join([*parts, _copy(name, types[0], elements)]), (copy, launch))
 
 
 def _combine(group: Group, problem: Problem) -> PrimFunc:

@@ -1,13 +1,12 @@
 """ScatterND and ScatterElements, in which each element of the result has one thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.scatter.emit import scatter_kernel
 from compiler.kernels.gpu.templates.scatter.problem import FLIGHT, Problem, read_scatter
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, OneWay
 from compiler.target.target import GpuTarget
 
 LAUNCH_US, CHUNK_US, ROUND_US, LOOK_US, UPDATE_US, BYTES = 8.0, 1.2, 0.5, 0.7, 0.25, 2e6
@@ -16,7 +15,7 @@ slices, of a chunk of indices and of one round of loads; of single elements, of 
 indices and of an update; the bytes of a microsecond. The latter were not measured one by one."""
 
 
-class Scatter(Template[Problem, None]):
+class Scatter(OneWay[Problem, GpuTarget]):
     """A group of one scatter.
 
     Updates of one element are combined in their order: the same bits every time.
@@ -29,11 +28,7 @@ class Scatter(Template[Problem, None]):
         problem = read_scatter(group)
         return [problem] if problem else []
 
-    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[None]:
-        """Nothing is chosen."""
-        return [None]
-
-    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: None, target: GpuTarget) -> float:
         """Copying, looking through all indices, and a thread's share of the updates."""
         copied = 8 * problem.slots * problem.inner / BYTES
         slots = problem.slots_of_range(target)
@@ -42,10 +37,10 @@ class Scatter(Template[Problem, None]):
             chunks = ceil_div(problem.updates, problem.threads * problem.items)
             share *= problem.sharers / problem.threads / FLIGHT
             rounds = max(chunks, share) * ceil_div(problem.inner, problem.sharers * problem.width)
-            return LAUNCH_US + copied + chunks * CHUNK_US + rounds * ROUND_US
+            return 1e3 * (LAUNCH_US + copied + chunks * CHUNK_US + rounds * ROUND_US)
         looked = problem.updates / problem.threads * LOOK_US
-        return 2 * LAUNCH_US + copied + looked + share * UPDATE_US
+        return 1e3 * (2 * LAUNCH_US + copied + looked + share * UPDATE_US)
 
-    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> KernelSource:
         """The kernel of a group."""
         return scatter_kernel(group, problem, target)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.scatter_order.problem import FEW, Problem
 from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group
 from compiler.kernels.ops.common import safe_index
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
@@ -36,7 +36,7 @@ class Phase:
     loads: bool = True
 
 
-def scatter_order_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKernel:
+def scatter_order_kernel(group: Group, problem: Problem, target: GpuTarget) -> KernelSource:
     """The kernel of a group: one launch, or three that sort the updates by buckets first."""
     slot = _slot(group, problem, target)
     phases = _phases(problem, target)
@@ -50,7 +50,7 @@ def scatter_order_kernel(group: Group, problem: Problem, target: GpuTarget) -> C
         grid, block = (phase.blocks, 1, 1), (phase.threads, 1, 1)
         launches.append(Launch(name, arguments, grid, block))
     scratch = _scratch(problem) if problem.in_buckets else ()
-    return CudaKernel("\n".join(lines), tuple(launches), scratch)
+    return KernelSource("\n".join(lines), tuple(launches), scratch)
 
 
 def _phases(problem: Problem, target: GpuTarget) -> Sequence[Phase]:

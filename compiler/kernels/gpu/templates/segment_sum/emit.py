@@ -8,11 +8,11 @@ from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, device_function, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.segment_sum.problem import FLIGHT, THREADS, Problem, Rows
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -37,7 +37,7 @@ class Part:
         return f"{self.name}{{{', '.join(f'buffer{number}' for number in self.arguments)}}}"
 
 
-def segment_sum_kernel(group: Group, problem: Problem, target: GpuTarget) -> CudaKernel:
+def segment_sum_kernel(group: Group, problem: Problem, target: GpuTarget) -> KernelSource:
     """The kernel of a group."""
     rows, parts = problem.rows, problem.parts(target)
     load = _vectors(group, problem, rows) if rows else _elements(group, problem, target)
@@ -68,7 +68,7 @@ def segment_sum_kernel(group: Group, problem: Problem, target: GpuTarget) -> Cud
     blocks = sums + ceil_div(others, threads * COPIED)
     launch = Launch(name, tuple(types), (blocks, 1, 1), (threads, 1, 1))
     flops = problem.updates * problem.columns
-    return CudaKernel("\n".join(lines), (launch,), flops=flops)
+    return KernelSource("\n".join(lines), (launch,), flops=flops)
 
 
 def _made(load: Part) -> str:

@@ -97,10 +97,10 @@ class Problem:
 
 def read_segment_sum(group: Group) -> Problem | None:
     """The sum of segments that a group is made around; None for any other group."""
-    anchors = [op for op in group.operators if op.type == SEGMENT_SUM]
-    if len(anchors) != 1 or any(anchors[0].operand(i) >= group.inputs for i in (2, 3)):
+    anchor = group.only(SEGMENT_SUM)
+    if anchor is None or any(anchor.operand(i) >= group.inputs for i in (2, 3)):
         return None
-    (anchor,), context = anchors, FusionContext(group, anchors[0])
+    context = FusionContext(group, anchor)
     place = _place(group, anchor, context)
     if context.dtype != "float32" or place is None:
         return None

@@ -1,11 +1,11 @@
 """The CUDA text around skinny_gemm.cuh."""
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, shared_bytes
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 
 ANY_TILE = Tile(16, 32, 16, 32, 1)
@@ -15,7 +15,7 @@ ANY_TILE = Tile(16, 32, 16, 32, 1)
 class SkinnyEmitter(Emitter):
     """Writes the CUDA text of a skinny GEMM."""
 
-    def dense(self, problem: SkinnyProblem, config: SkinnyConfig) -> CudaKernel:
+    def dense(self, problem: SkinnyProblem, config: SkinnyConfig) -> KernelSource:
         """The kernel of a problem by dense weights."""
         buffers = {"b": self._element}
         return self.kernel(problem, config, buffers, {}, "DenseWeights", ("skinny_gemm",))
@@ -29,7 +29,7 @@ class SkinnyEmitter(Emitter):
         weights: str,
         headers: tuple[str, ...],
         exact: bool = False,
-    ) -> CudaKernel:
+    ) -> KernelSource:
         """The kernel of a problem; `buffers` are the weights' with their types.
 
         The last ones may be no operands of the problem.

@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, is_fusible, store_function
-from compiler.kernels.gpu.template import Key
 from compiler.kernels.gpu.templates.gemm.four_bits import four_bit_anchor, read_four_bits
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig
 from compiler.kernels.gpu.templates.skinny_gemm.emit import SkinnyEmitter
@@ -18,6 +16,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.problem import (
 )
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource, Key
 from compiler.target.target import GpuTarget
 
 RUN, RUNS = 32, 2
@@ -112,7 +111,7 @@ class FourBitGemm(SkinnyGemm):
     """A group around one matmul of a few rows by constant weights of four bits."""
 
     name = "four_bit_gemm"
-    headers = ("skinny_gemm", "four_bit_weights", "instructions")
+    sources = ("skinny_gemm.cuh", "four_bit_weights.cuh", "instructions.cuh")
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[SkinnyProblem]:
         """The only matmul, if its left matrix is read from memory."""
@@ -128,7 +127,7 @@ class FourBitGemm(SkinnyGemm):
 
     def emit(
         self, group: Group, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget
-    ) -> CudaKernel:
+    ) -> KernelSource:
         """The kernel of a group."""
         anchor = four_bit_anchor(group)
         assert anchor is not None
@@ -141,7 +140,7 @@ class FourBitGemm(SkinnyGemm):
 class _Emitter(SkinnyEmitter):
     """Writes the CUDA text around four_bit_weights.cuh."""
 
-    def four_bits(self, problem: FourBitProblem, config: SkinnyConfig) -> CudaKernel:
+    def four_bits(self, problem: FourBitProblem, config: SkinnyConfig) -> KernelSource:
         """The kernel of a problem."""
         zero = c_type(problem.zero_type or "uint8")
         buffers = {"b": "uint8_t", "scales": "float", "zeros": zero}

@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm.read import contraction_of
 from compiler.kernels.gpu.templates.skinny_gemm.config import (
     SkinnyConfig,
@@ -15,15 +13,16 @@ from compiler.kernels.gpu.templates.skinny_gemm.config import (
 from compiler.kernels.gpu.templates.skinny_gemm.emit import SkinnyEmitter
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem, read_skinny_problem
 from compiler.kernels.group import Group
+from compiler.kernels.template import Folds, KernelSource, Key, Template, Varies
 from compiler.target.target import GpuTarget
 
 
-class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig]):
+class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig, GpuTarget], Varies, Folds):
     """A group around one MatMul or Gemm of a few rows by constant weights."""
 
     name = "skinny_gemm"
     folds_ranges = True
-    headers = ("skinny_gemm", "instructions")
+    sources = ("skinny_gemm.cuh", "instructions.cuh")
     config_type = SkinnyConfig
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[SkinnyProblem]:
@@ -38,9 +37,9 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig]):
         """The configs that give every warp work and fit registers."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget) -> float:
-        """The estimated microseconds of a kernel."""
-        return estimate_us(problem, config, target)
+    def estimate_ns(self, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget) -> float:
+        """The estimated nanoseconds of a kernel."""
+        return 1e3 * estimate_us(problem, config, target)
 
     def key(self, problem: SkinnyProblem, target: GpuTarget) -> Key:
         """The fields that decide the speed of a problem's configs; the epilogue is left out."""
@@ -65,7 +64,7 @@ class SkinnyGemm(Template[SkinnyProblem, SkinnyConfig]):
 
     def emit(
         self, group: Group, problem: SkinnyProblem, config: SkinnyConfig, target: GpuTarget
-    ) -> CudaKernel:
+    ) -> KernelSource:
         """The kernel of a group."""
         anchor = contraction_of(group)
         assert anchor is not None

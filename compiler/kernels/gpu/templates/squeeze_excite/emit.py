@@ -8,7 +8,6 @@ from tvm.ir import PrimType, Var
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.squeeze_excite.problem import (
@@ -19,6 +18,7 @@ from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     stages_of,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
@@ -26,7 +26,9 @@ from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
-def excite_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+def excite_kernel(
+    group: Group, problem: Problem, config: Config, target: GpuTarget
+) -> KernelSource:
     """The kernel of a group."""
     inside = {
         "Hidden": (problem.first, problem.squeezed),
@@ -52,7 +54,7 @@ def excite_kernel(group: Group, problem: Problem, config: Config, target: GpuTar
     grid = (problem.shape[0], 1, config.blocks)
     launch = Launch(symbol, arguments, grid, (config.threads, 1, 1), shared)
     flops = 2 * prod(problem.shape) + 4 * problem.shape[0] * problem.shape[1] * problem.hidden
-    return CudaKernel("\n".join(text), (launch,), flops=flops)
+    return KernelSource("\n".join(text), (launch,), flops=flops)
 
 
 def _after(name: str, group: Group, conv: Operator, value: int, target: GpuTarget) -> StoreFunction:

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.squeeze_excite.emit import excite_kernel
 from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     Config,
@@ -15,6 +13,7 @@ from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     read_problem,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Template
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -29,15 +28,14 @@ VECTOR_BYTES, VECTOR_US = 16, 0.18
 """Bytes that a thread copies at once, and the microseconds until the next ones."""
 
 
-class SqueezeExcite(Template[Problem, Config]):
+class SqueezeExcite(Template[Problem, Config, GpuTarget]):
     """A group that `fuse-squeeze-excite` makes: an image has a cluster of blocks.
 
     Sums have an order that depends on the shapes and the config only: the same bits every time.
     """
 
     name = "squeeze_excite"
-    headers = ("squeeze_excite",)
-    config_type = Config
+    sources = ("squeeze_excite.cuh",)
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The squeeze-and-excitation that the group is."""
@@ -48,7 +46,7 @@ class SqueezeExcite(Template[Problem, Config]):
         """The configs that fit the target."""
         return configs_of(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, exchanging sums, and few SMs that read the image and the weights."""
         waves = ceil_div(problem.shape[0] * config.blocks, target.device.sms)
         exchanges = (config.channel_parts > 1) + (config.pixel_parts > 1)
@@ -57,7 +55,7 @@ class SqueezeExcite(Template[Problem, Config]):
         vectors = copied / (VECTOR_BYTES * config.threads)
         weights = 2 * problem.hidden * own_channels(problem, config) * ELEMENT_BYTES["float32"]
         work = copied / IMAGE_BYTES + vectors * VECTOR_US + weights / WEIGHT_BYTES
-        return START_US + exchanges * EXCHANGE_US + waves * work
+        return 1e3 * (START_US + exchanges * EXCHANGE_US + waves * work)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The sizes and how the image is stored."""
@@ -68,6 +66,8 @@ class SqueezeExcite(Template[Problem, Config]):
             "blocked": problem.blocked,
         }
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         return excite_kernel(group, problem, config, target)

@@ -7,10 +7,8 @@ from math import prod
 
 from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, image_kernel
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.stem_conv.config import (
     Config,
@@ -26,27 +24,27 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 from compiler.kernels.gpu.templates.stem_conv.estimate import estimate_us
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Key, Shortlists, Template
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
 
-class StemConv(Template[Problem, Config]):
+class StemConv(Template[Problem, Config, GpuTarget], Shortlists):
     """A convolution of an NCHW image or volume of few channels, with constant weights.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
 
     name = "stem_conv"
-    headers = ("stem_conv", "instructions")
-    config_type = Config
+    sources = ("stem_conv.cuh", "instructions.cuh")
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group, where some config fits the target."""
-        anchors = [op for op in group.operators if op.type == "Conv"]
-        if len(anchors) != 1 or not target.has_mma:
+        anchor = group.only("Conv")
+        if anchor is None or not target.has_mma:
             return []
-        problem = read_stem(group, anchors[0], target)
-        if problem is None or not is_fusible(group, anchors[0]):
+        problem = read_stem(group, anchor, target)
+        if problem is None or not is_fusible(group, anchor):
             return []
         return [problem] if any(True for _ in candidates(problem, target)) else []
 
@@ -54,9 +52,9 @@ class StemConv(Template[Problem, Config]):
         """The configs that fit a block's registers and shared memory, without idle turns."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The estimated microseconds of a kernel."""
-        return estimate_us(problem, config, target)
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """The estimated nanoseconds of a kernel."""
+        return 1e3 * estimate_us(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
@@ -82,7 +80,9 @@ class StemConv(Template[Problem, Config]):
         """At most `count` configs to measure, the one of the least estimate first."""
         return diverse(problem, target, count)
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         store = store_function(group, anchor, target, problem.block if problem.blocked else 0)
@@ -100,7 +100,7 @@ class StemConv(Template[Problem, Config]):
         flops = 2 * prod(problem.result) * prod(problem.extents)
         headers = (header("instructions"), header("stem_conv"))
         text = "\n".join([*headers, store.text, constants, stores, kernel])
-        return CudaKernel(text, (launch,), (), tuple(packings), flops)
+        return KernelSource(text, (launch,), (), tuple(packings), flops)
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:

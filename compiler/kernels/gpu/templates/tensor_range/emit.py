@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.kernels.gpu.blocks import DEVICE
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import by_element, device_function, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem, after_range
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule.kernels import Launch
@@ -36,7 +36,7 @@ class Part:
         return f"{self.name}{{{', '.join(f'buffer{number}' for number in self.arguments)}}}"
 
 
-def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarget) -> KernelSource:
     """The kernel of a group: one launch, or one for the ranges of blocks and one for the rest."""
     parts = (
         *_loads(group, problem, target),
@@ -63,7 +63,7 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
         ]
     grid, block = (config.blocks, 1, 1), (config.threads, 1, 1)
     launches = tuple(Launch(name, tuple(types), grid, block) for name in names)
-    return CudaKernel("\n".join(text), launches, scratch, flops=group.operations)
+    return KernelSource("\n".join(text), launches, scratch, flops=group.operations)
 
 
 def _loads(group: Group, problem: Problem, target: GpuTarget) -> list[Part]:

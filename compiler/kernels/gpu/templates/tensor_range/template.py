@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.tensor_range.emit import range_kernel
 from compiler.kernels.gpu.templates.tensor_range.problem import (
     Config,
@@ -13,6 +11,7 @@ from compiler.kernels.gpu.templates.tensor_range.problem import (
     read_range,
 )
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource, Template
 from compiler.target.target import GpuTarget
 
 START_US, LAUNCH_US = 1.7, 2.0
@@ -34,7 +33,7 @@ PART_US, SUM_US = 0.02, 0.15
 at once, and of one more reduction, that of the sum of a row."""
 
 
-class TensorRange(Template[Problem, Config]):
+class TensorRange(Template[Problem, Config, GpuTarget]):
     """A group of `fuse-ranges`: its extremes are exact, and the same bits every time."""
 
     name = "tensor_range"
@@ -48,18 +47,20 @@ class TensorRange(Template[Problem, Config]):
         """Any number of blocks."""
         return configs_of(problem)
 
-    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+    def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Launching, the elements at the rate of the SMs that have some, and those of a thread."""
         summing = SUM_US * (problem.row > 0)
         if problem.parts:
             parts = PART_US * 2 * ceil_div(problem.parts, config.threads)
             each = config.blocks * config.threads / (THREADS * target.device.sms)
             start = PARTED_US + parts + summing
-            return start + PARTED_ITEM_US * config.items + PARTED_THREADS_US * each
+            return 1e3 * (start + PARTED_ITEM_US * config.items + PARTED_THREADS_US * each)
         busy = min(target.device.sms, config.blocks)
         once = problem.nbytes / (BYTES * busy) + ITEM_US * config.items
-        return START_US + summing + LAUNCH_US * (config.launches(problem) - 1) + 2 * once
+        return 1e3 * (START_US + summing + LAUNCH_US * (config.launches(problem) - 1) + 2 * once)
 
-    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+    def emit(
+        self, group: Group, problem: Problem, config: Config, target: GpuTarget
+    ) -> KernelSource:
         """The kernel of a group."""
         return range_kernel(group, problem, config, target)

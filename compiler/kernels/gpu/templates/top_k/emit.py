@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy
 
-from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.top_k.problem import ITEMS, Config, Merging, Problem, Sorting
 from compiler.kernels.group import Group
+from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 
-def top_k_kernel(group: Group, problem: Problem, config: Config) -> CudaKernel:
+def top_k_kernel(group: Group, problem: Problem, config: Config) -> KernelSource:
     """The kernel of a group: launches write lists to two workspaces in turns, then the results."""
     launches = problem.launches(config)
     workspaces = problem.workspaces(config)
@@ -45,7 +45,7 @@ def top_k_kernel(group: Group, problem: Problem, config: Config) -> CudaKernel:
         ]
         numbers = tuple(number for *_, number in parameters)
         made.append(Launch(name, numbers, (launch.blocks, 1, 1), (config.threads, 1, 1)))
-    return CudaKernel("\n".join([*lines, ""]), tuple(made), workspaces)
+    return KernelSource("\n".join([*lines, ""]), tuple(made), workspaces)
 
 
 def _call(launch: Sorting | Merging, first: bool, target: str) -> str:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.common import normal_axis
+from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 ITEMS = 8
@@ -78,21 +77,13 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """The first `count` of `length` elements in each of `outer` x `inner` rows along an axis."""
+class Problem(AxisRows):
+    """The first `count` elements of each row."""
 
     operator: Operator
     dtype: str
-    outer: int
-    length: int
-    inner: int
     count: int
     largest: bool
-
-    @property
-    def rows(self) -> int:
-        """The rows that are sorted."""
-        return self.outer * self.inner
 
     @property
     def entry_bytes(self) -> int:
@@ -151,16 +142,14 @@ def read_top_k(group: Group) -> Problem | None:
     info = group.values[anchor.operand(0)]
     if any(tensor.block for tensor in (info, *group.writes)) or not group.writes[0].elements:
         return None
-    axis = normal_axis(anchor.attributes.get("axis", -1), len(info.shape))
-    outer, length, inner = prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
-    count = group.writes[0].shape[axis]
-    largest = bool(anchor.attributes.get("largest", 1))
+    axis = int(anchor.attributes.get("axis", -1))
+    outer, length, inner = rows_along(info.shape, axis)
     return Problem(
-        operator=anchor,
-        dtype=info.dtype,
         outer=outer,
         length=length,
         inner=inner,
-        count=count,
-        largest=largest,
+        operator=anchor,
+        dtype=info.dtype,
+        count=group.writes[0].shape[axis],
+        largest=bool(anchor.attributes.get("largest", 1)),
     )

@@ -1,0 +1,51 @@
+"""TopK, sorts and running sums to be measured, as groups of one operator."""
+
+from dataclasses import dataclass
+
+import numpy
+
+from compiler.kernels.group import Group, Operator, TensorInfo
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """An operator along an axis; without a count it is a CumSum."""
+
+    shape: tuple[int, ...]
+    axis: int
+    count: int = 0
+    dtype: str = "float32"
+
+    @property
+    def title(self) -> str:
+        """The operator and its sizes."""
+        what = f"TopK of {self.count}" if self.count else "CumSum"
+        return f"{what}, {' x '.join(map(str, self.shape))}, axis {self.axis}, {self.dtype}"
+
+    @property
+    def operator(self) -> Operator:
+        """The operator on a tensor and a constant."""
+        if self.count:
+            return Operator("TopK", {"axis": self.axis}, (0, 1), (2, 3), "node")
+        return Operator("CumSum", {}, (0, 1), (2,), "node")
+
+    @property
+    def constant(self) -> numpy.ndarray:
+        """The count, or the axis."""
+        return numpy.array([self.count]) if self.count else numpy.array(self.axis)
+
+    @property
+    def results(self) -> tuple[TensorInfo, ...]:
+        """The results in order."""
+        shape = list(self.shape)
+        if not self.count:
+            return (TensorInfo(self.dtype, tuple(shape)),)
+        shape[self.axis] = self.count
+        return TensorInfo(self.dtype, tuple(shape)), TensorInfo("int64", tuple(shape))
+
+    def group(self) -> Group:
+        """The operator as a group."""
+        read, number = TensorInfo(self.dtype, self.shape), TensorInfo("int64", self.constant.shape)
+        values, operator = (read, number, *self.results), self.operator
+        constants = {1: self.constant}
+        return Group("sort", values, 1, (False,), constants, (operator,), operator.outputs)

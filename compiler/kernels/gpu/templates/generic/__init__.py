@@ -1,0 +1,1 @@
+"""Any group, by TVM's generic schedule."""
