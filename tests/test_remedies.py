@@ -169,7 +169,7 @@ def test_an_unknown_operator_is_defined_as_a_function():
     text = '<ir_version: 8, opset_import: ["": 21, "my": 1]> g (float[1, 4] x) => (float[1, 4] y)'
     call = f"{text} {{ y = my.Twice(x) }}"
     message = failing(lambda: compiler.compile(parser.parse_model(call), budget=0))
-    assert "define Twice as its function" in message
+    assert "define it as a function of the model" in message
     function = '<domain: "my", opset_import: ["": 21]> Twice (x) => (y) { y = Add(x, x) }'
     module = compiler.compile(parser.parse_model(f"{call} {function}"), budget=0)
     np.testing.assert_array_equal(module.run(X)["y"], 2 * X["x"])
