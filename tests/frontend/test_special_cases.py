@@ -84,3 +84,40 @@ def test_a_matmul_of_two_vectors_of_bytes_is_a_scalar():
     limits = ml_dtypes.iinfo("uint8")
     assert found == np.clip(np.rint(total * 0.05) + 3, limits.min, limits.max)
     assert found.shape == ()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", ["3", "n"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("op_type", ["Mean", "Sum"])
+def test_a_sum_of_several_narrow_floats_is_rounded_once(
+    op_type: str, dtype: str, shape: str, target: str
+):
+    kind = f"{dtype}[{shape}]"
+    text = f"g ({kind} x, {kind} w, {kind} z) => ({kind} y) {{ y = {op_type}(x, w, z) }}"
+    values = [[212, 40000, 1], [0, 40000, 2048], [0, -40000, 1]]
+    feeds = {
+        name: np.array(row).astype(np.dtype(dtype)) for name, row in zip("xwz", values, strict=True)
+    }
+    wide = sum(array.astype("f8") for array in feeds.values())
+    expected = (wide / 3 if op_type == "Mean" else wide).astype(np.dtype(dtype))
+    found = compiler.compile(parse(text), target=target).run(feeds)["y"]
+    np.testing.assert_array_equal(found.astype("f8"), expected.astype("f8"))
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_an_axis_without_elements_is_split_into_nothing(keepdims: int):
+    text = "g (float[a, 2] x) => (seq(float[b, 2]) y)"
+    model = parse(f"{text} {{ y = SplitToSequence<axis = 0, keepdims = {keepdims}>(x) }}")
+    assert compiler.compile(model).run({"x": np.zeros((0, 2), "f4")})["y"] == []
+
+
+def test_padding_no_axes_changes_nothing():
+    text = """g (float[a, b] x) => (float[a, b] y) {
+        none = Constant<value_ints = [0]>()
+        first = Constant<value_ints = [0]>()
+        nothing = Slice(none, first, first)
+        y = Pad(x, nothing, , nothing)
+    }"""
+    x = np.ones((2, 3), "f4")
+    np.testing.assert_array_equal(compiler.compile(parse(text)).run({"x": x})["y"], x)

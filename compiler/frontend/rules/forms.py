@@ -185,7 +185,8 @@ def rewrite_pad(call: Call) -> list[Value]:
     value = call.input(2)
     if call.version < 11:
         value = call.scalar(call.attributes.pop("value", 0.0))
-    axes = call.integers("axes", 3) or list(range(x.rank))
+    axes = call.integers("axes", 3)
+    axes = list(range(x.rank)) if axes is None else axes
     full = [0] * (2 * x.rank)
     for i, axis in enumerate(axes):
         axis = axis_of(axis, x.rank)

@@ -27,23 +27,34 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.operators.resize import scaled_size
 
 
-def _chain(call: Call, op_type: str) -> Value:
-    result = call.data
-    for value in call.inputs[1:]:
+def _chain(call: Call, op_type: str, operands: Sequence[Value]) -> Value:
+    result, *others = operands
+    for value in others:
         result = call.one(op_type, result, value)
     return result
 
 
-@rule("Sum", "Max", "Min")
-def rewrite_variadic(call: Call) -> list[Value]:
+@rule("Max", "Min")
+def rewrite_extremum(call: Call) -> list[Value]:
     """A chain of two-operand operators."""
-    return [_chain(call, "Add" if call.op_type == "Sum" else call.op_type)]
+    return [_chain(call, call.op_type, call.operands)]
 
 
-@rule("Mean")
-def rewrite_mean(call: Call) -> list[Value]:
-    """The sum, divided by the number of inputs."""
-    return [call.one("Mul", _chain(call, "Add"), call.scalar(1 / len(call.inputs)))]
+@rule("Sum", "Mean")
+def rewrite_sum(call: Call) -> list[Value]:
+    """A chain of additions, of which a Mean is divided by their number.
+
+    Floats of 16 bits are rounded once, at the end: the sum of 60000, 60000 and -60000 is a float16,
+    the first two have none.
+    """
+    operands = call.operands
+    if call.op_type == "Sum" and len(operands) < 3:
+        return [_chain(call, "Add", operands)]
+    result = _chain(call, "Add", [in_float32(call, value) for value in operands])
+    if call.op_type == "Mean":
+        count = call.builder.constant(1 / len(operands), result.dtype)
+        result = call.one("Mul", result, count)
+    return [in_type(call, result, call.data.dtype)]
 
 
 @rule("BatchNormalization")

@@ -114,7 +114,9 @@ def rewrite_split_to_sequence(call: Call) -> list[Value]:
     x, sizes = call.data, call.known(1)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
     parts, items = _parts(call, axis, sizes), [x]
-    if len(parts) > 1:
+    if not parts:  # an axis without elements has no part, not an empty one
+        items = []
+    elif len(parts) > 1:
         items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
     if sizes is None and not call.attributes.get("keepdims", 1):
         items = [call.one("Squeeze", item, call.vector([axis])) for item in items]

@@ -30,7 +30,8 @@ def _by_rewriting(use: Use) -> list[Shape]:
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
 ) -> OpSpec:
-    return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, (), None, None, "", **types)
+    rest = (attributes, (), None, None, None, "")
+    return operator(Kind.OPAQUE, signature, _by_rewriting, *rest, **types)
 
 
 def _dtypes(names: str) -> frozenset[str]:
