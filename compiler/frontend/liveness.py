@@ -25,7 +25,8 @@ def live_nodes(
 
 def _trim(operator: Operator, used: set[Value]) -> None:
     """Omit optional results without users."""
-    slots = OPERATORS[operator.op_type].outputs
+    entry = OPERATORS.get(operator.op_type)  # control flow has none, and keeps what it gives
+    slots = entry.outputs if entry is not None else ()
     for i, value in enumerate(operator.outputs):
         if i < len(slots) and slots[i].option == "?" and value not in used:
             operator.outputs[i] = None

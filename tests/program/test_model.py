@@ -270,7 +270,7 @@ def test_unknown_operators_are_refused_when_compiled():
         f"{text}g (float[n] x) => (float[n] y, float[m] z) "
         "{\ny = own.Frobnicate(x)\nz = Relu(y)\n}"
     )
-    with pytest.raises(UnsupportedOperatorError, match=r"domain 'own' .* define Frobnicate"):
+    with pytest.raises(UnsupportedOperatorError, match=r"domain 'own' .* register own::Frobnicate"):
         compiler.compile(model)
 
 

@@ -20,4 +20,4 @@ def test_a_missing_package_is_named_with_its_extra(
         monkeypatch.setitem(sys.modules, other, pytest)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"{package} is missing.*flowloom\[torch\]"):
-        call(None, ())
+        call(abs, ())

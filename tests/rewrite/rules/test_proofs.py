@@ -59,5 +59,5 @@ def test_a_proof_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_certificate_depends_on_all_that_a_proof_imports():
     files = {str(path.relative_to(ROOT)) for path in imported(Path(prover.__file__))}
     assert {"compiler/rewrite/patterns.py", "tests/rewrite/rules/denotations.py"} <= files
-    assert "compiler/ir/operators/__init__.py" in files
+    assert "compiler/net/operators/__init__.py" in files
     assert not [path for path in files if path.startswith("compiler/kernels/")]
