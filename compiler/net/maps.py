@@ -341,6 +341,6 @@ def _selected(operand: Array, reads: Sequence[AxisRead], shape: Shape) -> Array:
             stop = read.start + read.step * shape[read.axis]
             key.append(slice(read.start, None if stop < 0 else stop, read.step))
     axes = [read.axis for read in reads if read.axis is not None]
-    part = operand[tuple(key)].transpose(np.argsort(axes))
+    part = operand[(*key, ...)].transpose(np.argsort(axes))
     part = part[tuple(slice(None) if axis in axes else None for axis in range(len(shape)))]
     return part if part.shape == shape else np.broadcast_to(part, shape)

@@ -72,7 +72,10 @@ _CONSTANTS = [*onnx.defs.get_schema("Constant").attributes]
 @on_constants("Constant")
 def evaluate_constant(node: Use) -> Array:
     """The tensor in the operator's only attribute."""
-    name, value = next((n, node[n]) for n in _CONSTANTS if node[n] is not None)
+    given = [(name, node[name]) for name in _CONSTANTS if node[name] is not None]
+    if not given:
+        raise Mismatch(f"it has none of the attributes {', '.join(_CONSTANTS)}")
+    name, value = given[0]
     if name.startswith("value_float"):
         return np.array(value, np.float64 if node.precise else np.float32)
     if name.startswith("value_int"):

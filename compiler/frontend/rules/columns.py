@@ -67,6 +67,10 @@ def _places(call: Call, taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
 
     Raises NeedsHost if a few pixels sum so many that the table would be many times the columns.
     """
+    # Several arrays of all taps at all results are held at once, whatever table comes of them.
+    held = 8 * (2 * len(image) + 6) * prod(taps.kernel) * prod(taps.output)
+    if not call.builder.folds(held, 0):
+        raise NeedsHost(f"its table takes {held:,} bytes to make", "use fewer or smaller blocks")
     positions: np.ndarray = np.stack([p.reshape(-1) for p in taps.positions()])
     sizes = np.array(image).reshape(-1, 1)
     inside: np.ndarray = np.all((positions >= 0) & (positions < sizes), axis=0, keepdims=True)[0]

@@ -10,18 +10,20 @@ from typing import Any
 import tvm_ffi
 from tvm import te, tirx
 from tvm.ir import Call, IRModule, Var
-from tvm.tirx import FloorDiv, FloorMod, IntImm, Mul, PrimFunc, Sub
+from tvm.tirx import BufferLoad, FloorDiv, FloorMod, IntImm, Mul, PrimFunc, Sub
 from tvm.tirx.transform import prim_func_pass
 
 
 def _descends(numerator: Any) -> bool:
     """Whether something is subtracted, or multiplied by a negative number.
 
-    A sum with a call in it, such as a load, is not one of loops alone: TVM leaves it as it is.
+    A sum with a call or a load in it is not one of loops alone: TVM leaves it as it is, and what is
+    hidden from the pass must have no buffer.
     """
     calls: list[Any] = []
     less: list[Any] = []
     tvm_ffi.structural_walk(numerator, (Call, calls.append), order="pre")
+    tvm_ffi.structural_walk(numerator, (BufferLoad, calls.append), order="pre")
     tvm_ffi.structural_walk(numerator, (Sub, less.append), order="pre")
     tvm_ffi.structural_walk(numerator, (Mul, less.append), order="pre")
     return not calls and any(_is_negative(term) for term in less)
