@@ -9,8 +9,8 @@ from typing import Any
 
 import tvm_ffi
 from tvm import te, tirx
-from tvm.ir import Call, IRModule, Var
-from tvm.tirx import BufferLoad, FloorDiv, FloorMod, IntImm, Mul, PrimFunc, Sub
+from tvm.ir import Call, IRModule, TensorLoad, Var
+from tvm.tirx import FloorDiv, FloorMod, IntImm, Mul, PrimFunc, Sub
 from tvm.tirx.transform import prim_func_pass
 
 
@@ -23,7 +23,7 @@ def _descends(numerator: Any) -> bool:
     calls: list[Any] = []
     less: list[Any] = []
     tvm_ffi.structural_walk(numerator, (Call, calls.append), order="pre")
-    tvm_ffi.structural_walk(numerator, (BufferLoad, calls.append), order="pre")
+    tvm_ffi.structural_walk(numerator, (TensorLoad, calls.append), order="pre")
     tvm_ffi.structural_walk(numerator, (Sub, less.append), order="pre")
     tvm_ffi.structural_walk(numerator, (Mul, less.append), order="pre")
     return not calls and any(_is_negative(term) for term in less)
