@@ -99,7 +99,7 @@ def test_a_sum_of_several_narrow_floats_is_rounded_once(
     feeds = {
         name: np.array(row).astype(np.dtype(dtype)) for name, row in zip("xwz", values, strict=True)
     }
-    wide = sum(array.astype("f8") for array in feeds.values())
+    wide = np.sum([array.astype("f8") for array in feeds.values()], axis=0)
     expected = (wide / 3 if op_type == "Mean" else wide).astype(np.dtype(dtype))
     found = compiler.compile(parse(text), target=target).run(feeds)["y"]
     np.testing.assert_array_equal(found.astype("f8"), expected.astype("f8"))
