@@ -230,6 +230,22 @@ def test_columns_back_to_an_image(image: list[int], block: list[int], attributes
     check(model("Col2Im", inputs, ("image", "block"), **attributes), inputs)
 
 
+def test_columns_of_an_ordinary_image_have_a_kernel():
+    inputs: dict[str, np.ndarray] = {
+        "x": numbers(1, 9, 254 * 254),
+        "image": np.array([256, 256]),
+        "block": np.array([3, 3]),
+    }
+    made = compiler.compile(model("Col2Im", inputs, ("image", "block")), budget=0)
+    assert isinstance(made, compiler.Module)
+    columns = inputs["x"].reshape(3, 3, 254, 254)
+    image = np.zeros((1, 1, 256, 256), "f4")
+    for row, column in np.ndindex(3, 3):
+        image[0, 0, row : row + 254, column : column + 254] += columns[row, column]
+    (found,) = made.run({"x": inputs["x"]}).values()
+    np.testing.assert_allclose(found, image, 1e-5, 1e-5)
+
+
 def test_an_unpooled_image():
     x = np.abs(numbers(2, 3, 4, 6))
     pooled = np.array(

@@ -22,13 +22,17 @@ class WindowTaps:
         self.dilations = call.attributes.get("dilations") or [1] * rank
         self.pads = (call.attributes.get("pads") or [0] * 2 * rank)[:rank]
 
+    def along(self, axis: int) -> np.ndarray:
+        """The positions on an axis that its taps read for its results: [taps, results]."""
+        taps, results = np.arange(self.kernel[axis]), np.arange(self.output[axis])
+        starts = results * self.strides[axis] - self.pads[axis]
+        return taps.reshape(-1, 1) * self.dilations[axis] + starts
+
     def positions(self) -> list[np.ndarray]:
         """For each axis the positions of all taps at all results: [taps, results]."""
-        taps, places = np.indices(self.kernel), np.indices(self.output)
+        taps, results = np.indices(self.kernel), np.indices(self.output)
         return [
-            taps[axis].reshape(-1, 1) * self.dilations[axis]
-            + places[axis].reshape(1, -1) * self.strides[axis]
-            - self.pads[axis]
+            self.along(axis)[taps[axis].reshape(-1, 1), results[axis].reshape(1, -1)]
             for axis in range(len(self.kernel))
         ]
 
@@ -65,28 +69,42 @@ def _counts(call: Call, image: Sequence[int], block: Sequence[int]) -> list[int]
 def _places(call: Call, taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
     """For each pixel the elements of the flat columns that it sums, and then their end.
 
-    Raises NeedsHost if a few pixels sum so many that the table would be many times the columns.
+    A pixel is read by a tap at a result if each of its indices is, so that the table is put
+    together from one of each axis and nothing is larger than itself. Raises NeedsHost if a few
+    pixels sum so many that the table would be many times the columns.
     """
-    # Several arrays of all taps at all results are held at once, whatever table comes of them.
-    held = 8 * (2 * len(image) + 6) * prod(taps.kernel) * prod(taps.output)
-    if not call.builder.folds(held, 0):
-        raise NeedsHost(f"its table takes {held:,} bytes to make", "use fewer or smaller blocks")
-    positions: np.ndarray = np.stack([p.reshape(-1) for p in taps.positions()])
-    sizes = np.array(image).reshape(-1, 1)
-    inside: np.ndarray = np.all((positions >= 0) & (positions < sizes), axis=0, keepdims=True)[0]
-    elements: np.ndarray = np.nonzero(inside)[0]
-    chosen = tuple(np.asarray(line)[inside] for line in positions)
-    pixels = np.asarray(np.ravel_multi_index(chosen, tuple(image)))
-    order = np.argsort(pixels, kind="stable")
-    pixels, elements = pixels[order], elements[order]
-    number: np.ndarray = np.arange(len(pixels)) - np.searchsorted(pixels, pixels)
-    most = int(number.max()) + 1 if number.size else 0
-    if not call.builder.folds(8 * most * prod(image), 8 * positions.shape[1]):
-        reason = f"its {prod(image):,} pixels need a table of {most:,} elements each"
+    rank, end = len(image), prod(taps.kernel) * prod(taps.output)
+    parts = [_elements_along(taps, axis, size) for axis, size in enumerate(image)]
+    counts = [int(number.max(initial=-1)) + 1 for number, *_ in parts]
+    if not call.builder.folds(8 * prod(counts) * prod(image), 8 * end):
+        reason = f"its {prod(image):,} pixels need a table of {prod(counts):,} elements each"
         raise NeedsHost(reason, "use blocks whose strides and dilations differ less")
-    table = np.full((most, prod(image)), positions.shape[1])
-    table[number, pixels] = elements
+    table: np.ndarray = np.zeros((*counts, *image), np.int64)
+    for axis, (number, index, share) in enumerate(parts):
+        part = np.full((counts[axis], image[axis]), end)
+        part[number, index] = share
+        table += part.reshape([n if i % rank == axis else 1 for i, n in enumerate(table.shape)])
+    table = np.minimum(table, end, out=table).reshape(prod(counts), prod(image))
+    table.sort(axis=0)
     return table
+
+
+def _elements_along(
+    taps: WindowTaps, axis: int, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The shares of an axis in the elements that each of its indices sums.
+
+    Each has a number among those of its index, the index, and its place in the flat columns.
+    """
+    positions = taps.along(axis)
+    inside: np.ndarray = (positions >= 0) & (positions < size)
+    tap, result = np.nonzero(inside)
+    index = positions[inside]
+    order = np.argsort(index, kind="stable")
+    index, tap, result = index[order], tap[order], result[order]
+    number: np.ndarray = np.arange(len(index)) - np.searchsorted(index, index)
+    per_tap = prod(taps.kernel[axis + 1 :]) * prod(taps.output)
+    return number, index, tap * per_tap + result * prod(taps.output[axis + 1 :])
 
 
 @rule("MaxUnpool")
