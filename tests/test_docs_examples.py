@@ -19,7 +19,7 @@ from onnx import numpy_helper, parser
 
 from compiler.kernels.ops.lowering import LOWERINGS
 from compiler.net.operators import KINDS, OPERATORS
-from compiler.net.registration import REGISTERED
+from compiler.net.operators.registration import REGISTERED
 from compiler.target.devices import DEVICES
 from compiler.tools.cli import main
 from tests.kernels.gpu.emulator import COMPILER

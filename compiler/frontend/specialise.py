@@ -51,7 +51,7 @@ from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.net.operators import KINDS, Mismatch
-from compiler.net.registration import REGISTERED, operator_name
+from compiler.net.operators.registration import REGISTERED, operator_name
 
 
 @dataclass(frozen=True, slots=True)

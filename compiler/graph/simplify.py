@@ -17,8 +17,8 @@ from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.net.maps import strided
-from compiler.net.movement import is_movement
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.movement import is_movement
 from compiler.tensors.strides import StridedWindow
 
 

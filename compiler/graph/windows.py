@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.network import Network, NetworkNode
 from compiler.net.maps import strided
-from compiler.net.movement import is_movement, maps_of
+from compiler.net.operators.movement import is_movement, maps_of
 from compiler.net.spec import KnownTensor, Mismatch
 from compiler.tensors.strides import StridedWindow
 

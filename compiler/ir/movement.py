@@ -7,8 +7,8 @@ from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.maps import Maps
-from compiler.net.movement import maps_of
 from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.operators.movement import maps_of
 
 
 def moved_operands(op: OperatorOp) -> list[SSAValue]:

@@ -19,7 +19,7 @@ from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.kernels.workers import build_in_workers
-from compiler.net.registration import REGISTERED
+from compiler.net.operators.registration import REGISTERED
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind

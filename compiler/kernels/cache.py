@@ -16,7 +16,7 @@ from compiler.emulator.compile import version as emulator_version
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
-from compiler.net.registration import REGISTERED
+from compiler.net.operators.registration import REGISTERED
 from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
 from compiler.support.caches import (
     cache_directory,

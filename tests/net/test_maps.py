@@ -18,9 +18,9 @@ from compiler.net.maps import (
     covered,
     strided,
 )
-from compiler.net.movement import MOVEMENT, maps_of
 from compiler.net.operators import OPERATORS, infer
 from compiler.net.operators.injective import PARTS
+from compiler.net.operators.movement import MOVEMENT, maps_of
 from compiler.net.operators.views import VIEWS
 from compiler.net.spec import KnownTensor
 from compiler.tensors.strides import StridedWindow

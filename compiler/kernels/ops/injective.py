@@ -12,8 +12,8 @@ from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
 from compiler.net.maps import Algebra, Index, Map, affine_indices, axis_reads, covered
-from compiler.net.movement import MOVEMENT, maps_of
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.movement import MOVEMENT, maps_of
 
 _IN_TURN = 64
 """Up to so many parts of a result are compared with in turn, more by bisection."""

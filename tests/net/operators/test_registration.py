@@ -24,10 +24,9 @@ from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.kernels import build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
-from compiler.net import Kind, Shape, ShapeMismatch, Use, operator, register
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
-from compiler.net.registration import REGISTERED
-from compiler.net.spec import number
+from compiler.net.operators.registration import REGISTERED, register
+from compiler.net.spec import Kind, Shape, ShapeMismatch, Use, number, operator
 from compiler.tensors.dtypes import FLOATS
 from tests.kernels.gpu.emulator import COMPILER
 
