@@ -13,9 +13,11 @@ import numpy as np
 
 from compiler.frontend.graph import Graph, Operator, Value, constant
 from compiler.ir.values import numpy_dtype
+from compiler.net.operators import OPERATORS
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
+from compiler.net.operators.elementwise import ARITHMETIC
 
-_LINEAR = {"Conv", "ConvTranspose", "Gemm"}
-_STEPPED = {"Cast", "Ceil", "Floor", "Round"}
+_STEPPED = frozenset(name for name, entry in OPERATORS.items() if entry.facts.steps)
 """Operators that may make a whole step of the last bit: x * s / t of dequantised integers has
 halves, which x * (s / t) has not, or has elsewhere."""
 _SHORT = {"float16", "bfloat16"}
@@ -71,7 +73,7 @@ def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
 
 def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
     """The operand, scale and shift of a per-channel Mul, Div, Add or Sub."""
-    if operator.op_type not in ("Mul", "Div", "Add", "Sub"):
+    if operator.op_type not in ARITHMETIC:
         return None
     left, right = operator.operand(0), operator.operand(1)
     if left.array is not None and operator.op_type in ("Mul", "Add"):
@@ -97,7 +99,7 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
 
 def _foldable(operator: Operator) -> bool:
     """Whether an operator is linear in constant weights (and a constant bias, if any)."""
-    if operator.op_type not in _LINEAR:
+    if operator.op_type not in FLOAT_CONTRACTIONS or operator.op_type == "MatMul":
         return False
     weight, *bias = operator.inputs[1:]
     known = weight is not None and weight.array is not None

@@ -16,13 +16,14 @@ from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onn
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
 from compiler.frontend.sources import Source, check_source, check_source_attributes
 from compiler.net.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
+from compiler.net.operators.pooling import WINDOW_POOLS
 
 ONNX_DIFFERS = {
     "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",
     "Upsample": "as Resize",
     "Einsum": "a letter of size 1 is broadcast, as in numpy; onnx takes the first operand's size",
     **dict.fromkeys(
-        ("AveragePool", "LpPool", "MaxPool"),
+        WINDOW_POOLS,
         "before opset 22 onnx counts windows of ceil_mode that start after the input and its pads",
     ),
     "ConvTranspose": "auto_pad SAME_* makes input times stride elements; onnx ends with the kernel",

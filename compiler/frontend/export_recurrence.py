@@ -7,11 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-PARAMETERS = {
-    "alpha": ("Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "ThresholdedRelu"),
-    "beta": ("Affine", "HardSigmoid", "ScaledTanh"),
-}
-"""The activation functions that have an alpha, and those that have a beta."""
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS
 
 AddConstant = Callable[[str, np.ndarray], str]
 
@@ -50,9 +46,10 @@ def _attributes(given: Mapping[str, Any], directions: int, hidden: int) -> dict[
         "direction": given["direction"],
         "activations": names,
     }
-    for key, having in PARAMETERS.items():
+    for key in ("alpha", "beta"):
         values = list(given[f"activation_{key}"]) * directions
-        listed = [v for name, v in zip(names, values, strict=True) if name in having]
+        pairs = zip(names, values, strict=True)
+        listed = [value for name, value in pairs if key in ACTIVATION_PARAMETERS[name]]
         if listed:
             found[f"activation_{key}"] = listed
     if given.get("clip"):

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import nbytes_of
+from compiler.net.operators import KINDS, Kind
 
 
 @dataclass
@@ -38,11 +39,12 @@ def shared_values(view: OperatorOp) -> list[SSAValue]:
     return [value for value in given if nbytes_of(value.type)]
 
 
-_MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-
-
 def moved_from(value: SSAValue) -> SSAValue:
     """The tensor whose elements a value holds, after operators that only move or convert them."""
-    while isinstance(owner := value.owner, OperatorOp) and owner.type_name in _MOVING:
+    while isinstance(owner := value.owner, OperatorOp) and _keeps_elements(owner.type_name):
         value = owner.inputs[0]
     return value
+
+
+def _keeps_elements(name: str) -> bool:
+    return KINDS[name] is Kind.VIEW or name in ("Cast", "Transpose")

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from xdsl.dialects.builtin import NoneType, StringAttr
+from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
+from compiler.graph.attributes import integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.types import dtype_of, nbytes_of, shape_of
-from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
+from compiler.ir.types import nbytes_of, shape_of
+from compiler.ir.uses import operator_use
+from compiler.net.operators import OPERATORS, Kind
 from compiler.target.target import Target
 
 
@@ -64,32 +65,14 @@ class Work:
         return Work(self.flops + other.flops, self.nbytes + other.nbytes)
 
 
-_FLOPS_AN_ELEMENT = {
-    **dict.fromkeys("Exp Log Sqrt Reciprocal Div Mod Softsign HardSwish".split(), 4),
-    **dict.fromkeys("Sigmoid Tanh Erf Pow Softplus Elu Celu Selu Sin Cos".split(), 12),
-    **dict.fromkeys("Gelu Mish Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh".split(), 16),
-    **dict.fromkeys("Softmax LogSoftmax LayerNormalization RMSNormalization".split(), 8),
-    **dict.fromkeys("InstanceNormalization GroupNormalization LRN ReduceL2".split(), 8),
-}
-
-
-_FLOPS_A_COMPARISON = 10
-"""A comparison of a sort and its branch, which is not foreseen: 8 rows of 8,000 elements, with 13
-comparisons each, take 210 to 420 us on an Intel Xeon."""
-
-
 def is_cheap(op: OperatorOp) -> bool:
     """Whether computing a result element again costs about as much as loading it."""
     return _flops_an_element(op) == 1
 
 
 def _flops_an_element(op: OperatorOp) -> int:
-    """Operations for each element of the result; Pow by 1, 2 or 3 is a multiplication."""
-    power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
-    exponent = constant_operand(op, 1) if power else None
-    if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
-        return 1
-    return _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+    flops = OPERATORS[op.type_name].facts.flops
+    return flops if isinstance(flops, int) else flops(operator_use(op))
 
 
 def elements(value: SSAValue) -> int:
@@ -104,55 +87,22 @@ def nbytes(value: SSAValue) -> int:
 
 def flops_of(op: OperatorOp) -> int:
     """The floating-point (or integer) operations of one operator; a multiply-add counts as two."""
+    entry = OPERATORS[op.type_name]
+    if entry.facts.work is not None:
+        shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
+        return entry.facts.work(operator_use(op), shapes)
     out = sum(elements(value) for value in op.outputs)
-    match KINDS.get(op.type_name):
-        case Kind.CONTRACTION:
-            return 2 * _multiplications(op)
+    match entry.kind:
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
             window = integers_attribute(op, "kernel_shape")
             reduced = out * prod(window) if window else elements(op.inputs[0])
             return reduced * _flops_an_element(op)
-        case Kind.OPAQUE if op.type_name == RECURRENCE:
-            return 2 * elements(op.inputs[0]) * shape_of(op.inputs[1].type)[-1]
-        case Kind.OPAQUE if op.type_name == "TopK":
-            count = shape_of(op.outputs[0].type)[integer_attribute(op, "axis", -1)]
-            return elements(op.inputs[0]) * count.bit_length() * _FLOPS_A_COMPARISON
         case Kind.OPAQUE:
             return sum(elements(value) for value in op.inputs)
         case _:
             return 0
-
-
-def _multiplications(op: OperatorOp) -> int:
-    """Multiplications of a contraction."""
-    if op.type_name == "Einsum":
-        return _einsum_multiplications(op)
-    first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
-    out = elements(op.outputs[0])
-    match op.type_name:
-        case "Conv" | "ConvFloat8" | "ConvInteger":
-            return out * prod(second[1:])
-        case "ConvTranspose":
-            return prod(first) * prod(second[1:])
-        case "Gemm":
-            return out * first[0 if integer_attribute(op, "transA", 0) else 1]
-        case _:
-            return out * first[-1]
-
-
-def _einsum_multiplications(op: OperatorOp) -> int:
-    equation = op.attributes["equation"]
-    assert isinstance(equation, StringAttr)
-    terms = equation.data.replace(" ", "").split("->")[0].split(",")
-    sizes: dict[str, int] = {}
-    for term, value in zip(terms, op.inputs, strict=True):
-        shape = shape_of(value.type)
-        head, _, tail = term.partition("...")
-        sizes.update(zip(head, shape, strict=False))
-        sizes.update(zip(reversed(tail), reversed(shape), strict=False))
-    return max(prod(sizes.values()), elements(op.outputs[0]))
 
 
 def read_bytes(op: OperatorOp, operand: int) -> int:

@@ -8,9 +8,7 @@ from compiler.graph.cost import Roofline, nbytes
 from compiler.graph.operator_table import is_absorbable
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.net.operators import KINDS, Kind
-
-GATHERS = ("Gather", "GatherElements", "GatherND")
-"""Operators that read their first operand at the indices of the second."""
+from compiler.net.operators.indices import GATHERS
 
 SELECTING = ("Gather", "Slice")
 """Operators that select indices from a tensor, which costs no more than reading them."""

@@ -15,6 +15,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.contractions import CONVOLUTIONS
 from compiler.net.operators.injective import PARTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -29,9 +30,6 @@ LAYOUT_MISMATCH_COST = 0.1
 
 Inner = dict[SSAValue, SSAValue]
 """From the arguments of a group's body to the group's operands."""
-
-CONVOLUTIONS = ("Conv", "ConvFloat8", "ConvInteger", "ConvTranspose")
-"""Operators that read channel blocks of images faster."""
 
 
 @dataclass

@@ -8,10 +8,10 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from compiler.graph import cost
-from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.types import shape_of
-from compiler.net.operators import KINDS, Kind
+from compiler.ir.uses import operator_use
+from compiler.net.operators import KINDS, OPERATORS, Kind
 from compiler.net.spec import Shape
 from compiler.support.dag import DAG
 
@@ -208,39 +208,13 @@ def is_absorbable(op: OperatorOp) -> bool:
 
 def _reduced_rows(op: OperatorOp) -> Shape | None:
     """The squeezed operand shape of a reduction over trailing axes; None for other operators."""
-    if KINDS[op.type_name] is not Kind.REDUCTION:
+    reduces = OPERATORS[op.type_name].facts.reduces
+    if reduces is None:
         return None
-    shape = shape_of(op.inputs[0].type)
-    axes = _reduced_axes(op, len(shape))
-    if axes is None:
-        return None
+    shape, axes = shape_of(op.inputs[0].type), set(reduces(operator_use(op)))
     first = min(axes, default=len(shape))
     long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
     return squeezed_shape(shape) if long <= axes and prod(shape) else None
-
-
-def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
-    """The axes that a reduction reduces completely; None for a reduction over windows."""
-    match op.type_name:
-        case "Softmax" | "LogSoftmax" | "ArgMax" | "ArgMin" | "LpNormalization":
-            default = 0 if op.type_name.startswith("Arg") else -1
-            return {integer_attribute(op, "axis", default) % rank} if rank else set()
-        case "LayerNormalization" | "RMSNormalization":
-            return set(range(integer_attribute(op, "axis", -1) % rank, rank))
-        case "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool":
-            return set(range(2, rank))
-        case name if name.startswith("Reduce"):
-            return _given_axes(op, rank)
-        case _:
-            return None
-
-
-def _given_axes(op: OperatorOp, rank: int) -> set[int]:
-    array = constant_operand(op, 1)
-    values = array.ravel().tolist() if array is not None else integers_attribute(op, "axes")
-    if not values and not integer_attribute(op, "noop_with_empty_axes", 0):
-        return set(range(rank))
-    return {axis % rank for axis in values or ()} if rank else set()
 
 
 def read_operators(

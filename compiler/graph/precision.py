@@ -14,22 +14,12 @@ from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.uses import operator_use
 from compiler.ir.values import attribute_to_array
-from compiler.net.operators import FLOAT8_CONTRACTIONS, KINDS, RECURRENCE, SEGMENT_SUM, Kind
+from compiler.net.operators import KINDS, OPERATORS, RECURRENCE, Kind
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
 """The largest finite number of each 16-bit type; bfloat16 has the range of float32."""
-
-_UNBOUNDED = frozenset(
-    "Cosh CumSum Exp LpNormalization LpPool GlobalLpPool Pow Reciprocal Sinh Tan Einsum".split()
-)
-"""Operators whose results may overflow however small their operands are."""
-
-_BOUNDED = frozenset(
-    "Sigmoid HardSigmoid Tanh Erf Softsign Sign Sin Cos Softmax GroupNormalization"
-    " InstanceNormalization LayerNormalization RMSNormalization LpNormalization".split()
-)
-"""Operators whose results are small however large their operands are."""
 
 _WIDE_INTEGERS = ("int32", "int64")
 
@@ -207,7 +197,7 @@ class _Reader:
 
     def _may_overflow(self, op: OperatorOp) -> bool:
         """Whether an operator's results depend on a constant that overflows."""
-        if op.type_name in _BOUNDED:
+        if OPERATORS[op.type_name].facts.is_small:
             return False
         operands = op.inputs[:1] if op.type_name == "Clip" else op.inputs
         return any(value in self.overflowing or self._is_large(value) for value in operands)
@@ -265,8 +255,7 @@ def _is_kept(op: OperatorOp) -> bool:
         return not (isinstance(op.inputs[1].owner, ConstantOp) or _is_normalised(op))
     if op.type_name == "Cast":
         return "float" not in dtype_of(op.inputs[0].type)
-    unbounded = (*_UNBOUNDED, SEGMENT_SUM, *FLOAT8_CONTRACTIONS)  # sums of these are not scaled yet
-    return op.type_name in unbounded or op.type_name.startswith("Reduce")
+    return OPERATORS[op.type_name].facts.wide
 
 
 def _is_normalised(quotient: OperatorOp) -> bool:
@@ -283,13 +272,11 @@ def _is_normalised(quotient: OperatorOp) -> bool:
 
 
 def _kept(reduction: OperatorOp) -> tuple[int, ...]:
-    """The shape in which each result meets the elements that it is of; () if that is unknown."""
-    axes = _constant(reduction.inputs[1]) if len(reduction.inputs) > 1 else None
+    """The shape in which each result meets the elements that it is of."""
+    reduces = OPERATORS[reduction.type_name].facts.reduces
+    axes = () if reduces is None else reduces(operator_use(reduction))
     shape = shape_of(reduction.inputs[0].type)
-    if axes is None:
-        return ()
-    reduced = {int(axis) % len(shape) for axis in axes.reshape(-1)}
-    return tuple(1 if i in reduced else extent for i, extent in enumerate(shape))
+    return tuple(1 if i in axes else extent for i, extent in enumerate(shape))
 
 
 def _is_no_less(op: OperatorOp) -> bool:

@@ -17,9 +17,7 @@ from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import dtype_of
 from compiler.ir.values import attribute_to_array
 from compiler.net.operators import BYTE_CONTRACTIONS
-
-SCALED = ("Mul", "Add", "Sub")
-"""Operators whose constant operand may be a scale or a zero point."""
+from compiler.net.operators.elementwise import ARITHMETIC
 
 _INPUT_ZERO = 2
 """The operand of a contraction of bytes that is the zero point of its first."""
@@ -146,7 +144,7 @@ def _scales(user: OperatorOp | None, operand: int) -> bool:
         return operand == 1 and all(rounded)
     if user.type_name in BYTE_CONTRACTIONS:
         return operand == _INPUT_ZERO
-    return user.type_name in SCALED
+    return user.type_name in ARITHMETIC
 
 
 def _clips(user: OperatorOp | None, operand: int) -> bool:

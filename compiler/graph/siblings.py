@@ -8,6 +8,7 @@ from math import prod
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import GraphNetwork, GraphNode, users_of
 from compiler.net.operators import KINDS, Kind
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ class _Finder:
 
     def key(self, node: GraphNode) -> Hashable | None:
         """A key that the anchors of a family share; None for other operators."""
-        if node.type not in ("Conv", "MatMul", "Gemm") or node.attributes.get("group", 1) != 1:
+        if node.type not in FLOAT_CONTRACTIONS or node.type == "ConvTranspose":
+            return None
+        if node.attributes.get("group", 1) != 1:
             return None
         weights = node.inputs[1:]
         shapes = [self.shape(v) for v in weights]

@@ -1,6 +1,6 @@
 """Local simplifications of single operators; all are exact, bit for bit."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,7 +17,7 @@ from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.net.maps import strided
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
 from compiler.net.operators.movement import is_movement
 from compiler.tensors.strides import StridedWindow
 
@@ -127,18 +127,15 @@ def _transpose_of_transpose(op: OperatorOp) -> Update | None:
     return Update([before.inputs[0]], {"perm": value_to_attribute(composed)})
 
 
-def _neutral(operand: int, element: float, float_sign: bool | None = None) -> SimplificationRule:
-    """Drop an operand that is `element` everywhere.
-
-    `float_sign` is the sign bit a floating-point zero needs so that -0 stays -0.
-    """
+def _neutral(operand: int, neutral: float) -> SimplificationRule:
+    """Drop an operand that is neutral everywhere; of floats, a zero of the other sign is not."""
 
     def rule(op: OperatorOp) -> SSAValue | None:
         other, array = op.inputs[1 - operand], constant_operand(op, operand)
-        if array is None or other.type != op.outputs[0].type or not (array == element).all():
+        if array is None or other.type != op.outputs[0].type or not (array == neutral).all():
             return None
-        is_float = "float" in dtype_of(other.type)
-        wrong_zero = float_sign is not None and is_float and (np.signbit(array) != float_sign).any()
+        signed = neutral == 0 and "float" in dtype_of(other.type)
+        wrong_zero = signed and (np.signbit(array) != np.signbit(neutral)).any()
         return None if wrong_zero else other
 
     return rule
@@ -186,16 +183,30 @@ def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
 
 _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
 
-_RULES: dict[str, tuple[SimplificationRule, ...]] = {
-    **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
-    **dict.fromkeys(("Max", "Min"), (_single,)),
-    **dict.fromkeys(("Relu", "Abs", "Ceil", "Floor", "Round", "Clip"), (_idempotent,)),
-    **dict.fromkeys(("Neg", "Not", "BitwiseNot"), (_involution,)),
-    "Cast": (_same_type,),
-    "Transpose": (_transpose_of_transpose,),
-    "Mul": (_neutral(0, 1), _neutral(1, 1)),
-    "Div": (_neutral(1, 1),),
-    "Add": (_neutral(0, 0, True), _neutral(1, 0, True)),
-    "Sub": (_neutral(1, 0, False),),
-    "Conv": (_padded_convolution,),
+
+def _general_rules(entry: OpSpec) -> Iterator[SimplificationRule]:
+    """The rules that follow from what the table says of an operator."""
+    facts = entry.facts
+    if entry.kind is Kind.VIEW:
+        yield from (_same_type, _view_of_view)
+    if entry.most_inputs is None and facts.exact:
+        yield _single
+    if facts.idempotent:
+        yield _idempotent
+    if facts.involution:
+        yield _involution
+    for operand, neutral in enumerate(facts.neutral):
+        if neutral is not None:
+            yield _neutral(operand, neutral)
+
+
+_OWN_RULES: dict[str, SimplificationRule] = {
+    "Cast": _same_type,
+    "Conv": _padded_convolution,
+    "Transpose": _transpose_of_transpose,
+}
+
+_RULES = {
+    name: (*_general_rules(entry), *([_OWN_RULES[name]] if name in _OWN_RULES else []))
+    for name, entry in OPERATORS.items()
 }

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
 
@@ -271,7 +272,6 @@ Floats are computed in float64 and rounded once where that differs from their ty
 ValueError or IndexError for inputs that do not fit.
 """
 
-
 MapRule = Callable[[Use, Sequence[Shape]], Maps]
 """The maps of each result of an operator, by the shapes of its results."""
 
@@ -314,6 +314,7 @@ class OpSpec:
     maps: MapRule | None = None
     evaluate: Evaluation | None = None
     domain: str = ""
+    facts: Facts = field(default_factory=Facts)
 
     def moves(self, index: int) -> bool:
         """Whether the elements of an input are moved to the results."""
@@ -337,6 +338,19 @@ class OpSpec:
         """How many inputs there may be; None for any number."""
         return None if self.inputs[-1].option == "*" else len(self.inputs)
 
+    @property
+    def picks(self) -> bool:
+        """Whether each element of the results is one of operand 0."""
+        moved = [i for i in range(len(self.inputs)) if self.moves(i)]
+        return moved == [0] and self.most_inputs is not None and self.facts.keeps_codes is not False
+
+    @property
+    def keeps_codes(self) -> bool:
+        """Whether integers instead of the numbers that they stand for give those of the result."""
+        if self.facts.keeps_codes is not None:
+            return self.facts.keeps_codes
+        return self.picks and not self.facts.repeats
+
 
 def operator(
     kind: Kind,
@@ -348,6 +362,7 @@ def operator(
     maps: MapRule | None = None,
     evaluate: Evaluation | None = None,
     domain: str = "",
+    facts: Facts | None = None,
     **types: frozenset[str],
 ) -> OpSpec:
     """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number.
@@ -367,6 +382,7 @@ def operator(
         maps=maps,
         evaluate=_by_maps(rule, maps) if evaluate is None and maps else evaluate,
         domain=domain,
+        facts=facts or Facts(),
     )
 
 

@@ -7,11 +7,9 @@ from typing import Any, Generic, TypeVar
 
 from compiler.graph.rewriting.attributes import with_defaults
 from compiler.graph.rewriting.terms import Term, Terms
-from compiler.net.operators import Mismatch
+from compiler.net.operators import OPERATORS, Mismatch
 from compiler.rewrite.patterns import Apply, Fill, Identity, OneOf, Pattern, Tensor, Unknown
 from compiler.rewrite.rule import Rule
-
-COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min"})
 
 Item = TypeVar("Item")
 
@@ -216,7 +214,9 @@ class Matches:
                     yield self._halves_of(term, count)
             return
         yield inputs
-        if term.kind in COMMUTATIVE and len(inputs) == 2 and inputs[0] is not inputs[1]:
+        entry = OPERATORS.get(term.kind)
+        commutative = entry is not None and entry.facts.commutative
+        if commutative and len(inputs) == 2 and inputs[0] is not inputs[1]:
             yield inputs[::-1]
 
     def _halves_of(self, concat: Term, count: int) -> Sequence[Term]:

@@ -1,32 +1,19 @@
 """Bounds of the elements of a value, as far as they follow from the operators that compute it."""
 
-from collections.abc import Callable, Mapping
-from math import inf
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
 
 from compiler.frontend.graph import Dequantised, Operator, Value
-from compiler.frontend.quantised.contract import REARRANGING
-
-NumberRange = tuple[float, float]
-"""The least and the greatest number that an element may be."""
-
-ANY_NUMBER: NumberRange = (-inf, inf)
+from compiler.net.facts import EVERYTHING, NumberRange
+from compiler.net.operators import OPERATORS
 
 MOST_FOLLOWED = 8
 """The most operators that are followed."""
 
 _LARGEST = 1 << 16
 """Most elements of a constant that is read for its bounds."""
-
-_ALWAYS: Mapping[str, NumberRange] = {
-    "Erf": (-1.0, 1.0),
-    "Sigmoid": (0.0, 1.0),
-    "Softmax": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-}
-"""The bounds of operators whatever they read."""
 
 
 def bounds(
@@ -39,15 +26,15 @@ def bounds(
         return found
     maker = makers.get(value)
     if maker is None or not depth:
-        return ANY_NUMBER
-    if maker.op_type in _ALWAYS:
-        return _ALWAYS[maker.op_type]
-    if maker.op_type in (*REARRANGING, "Gather"):
+        return EVERYTHING
+    entry = OPERATORS.get(maker.op_type)
+    if entry is None or (value is not maker.outputs[0] and entry.maps is None):
+        return EVERYTHING  # positions, as a MaxPool has, are outside the bounds of numbers
+    if entry.picks:
         return bounds(maker.operand(0), makers, depth - 1)
-    make = _COMPUTED.get(maker.op_type)
-    if make is None:
-        return ANY_NUMBER
-    return make(*[_operand(v, makers, depth - 1) for v in maker.inputs])
+    if entry.facts.interval is None:
+        return EVERYTHING
+    return entry.facts.interval([_operand(v, makers, depth - 1) for v in maker.inputs])
 
 
 def bounds_of_code(code: Dequantised) -> NumberRange | None:
@@ -64,53 +51,12 @@ def bounds_of_code(code: Dequantised) -> NumberRange | None:
 
 
 def _operand(value: Value | None, makers: Mapping[Value, Operator], depth: int) -> NumberRange:
-    return ANY_NUMBER if value is None else bounds(value, makers, depth)
+    return EVERYTHING if value is None else bounds(value, makers, depth)
 
 
 def _of_constant(value: Value) -> NumberRange:
     array: Any = value.content
     if not array.size:
-        return ANY_NUMBER
+        return EVERYTHING
     low, high = float(array.min()), float(array.max())
-    return (low, high) if low <= high else ANY_NUMBER  # no order with NaN
-
-
-def clipped_range(inside: NumberRange, low: float, high: float) -> NumberRange:
-    """The bounds of numbers within others when they are clipped."""
-    least, most = (min(max(number, low), high) for number in inside)
-    return least, most
-
-
-def _clip(
-    x: NumberRange, low: NumberRange = ANY_NUMBER, high: NumberRange = ANY_NUMBER
-) -> NumberRange:
-    return clipped_range(x, low[0], high[1]) if low[0] <= high[1] else ANY_NUMBER
-
-
-def _relu(x: NumberRange) -> NumberRange:
-    return clipped_range(x, 0.0, inf)
-
-
-def _add(x: NumberRange, y: NumberRange) -> NumberRange:
-    return x[0] + y[0], x[1] + y[1]
-
-
-def _sub(x: NumberRange, y: NumberRange) -> NumberRange:
-    return x[0] - y[1], x[1] - y[0]
-
-
-def _mul(x: NumberRange, y: NumberRange) -> NumberRange:
-    if inf in map(abs, (*x, *y)):
-        return ANY_NUMBER
-    products = [a * b for a in x for b in y]
-    return min(products), max(products)
-
-
-_COMPUTED: Mapping[str, Callable[..., NumberRange]] = {
-    "Add": _add,
-    "Clip": _clip,
-    "Mul": _mul,
-    "Relu": _relu,
-    "Sub": _sub,
-}
-"""The bounds of results by those of the operands."""
+    return (low, high) if low <= high else EVERYTHING  # no order with NaN

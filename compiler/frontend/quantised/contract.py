@@ -24,7 +24,10 @@ from compiler.frontend.rules.quantised import (
 )
 from compiler.net.operators import OPERATORS
 
-REARRANGING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool")
+KEEP_CODES = frozenset(name for name, entry in OPERATORS.items() if entry.keeps_codes)
+"""Operators on one tensor that give the same of its integers as of its numbers."""
+
+REARRANGING = KEEP_CODES - {"Relu"}
 """Operators whose results are elements of their first operand."""
 
 WITH_INFINITIES = ("float8_e5m2",)
@@ -32,9 +35,6 @@ WITH_INFINITIES = ("float8_e5m2",)
 
 _LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
 """The largest scale of which any integer of 16 bits is a finite multiple."""
-
-KEEP_CODES = (*REARRANGING, "Relu")
-"""Operators on one tensor that give the same of its integers as of its numbers."""
 
 
 def contract_bytes(graph: Graph, suits: Callable[[Call], bool] = lambda call: True) -> None:

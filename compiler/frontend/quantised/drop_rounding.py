@@ -16,13 +16,16 @@ from compiler.frontend.builder import Builder
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
 from compiler.frontend.liveness import drop_dead
-from compiler.frontend.quantised.bounds import NumberRange, bounds, bounds_of_code, clipped_range
+from compiler.frontend.quantised.bounds import bounds, bounds_of_code
 from compiler.frontend.quantised.contract import REARRANGING, is_same
+from compiler.net.facts import NumberRange
+from compiler.net.operators import OPERATORS
+from compiler.net.operators.elementwise import clipped
 
 FLOATS_OF = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 """The contractions of floats for those of integers."""
 
-PICKING = (*REARRANGING, "Gather")
+PICKING = REARRANGING | {name for name, x in OPERATORS.items() if x.picks}
 """Operators whose results are elements of their first operand, perhaps repeatedly."""
 
 _RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
@@ -158,11 +161,11 @@ class _Walk:
             return number, interval
         own = [None if v is None else v.array for v in maker.inputs[1:]]
         if maker.op_type == "Relu":
-            return maker.operand(0), clipped_range((0.0, inf), *interval)
+            return maker.operand(0), clipped((0.0, inf), *interval)
         if len(own) < 2 or any(array is None or array.size != 1 for array in own):
             return number, interval
         low, high = (float(array.reshape(-1)[0]) for array in own if array is not None)
-        return maker.operand(0), clipped_range((low, high), *interval)
+        return maker.operand(0), clipped((low, high), *interval)
 
     def _contracted(self, operator: Operator) -> Value | None:
         """A contraction of floats instead of the scaled sums of one of their integers."""

@@ -16,6 +16,7 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators import ShapeMismatch
 from compiler.net.operators.injective import slice_range
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8
 
 
@@ -68,10 +69,7 @@ def _reduce_nothing(call: Call) -> Value:
     return call.one(other, call.data) if other else call.data
 
 
-@rule(
-    *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
-    " ReduceSum ReduceSumSquare".split()
-)
+@rule(*LISTED_REDUCTIONS)
 def rewrite_reduce(call: Call) -> list[Value]:
     """Axes were attributes before opset 18 (ReduceSum: 13)."""
     rank = call.data.rank

@@ -12,24 +12,11 @@ from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
 from compiler.frontend.semantics.table import LSTM_CLIP_CELL
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
 
 State = list[Value]
 Activation = Callable[[Value], Value]
-_DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
-_PARAMETERS: dict[str, dict[str, float]] = {
-    "Affine": {"alpha": 1.0, "beta": 0.0},
-    "Elu": {"alpha": 1.0},
-    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
-    "LeakyRelu": {"alpha": 0.01},
-    "Relu": {},
-    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
-    "Sigmoid": {},
-    "Softplus": {},
-    "Softsign": {},
-    "Tanh": {},
-    "ThresholdedRelu": {"alpha": 1.0},
-}
-_BY_LOWER_NAME = {name.lower(): name for name in _PARAMETERS}
+_BY_LOWER_NAME = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
 
 @dataclass(frozen=True)
@@ -69,13 +56,13 @@ def activation_named(name: str) -> str:
 def _function(name: str, given: Mapping[str, Iterator[float]]) -> ActivationFunction:
     known = activation_named(name)
     return ActivationFunction(
-        known, {key: next(given[key], value) for key, value in _PARAMETERS[known].items()}
+        known, {key: next(given[key], value) for key, value in ACTIVATION_PARAMETERS[known].items()}
     )
 
 
 def functions_of(call: Call, directions: int) -> list[list[ActivationFunction]]:
     """The activation functions of each direction; raises Unsupported for unknown ones."""
-    default = _DEFAULTS[call.op_type]
+    default = DEFAULT_ACTIVATIONS[call.op_type]
     names = call.attributes.get("activations") or default * directions
     given = {key: iter(call.attributes.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
     functions = [_function(name, given) for name in names]

@@ -11,6 +11,7 @@ from compiler.frontend.first_opsets import FIRST_KNOWN, check_order
 from compiler.frontend.graph import Unsupported
 from compiler.frontend.rules.lower import check_statistics
 from compiler.frontend.rules.recurrent import activation_named
+from compiler.net.operators.recurrence import GATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _recurrence(form: _Form) -> None:
 _CHECKS: dict[str, Callable[[_Form], None]] = {
     "BatchNormalization": _batch_normalization,
     **dict.fromkeys(("GlobalLpPool", "LpPool"), _norm),
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrence),
+    **dict.fromkeys(GATES, _recurrence),
 }
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from compiler.frontend.graph import Value
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes
+from compiler.net.operators.pooling import WINDOW_POOLS
 
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
 _WHOLE = ("int32", "int8", "uint8")
 """The integers that onnxruntime interpolates."""
 
@@ -176,7 +176,7 @@ RESIZE_CROP_SAME_SIZE = SemanticsRule(
 
 POOL_SAME_PADS = SemanticsRule(
     name="pool-same-pads",
-    operators=_POOLS,
+    operators=WINDOW_POOLS,
     when="`auto_pad` is SAME_* and the kernel has dilations, or a stride is longer than it",
     onnxruntime="computes the pads from the kernel without its dilations, and crops the input where"
     " they are negative",
@@ -189,7 +189,7 @@ POOL_SAME_PADS = SemanticsRule(
 
 POOL_LARGE_KERNEL = SemanticsRule(
     name="pool-large-kernel",
-    operators=_POOLS,
+    operators=WINDOW_POOLS,
     when="the kernel is larger than the input with its pads",
     onnxruntime="gives one window, as its quotients round towards zero, or none",
     onnx="refuses the model",

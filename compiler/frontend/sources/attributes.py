@@ -1,6 +1,8 @@
 """Attributes of nodes that are rewritten, or that rewriting removes from an operator."""
 
 from compiler.net.operators.elementwise import ONNX_DTYPES
+from compiler.net.operators.pooling import WINDOW_POOLS
+from compiler.net.operators.recurrence import GATES
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES
 from compiler.net.spec import Attribute, flag, integer, integers, one_of
 
@@ -29,7 +31,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "TensorScatter": {"mode": one_of("linear", "circular")},
     "AffineGrid": {"align_corners": flag(0)},
     "Attention": {"is_causal": flag(0)},
-    **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _WINDOW),
+    **dict.fromkeys((*WINDOW_POOLS, "Conv"), _WINDOW),
     "BatchNormalization": {"is_test": flag(0), "spatial": flag(1)},
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _WINDOW_FUNCTION),
     **dict.fromkeys(("Cast", "CastLike"), _ROUND_MODE),
@@ -40,7 +42,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "CumProd": _CUMULATIVE,
     "DequantizeLinear": {"block_size": integer(0, least=0), "output_dtype": _PRECISION},
     "EyeLike": {"dtype": _ELEMENT_TYPE},
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), _RECURRENT),
+    **dict.fromkeys(GATES, _RECURRENT),
     "GridSample": {
         "align_corners": flag(0),
         "mode": one_of("linear", "bilinear", "cubic", "bicubic", "nearest"),

@@ -9,6 +9,8 @@ from compiler.frontend.sources.source import Source, vector
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes
+from compiler.net.operators.pooling import WINDOW_POOLS
+from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.net.operators.shapes import axis_in
 from compiler.net.spec import KnownTensor, Mismatch, OperatorInput
 
@@ -19,7 +21,7 @@ _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
 """Operators with the same shape rules as another one."""
 
 _FROM_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((name for name in OPERATORS if name.startswith("Reduce")), ("axes",)),
+    **dict.fromkeys(LISTED_REDUCTIONS, ("axes",)),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), ("axes",)),
     "Pad": ("pads",),
     "Slice": ("starts", "ends", "axes"),
@@ -142,7 +144,7 @@ def _transposed(source: Source) -> Form | None:
 _FORMS: dict[str, Callable[[Source], Form | None]] = {
     **dict.fromkeys(_FROM_ATTRIBUTES, _with_inputs),
     **dict.fromkeys(_RENAMED, _whole),
-    **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _convolution),
+    **dict.fromkeys((*WINDOW_POOLS, "Conv"), _convolution),
     **dict.fromkeys(("ConvInteger", "MatMulInteger"), _integers),
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,

@@ -1,7 +1,7 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.frontend.sources.source import Check, Source
-from compiler.net.operators.recurrence import ACTIVATIONS, GATES
+from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import Mismatch, Shape, ShapeMismatch
 
@@ -48,7 +48,7 @@ def _recurrent(source: Source) -> None:
 
 def _check_activations(source: Source, directions: int) -> None:
     names = source.attributes.get("activations")
-    wanted = ACTIVATIONS[source.op_type] * directions
+    wanted = len(DEFAULT_ACTIVATIONS[source.op_type]) * directions
     if names and len(names) != wanted:
         raise Mismatch(f"it has {len(names)} activations {names} instead of {wanted}")
 

@@ -10,13 +10,11 @@ from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM, Kind
-from compiler.net.operators.indices import INDEXED
+from compiler.net.operators import OPERATORS, SCATTER_ORDER, SEGMENT_SUM, Kind
+from compiler.net.operators.indices import GATHERS, INDEXED
 from compiler.tensors.dtypes import FLOAT8
 
 _FEW = 4
-_INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
-_EXPANDING = (*_INDEXING, "Resize", "Tile")
 
 DEEPEST_FUSION = 4
 """The longest chain of injective operators in a kernel: each uses its index several times (a
@@ -98,7 +96,7 @@ def _is_large(operators: int) -> bool:
 
 def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
     """Whether an edge leads from injective operators to a Gather's index."""
-    return node.name in _INDEXING and edge.operand > 0 and depths[edge.source] > 0
+    return node.name in GATHERS and edge.operand > 0 and depths[edge.source] > 0
 
 
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -210,7 +208,7 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return growth.anchor_kind(mine) is None and _concatenates_rows(growth, v, edge, other)
-    return node.name not in _EXPANDING or growth.light(other, _FEW)
+    return not OPERATORS[node.name].facts.repeats or growth.light(other, _FEW)
 
 
 def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:

@@ -6,6 +6,8 @@ The binary forms of these are proved with the substitutions.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from compiler.net.operators import OPERATORS
+
 if TYPE_CHECKING:
     from compiler.graph.rewriting.terms import Term, Terms
 
@@ -18,7 +20,10 @@ def simplified(
 ) -> "Term | None":
     """A term equal to an operator on some inputs; None if there is nothing to simplify."""
     rule = _RULES.get(kind)
-    return None if rule is None else rule(terms, inputs, attributes)
+    if rule is not None:
+        return rule(terms, inputs, attributes)
+    entry = OPERATORS.get(kind)
+    return None if entry is None else _without_neutral(inputs, entry.facts.neutral)
 
 
 def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
@@ -116,22 +121,12 @@ def _pad(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term
     return None if any(attributes.get("pads", (1,))) else inputs[0]
 
 
-def _add(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
-    """A sum with zeros is the other operand, if that has the result's shape."""
-    return _without(inputs, 0.0)
-
-
-def _mul(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
-    """A multiplication by ones is the other operand, if that has the result's shape."""
-    return _without(inputs, 1.0)
-
-
-def _without(inputs: Inputs, neutral: float) -> "Term | None":
-    left, right = inputs
-    assert left is not None
-    assert right is not None
-    for fill, other in ((left, right), (right, left)):
-        if fill.kind == "fill" and _number(fill) == neutral and _fits(fill.shape, other.shape):
+def _without_neutral(inputs: Inputs, neutral: Sequence[float | None]) -> "Term | None":
+    """The operand besides one that is neutral everywhere, if it has the result's shape."""
+    for fill, other, number in zip(inputs, inputs[::-1], neutral, strict=False):
+        if fill is None or other is None or number is None or fill.kind != "fill":
+            continue
+        if _number(fill) == number and _fits(fill.shape, other.shape):
             return other
     return None
 
@@ -161,8 +156,6 @@ _RULES: dict[str, Simplify] = {
     "Transpose": _transpose,
     "Reshape": _reshape,
     "Pad": _pad,
-    "Add": _add,
-    "Mul": _mul,
     "Conv": _without_bias("Conv"),
     "Gemm": _without_bias("Gemm"),
 }

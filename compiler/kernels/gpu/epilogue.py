@@ -27,7 +27,8 @@ from compiler.kernels.same import Same
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.matmul import MATMULS, Matmul, read_matmul
+from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.net.operators.contractions import MATMULS
 from compiler.target.target import GpuTarget
 from compiler.tensors.row_major import unflatten_index
 

@@ -6,6 +6,7 @@ import numpy
 
 from compiler.graph.fusion.channels_last import reshaped
 from compiler.kernels.group import Group, Operator
+from compiler.net.operators import KINDS, Kind
 
 BYTE_TYPES = ("int8", "uint8")
 """The element types of integer contractions."""
@@ -22,7 +23,8 @@ ELEMENT_BYTES = {
 CHUNK_BYTES = 16
 """Bytes of an asynchronous copy to shared memory, and of a block of channels."""
 
-RESHAPES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
+RESHAPES = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
+"""Operators that give the same elements another shape."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from functools import partial
 from math import prod
 from typing import Any
 
+import numpy
 from tvm import te, tirx
 from tvm.ir import Expr
 
 from compiler.kernels.ops import wrapping
-from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, normal_axis, wide
+from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 from compiler.kernels.ops.reducers import (
@@ -23,18 +24,22 @@ from compiler.kernels.ops.reducers import (
     reduce_axes,
     sum_reducer,
 )
-from compiler.net.operators import PARTIAL_RANGES
+from compiler.net.operators import OPERATORS, PARTIAL_RANGES, KnownTensor
+from compiler.net.spec import Use
 
 
 def chosen_axes(context: Context) -> list[int]:
-    """The axes to reduce, from input 1 or the attribute; all when none is given."""
-    rank = len(context.info(0).shape)
-    given: list[int] = context.attribute("axes") or []
-    if context.has(1):
-        given = context.integers(1)
-    if given:
-        return sorted({normal_axis(axis, rank) for axis in given})
-    return [] if context.attribute("noop_with_empty_axes", 0) else list(range(rank))
+    """The axes that a reduction reduces, by the operator table."""
+    entry, operator = OPERATORS[context.operator.type], context.operator
+    if entry.facts.reduces is None:
+        raise context.fail("it reduces windows, not axes")
+    values = zip(context.infos, context.inputs, strict=True)
+    inputs = [
+        info and KnownTensor(info.dtype, info.shape, x if isinstance(x, numpy.ndarray) else None)
+        for info, x in values
+    ]
+    use = Use(operator.type, entry, inputs, operator.attributes, len(context.outputs))
+    return list(entry.facts.reduces(use))
 
 
 def _square(x: Scalar) -> Scalar:
@@ -74,8 +79,8 @@ def _working(context: Context) -> str:
     dtype = context.output.dtype
     if dtype == "bool":
         return "uint8"  # TVM's own reducers know no least bool
-    inexact = context.operator.type in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
-    return wide(dtype) if is_float(dtype) or not inexact else "float64"
+    through_floats = OPERATORS[context.operator.type].facts.through_floats
+    return wide(dtype) if is_float(dtype) or not through_floats else "float64"
 
 
 @lowering(*_REDUCTIONS, "ReduceMean")
@@ -152,7 +157,7 @@ def lower_extreme_position(context: Context) -> te.Tensor:
     NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.
     """
     data, shape = context.tensor(0), context.info(0).shape
-    axis = normal_axis(context.attribute("axis", 0), len(shape))
+    (axis,) = chosen_axes(context)
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
     largest = context.operator.type == "ArgMax"

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.group import Group, Operator
-
-MATMULS = ("Gemm", "MatMul", "MatMulFloat8", "MatMulInteger", "MatMulNBits")
-"""The operators that multiply matrices."""
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,14 @@ class Matmul:
 def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
     """The matmul of an operator on floats or bytes; None if there is nothing to multiply."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
-    exact = anchor.type in ("MatMulFloat8", "MatMulInteger", "MatMulNBits")
-    if any(v.elements == 0 or (v.dtype != "float32" and not exact) for v in values):
+    floats = anchor.type in FLOAT_CONTRACTIONS
+    if any(v.elements == 0 or (v.dtype != "float32" and floats) for v in values):
         return None
     left, right = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     if anchor.type == "MatMulNBits":
         return Matmul(left, (anchor.attributes["K"], anchor.attributes["N"]), output)
-    if anchor.type in ("MatMul", "MatMulFloat8", "MatMulInteger"):
+    if anchor.type != "Gemm":
         return Matmul(left, right, output)
     get = anchor.attributes.get
     transposed = (bool(get("transA", 0)), bool(get("transB", 0)))

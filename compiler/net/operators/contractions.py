@@ -1,6 +1,11 @@
 """Contractions: convolutions and GEMMs."""
 
-from compiler.net.operators.einsum import einsum_shape
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from compiler.net.facts import Facts
+from compiler.net.operators.einsum import einsum_products, einsum_shape
 from compiler.net.operators.shapes import (
     broadcast,
     fits_into,
@@ -30,6 +35,15 @@ from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
 FLOAT8_DOMAIN = "flowloom"
 """The domain of contractions of float8s, which dumped models define as functions."""
+
+CONVOLUTIONS = ("Conv", "ConvFloat8", "ConvInteger", "ConvTranspose")
+"""The operators that multiply windows of images by weights."""
+
+MATMULS = ("Gemm", "MatMul", "MatMulFloat8", "MatMulInteger", "MatMulNBits")
+"""The operators that multiply matrices."""
+
+FLOAT_CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""The convolutions and matmuls of two tensors of one type of floats."""
 
 
 def _kernel(use: Use) -> Shape:
@@ -188,22 +202,48 @@ def _matmul(use: Use) -> list[Shape]:
     return [(*batch, *rows, *columns)]
 
 
+def _convolution_work(use: Use, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * prod(use.shape(1)[1:])
+
+
+def _matmul_work(use: Use, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * use.shape()[-1]
+
+
+def _gemm_work(use: Use, results: Sequence[Shape]) -> int:
+    return 2 * prod(results[0]) * use.shape()[0 if use["transA"] else 1]
+
+
+def _einsum_work(use: Use, results: Sequence[Shape]) -> int:
+    shapes = [value.shape for value in use.inputs if value is not None]
+    return 2 * max(einsum_products(use["equation"], shapes), prod(results[0]))
+
+
+_CONVOLUTION = Facts(work=_convolution_work)
+_MATMUL = Facts(work=_matmul_work)
 _CONV: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "group": integer(1, least=1)}
 _GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB": flag(0)}
 
 CONTRACTIONS: dict[str, OpSpec] = {
-    "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),
+    "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, facts=_CONVOLUTION, T=FLOATS),
     "ConvFloat8": operator(
         Kind.CONTRACTION,
         "A B -> float32",
         _convolved,
         _CONV,
         domain=FLOAT8_DOMAIN,
+        facts=replace(_CONVOLUTION, wide=True),
         A=FLOAT8,
         B=FLOAT8,
     ),
     "ConvInteger": operator(
-        Kind.CONTRACTION, "A B A? B? -> int32", _conv_integer, _CONV, A=BYTES, B=BYTES
+        Kind.CONTRACTION,
+        "A B A? B? -> int32",
+        _conv_integer,
+        _CONV,
+        facts=_CONVOLUTION,
+        A=BYTES,
+        B=BYTES,
     ),
     "ConvTranspose": operator(
         Kind.CONTRACTION,
@@ -215,6 +255,7 @@ CONTRACTIONS: dict[str, OpSpec] = {
             "output_padding": integers(least=0),
             "finite": flag(1),  # whether zeros around the image may be multiplied by the weights
         },
+        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * prod(use.shape(1)[1:])),
         T=FLOATS,
     ),
     "Einsum": operator(
@@ -222,15 +263,24 @@ CONTRACTIONS: dict[str, OpSpec] = {
         "T* -> T",
         lambda use: [einsum_shape(use["equation"], [value.shape for value in use.inputs if value])],
         {"equation": Attribute("string", required=True)},
+        facts=Facts(work=_einsum_work, wide=True),
         T=NUMBERS - {"bfloat16"},
     ),
-    "Gemm": operator(Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, T=WIDE),
-    "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
+    "Gemm": operator(
+        Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, facts=Facts(work=_gemm_work), T=WIDE
+    ),
+    "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, facts=_MATMUL, T=WIDE),
     "MatMulFloat8": operator(
-        Kind.CONTRACTION, "A B -> float32", _matmul, domain=FLOAT8_DOMAIN, A=FLOAT8, B=FLOAT8
+        Kind.CONTRACTION,
+        "A B -> float32",
+        _matmul,
+        facts=replace(_MATMUL, wide=True),
+        domain=FLOAT8_DOMAIN,
+        A=FLOAT8,
+        B=FLOAT8,
     ),
     "MatMulInteger": operator(
-        Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
+        Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, facts=_MATMUL, A=BYTES, B=BYTES
     ),
     "MatMulNBits": operator(
         Kind.CONTRACTION,
@@ -243,6 +293,7 @@ CONTRACTIONS: dict[str, OpSpec] = {
             "block_size": integer(16, least=16),
         },
         domain="com.microsoft",
+        facts=_MATMUL,
         T=FLOATS - {"float64"},
         Z=FLOATS - {"float64"} | UINT8,
     ),

@@ -1,6 +1,7 @@
 """The shape of an Einsum, from its equation."""
 
 from collections.abc import Sequence
+from math import prod
 
 from compiler.net.operators.shapes import broadcast, listed
 from compiler.net.spec import Mismatch, Shape, ShapeMismatch
@@ -62,6 +63,18 @@ class _Letters:
                 f"the letter {letter!r} of its equation {self.equation!r} is {known} in one input"
                 f" and {size} in another"
             )
+
+
+def einsum_products(equation: str, shapes: Sequence[Shape]) -> int:
+    """The terms of all sums of an Einsum that fits its inputs: one for each value of all letters.
+
+    A letter that is 1 in some inputs has its other extent.
+    """
+    letters = _Letters(equation)
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    for term, shape in zip(terms, shapes, strict=True):
+        letters.read(term, shape)
+    return prod(letters.extents.values())
 
 
 def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:

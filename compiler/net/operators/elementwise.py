@@ -1,7 +1,9 @@
 """Operators that compute one element from the same element of each input."""
 
 from collections.abc import Sequence
+from math import inf
 
+from compiler.net.facts import EVERYTHING, REPEATED, Facts, NumberRange, always_within
 from compiler.net.maps import Map, Maps
 from compiler.net.operators.shapes import (
     broadcast,
@@ -42,6 +44,10 @@ from compiler.tensors.row_major import unit_free
 
 ONNX_DTYPES = {number: name for number, name in ELEMENTS.items() if name in ELEMENT_BYTES}
 """The dtype names of ONNX's element types that kernels support."""
+
+
+ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+"""The operators that a constant operand makes a scale or a shift of the other one."""
 
 
 def dtype_of_element(number: int) -> str:
@@ -92,42 +98,123 @@ def _batch_normalization(use: Use) -> list[Shape]:
     return [x, (channels,), (channels,)]
 
 
-def _unary(names: str, dtypes: frozenset[str], **attributes: float) -> dict[str, OpSpec]:
+def _unary(
+    names: str, dtypes: frozenset[str], facts: Facts | None = None, **attributes: float
+) -> dict[str, OpSpec]:
     numbers = {name: number(value) for name, value in attributes.items()}
-    entry = operator(Kind.ELEMENTWISE, "T -> T", same_shape, numbers, T=dtypes)
+    entry = operator(Kind.ELEMENTWISE, "T -> T", same_shape, numbers, facts=facts, T=dtypes)
     return dict.fromkeys(names.split(), entry)
 
 
-def _binary(names: str, signature: str, dtypes: frozenset[str]) -> dict[str, OpSpec]:
-    entry = operator(Kind.ELEMENTWISE, signature, _together, T=dtypes)
+def _binary(
+    names: str, signature: str, dtypes: frozenset[str], facts: Facts | None = None
+) -> dict[str, OpSpec]:
+    entry = operator(Kind.ELEMENTWISE, signature, _together, facts=facts, T=dtypes)
     return dict.fromkeys(names.split(), entry)
+
+
+def _power_flops(use: Use) -> int:
+    """A power of floats by 1, 2 or 3 is as cheap as a multiplication."""
+    base, exponent = use.inputs[0], use.input(1)
+    array = None if exponent is None else exponent.array
+    if base is None or "float" not in base.dtype or array is None or array.size != 1:
+        return _COSTLY
+    return 1 if array.item() in (1, 2, 3) else _COSTLY
+
+
+def clipped(inside: NumberRange, low: float, high: float) -> NumberRange:
+    """The interval of numbers within another when they are clipped."""
+    least, most = (min(max(bound, low), high) for bound in inside)
+    return least, most
+
+
+def _relu_interval(operands: Sequence[NumberRange]) -> NumberRange:
+    return clipped(operands[0], 0.0, inf)
+
+
+def _clip_interval(operands: Sequence[NumberRange]) -> NumberRange:
+    x, low, high = (*operands, EVERYTHING, EVERYTHING)[:3]
+    return clipped(x, low[0], high[1]) if low[0] <= high[1] else EVERYTHING
+
+
+def _sum_interval(operands: Sequence[NumberRange]) -> NumberRange:
+    (a, b), (c, d) = operands
+    return a + c, b + d
+
+
+def _difference_interval(operands: Sequence[NumberRange]) -> NumberRange:
+    (a, b), (c, d) = operands
+    return a - d, b - c
+
+
+def _product_interval(operands: Sequence[NumberRange]) -> NumberRange:
+    x, y = operands
+    if inf in map(abs, (*x, *y)):
+        return EVERYTHING
+    products = [a * b for a in x for b in y]
+    return min(products), max(products)
+
+
+_DIVISION, _COSTLY, _DEAR = 4, 12, 16
+"""Operations of a division or the machine's own functions; of those that take a polynomial; and of
+those that take several."""
 
 
 _IS_INF = {"detect_negative": flag(1), "detect_positive": flag(1)}
 _BATCH = {"epsilon": number(1e-5), "momentum": number(0.9), "training_mode": flag(0)}
 
 ELEMENTWISE: dict[str, OpSpec] = {
+    **_unary("Acos Acosh Asin Asinh Atan Atanh Mish", FLOATS, Facts(flops=_DEAR)),
+    **_unary("Cosh Sinh Tan", FLOATS, Facts(flops=_DEAR, wide=True)),
+    **_unary("Cos Erf Sin Tanh", FLOATS, Facts(flops=_COSTLY, interval=always_within(-1.0, 1.0))),
+    **_unary("Sigmoid", FLOATS, Facts(flops=_COSTLY, interval=always_within(0.0, 1.0))),
+    **_unary("Softplus", FLOATS, Facts(flops=_COSTLY)),
+    **_unary("Exp Reciprocal", FLOATS, Facts(flops=_DIVISION, wide=True)),
+    **_unary("HardSwish Log Sqrt", FLOATS, Facts(flops=_DIVISION)),
+    **_unary("Softsign", FLOATS, Facts(flops=_DIVISION, interval=always_within(-1.0, 1.0))),
+    **_unary("Ceil Floor Round", FLOATS, Facts(idempotent=True, steps=True)),
+    **_unary("Abs", NUMBERS, Facts(exact=True, idempotent=True)),
     **_unary(
-        "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Log Mish"
-        " Reciprocal Round Sigmoid Sin Sinh Softplus Softsign Sqrt Tan Tanh",
-        FLOATS,
+        "Sign", NUMBERS, Facts(interval=always_within(-1.0, 1.0), idempotent=True, steps=True)
     ),
-    **_unary("Abs Sign", NUMBERS),
-    **_unary("Neg Relu", SIGNED | FLOATS),
-    **_unary("Not", BOOL),
-    **_unary("BitwiseNot", INTEGERS),
-    **_unary("Celu", frozenset({"float32"}), alpha=1.0),
-    **_unary("Elu ThresholdedRelu", FLOATS, alpha=1.0),
+    **_unary("Neg", SIGNED | FLOATS, Facts(exact=True, involution=True)),
+    **_unary(
+        "Relu",
+        SIGNED | FLOATS,
+        Facts(exact=True, idempotent=True, keeps_codes=True, interval=_relu_interval),
+    ),
+    **_unary("Not", BOOL, Facts(involution=True)),
+    **_unary("BitwiseNot", INTEGERS, Facts(involution=True)),
+    **_unary("Celu", frozenset({"float32"}), Facts(flops=_COSTLY), alpha=1.0),
+    **_unary("Elu", FLOATS, Facts(flops=_COSTLY), alpha=1.0),
+    **_unary("ThresholdedRelu", FLOATS, alpha=1.0),
     **_unary("LeakyRelu", FLOATS, alpha=0.01),
-    **_unary("HardSigmoid", FLOATS, alpha=0.2, beta=0.5),
-    **_unary("Selu", FLOATS, alpha=1.6732631921768188, gamma=1.0507010221481323),
+    **_unary("HardSigmoid", FLOATS, Facts(interval=always_within(0.0, 1.0)), alpha=0.2, beta=0.5),
+    **_unary(
+        "Selu", FLOATS, Facts(flops=_COSTLY), alpha=1.6732631921768188, gamma=1.0507010221481323
+    ),
     **_unary("Shrink", WITHOUT_BFLOAT16, bias=0.0, lambd=0.5),
-    **_binary("Add Sub Mul Div", "T T -> T", NUMBERS),
-    **_binary("Max Min", "T* -> T", NUMBERS),
-    **_binary("BitwiseAnd BitwiseOr BitwiseXor", "T T -> T", INTEGERS),
-    **_binary("Equal", "T T -> bool", ALL),
+    **_binary(
+        "Add",
+        "T T -> T",
+        NUMBERS,
+        Facts(commutative=True, neutral=(-0.0, -0.0), interval=_sum_interval),
+    ),
+    **_binary(
+        "Sub", "T T -> T", NUMBERS, Facts(neutral=(None, 0.0), interval=_difference_interval)
+    ),
+    **_binary(
+        "Mul",
+        "T T -> T",
+        NUMBERS,
+        Facts(commutative=True, neutral=(1.0, 1.0), interval=_product_interval),
+    ),
+    **_binary("Div", "T T -> T", NUMBERS, Facts(flops=_DIVISION, neutral=(None, 1.0))),
+    **_binary("Max Min", "T* -> T", NUMBERS, Facts(commutative=True, exact=True)),
+    **_binary("BitwiseAnd BitwiseOr BitwiseXor", "T T -> T", INTEGERS, Facts(commutative=True)),
+    **_binary("Equal", "T T -> bool", ALL, Facts(commutative=True)),
     **_binary("Greater GreaterOrEqual Less LessOrEqual", "T T -> bool", NUMBERS),
-    **_binary("And Or Xor", "T T -> bool", BOOL),
+    **_binary("And Or Xor", "T T -> bool", BOOL, Facts(commutative=True)),
     "BatchNormalization": operator(
         Kind.ELEMENTWISE,
         "T S S V V -> T V? V?",
@@ -154,30 +241,52 @@ ELEMENTWISE: dict[str, OpSpec] = {
             "round_mode": one_of("up", "down", "nearest"),  # for powers of two in a byte
         },
         result=lambda use: dtype_of_element(use["to"]),
+        facts=Facts(steps=True),
         T=MOVABLE,
     ),
-    "Clip": operator(Kind.ELEMENTWISE, "T T? T? -> T", _clip, T=NUMBERS),
+    "Clip": operator(
+        Kind.ELEMENTWISE,
+        "T T? T? -> T",
+        _clip,
+        facts=Facts(exact=True, idempotent=True, interval=_clip_interval),
+        T=NUMBERS,
+    ),
     "Expand": operator(
-        Kind.ELEMENTWISE, "T int64 -> T", _expand, structural=(1,), maps=_expand_maps, T=ALL
+        Kind.ELEMENTWISE,
+        "T int64 -> T",
+        _expand,
+        structural=(1,),
+        maps=_expand_maps,
+        facts=REPEATED,
+        T=ALL,
     ),
     "Gelu": operator(
         Kind.ELEMENTWISE,
         "T -> T",
         same_shape,
         {"approximate": one_of("none", "tanh")},
+        facts=Facts(flops=_DEAR),
         T=FLOATS,
     ),
     "IsInf": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, _IS_INF, T=FLOATS),
     "IsNaN": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, T=FLOATS),
-    "Mod": operator(Kind.ELEMENTWISE, "T T -> T", _together, {"fmod": flag(0)}, T=NUMBERS),
+    "Mod": operator(
+        Kind.ELEMENTWISE,
+        "T T -> T",
+        _together,
+        {"fmod": flag(0)},
+        facts=Facts(flops=_DIVISION),
+        T=NUMBERS,
+    ),
     "PRelu": operator(Kind.ELEMENTWISE, "T T -> T", _prelu, T=WIDE),
     "Pow": operator(
         Kind.ELEMENTWISE,
         "T E -> T",
         _together,
+        facts=Facts(flops=_power_flops, wide=True),
         T=FLOATS | {"int32", "int64"},
         E=NUMBERS,
     ),
-    "Where": operator(Kind.ELEMENTWISE, "bool T T -> T", _together, T=ALL),
+    "Where": operator(Kind.ELEMENTWISE, "bool T T -> T", _together, facts=Facts(exact=True), T=ALL),
 }
 """The entries of this family, by operator."""

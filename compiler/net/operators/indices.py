@@ -68,6 +68,10 @@ INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
 """Operators with such an input; not OneHot, which defines a result for indices out of range."""
 
 
+GATHERS = ("Gather", "GatherElements", "GatherND")
+"""Operators that read their first operand at the indices of the second."""
+
+
 def index_bounds(
     op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
 ) -> Bounds | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from compiler.net.facts import REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.gathers import (
     gather_elements_maps,
@@ -287,7 +288,14 @@ INJECTIVE: dict[str, OpSpec] = {
         T=ALL,
     ),
     "Gather": operator(
-        _KIND, "T I -> T", gather_shape, {"axis": integer(0)}, maps=gather_maps, T=ALL, I=INDICES
+        _KIND,
+        "T I -> T",
+        gather_shape,
+        {"axis": integer(0)},
+        maps=gather_maps,
+        facts=REPEATED,
+        T=ALL,
+        I=INDICES,
     ),
     "GatherElements": operator(
         _KIND,
@@ -295,6 +303,7 @@ INJECTIVE: dict[str, OpSpec] = {
         gather_elements_shape,
         {"axis": integer(0)},
         maps=gather_elements_maps,
+        facts=REPEATED,
         T=ALL,
         I=INDICES,
     ),
@@ -304,6 +313,7 @@ INJECTIVE: dict[str, OpSpec] = {
         gather_nd_shape,
         {"batch_dims": integer(0, least=0)},
         maps=gather_nd_maps,
+        facts=REPEATED,
         T=ALL,
     ),
     "OneHot": operator(
@@ -312,6 +322,7 @@ INJECTIVE: dict[str, OpSpec] = {
         one_hot_shape,
         {"axis": integer(-1)},
         structural=(1, 2),
+        facts=Facts(exact=True, repeats=True),
         I=WITHOUT_BFLOAT16,
         D=WITHOUT_BFLOAT16,
         T=ALL - {"bfloat16"},
@@ -352,12 +363,21 @@ INJECTIVE: dict[str, OpSpec] = {
         maps=_split_maps,
         T=ALL,
     ),
-    "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), maps=_tile_maps, T=ALL),
+    "Tile": operator(
+        _KIND, "T int64 -> T", _tile, structural=(1,), maps=_tile_maps, facts=REPEATED, T=ALL
+    ),
     "Transpose": operator(
         _KIND, "T -> T", _transpose, {"perm": integers()}, maps=_transpose_maps, T=MOVABLE
     ),
     "Trilu": operator(
-        _KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), maps=_trilu_maps, T=ALL
+        _KIND,
+        "T int64? -> T",
+        _trilu,
+        {"upper": flag(1)},
+        structural=(1,),
+        maps=_trilu_maps,
+        facts=Facts(keeps_codes=False),  # zeros are no elements of the operand
+        T=ALL,
     ),
 }
 """The entries of this family, by operator."""

@@ -1,5 +1,8 @@
 """Normalisations of channels, groups of channels, or trailing axes."""
 
+from dataclasses import replace
+
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
 from compiler.net.spec import (
     Attribute,
@@ -39,6 +42,11 @@ def _group_normalization(use: Use) -> list[Shape]:
     return _by_channel(use)
 
 
+def _trailing_axes(use: Use) -> range:
+    rank = len(use.shape())
+    return range(axis_in(use["axis"], rank), rank)
+
+
 def _trailing(use: Use) -> list[Shape]:
     """Scale and bias broadcast to the axes that are normalised."""
     x = use.shape()
@@ -64,6 +72,7 @@ def _lrn(use: Use) -> list[Shape]:
     return [use.shape()]
 
 
+_NORMALISED = Facts(flops=8, small=True)
 _EPSILON = {"epsilon": number(1e-5)}
 _STASH = Attribute("int", 1, allowed=(1, 10, 11, 16))
 _TRAILING = {**_EPSILON, "axis": integer(-1), "stash_type": _STASH}
@@ -74,10 +83,11 @@ NORMALIZATIONS: dict[str, OpSpec] = {
         "T T T -> T",
         _group_normalization,
         {**_EPSILON, "num_groups": integer(required=True), "stash_type": _STASH},
+        facts=_NORMALISED,
         T=FLOATS,
     ),
     "InstanceNormalization": operator(
-        Kind.REDUCTION, "T T T -> T", _by_channel, _EPSILON, T=FLOATS
+        Kind.REDUCTION, "T T T -> T", _by_channel, _EPSILON, facts=_NORMALISED, T=FLOATS
     ),
     "LRN": operator(
         Kind.REDUCTION,
@@ -89,13 +99,26 @@ NORMALIZATIONS: dict[str, OpSpec] = {
             "bias": number(1.0),
             "size": integer(required=True, least=1),
         },
+        facts=Facts(flops=8),
         T=FLOATS,
     ),
     "LayerNormalization": operator(
-        Kind.REDUCTION, "T T T? -> T U? U?", _trailing, _TRAILING, result=_stash, T=FLOATS
+        Kind.REDUCTION,
+        "T T T? -> T U? U?",
+        _trailing,
+        _TRAILING,
+        result=_stash,
+        facts=replace(_NORMALISED, reduces=_trailing_axes),
+        T=FLOATS,
     ),
     "RMSNormalization": operator(
-        Kind.REDUCTION, "T V -> V", _trailing, _TRAILING, T=FLOATS, V=FLOATS
+        Kind.REDUCTION,
+        "T V -> V",
+        _trailing,
+        _TRAILING,
+        facts=replace(_NORMALISED, reduces=_trailing_axes),
+        T=FLOATS,
+        V=FLOATS,
     ),
 }
 """The entries of this family, by operator."""

@@ -1,5 +1,6 @@
 """Pooling: reductions over windows, or over all positions of a channel."""
 
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, listed
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
 from compiler.net.spec import (
@@ -40,6 +41,10 @@ def _global_pool(use: Use) -> list[Shape]:
     return [(*x[:2], *[1] * (len(x) - 2))]
 
 
+def _spatial_axes(use: Use) -> range:
+    return range(2, len(use.shape()))
+
+
 _WINDOW: dict[str, Attribute] = {
     **WINDOW_ATTRIBUTES,
     "ceil_mode": flag(0),
@@ -51,16 +56,33 @@ POOLING: dict[str, OpSpec] = {
     "AveragePool": operator(
         Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, "count_include_pad": flag(0)}, T=FLOATS
     ),
-    "LpPool": operator(Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, **_P}, T=FLOATS),
+    "LpPool": operator(
+        Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, **_P}, facts=Facts(wide=True), T=FLOATS
+    ),
     "MaxPool": operator(
         Kind.REDUCTION,
         "T -> T int64?",
         _pool,
         {**_WINDOW, "storage_order": flag(0)},
+        facts=Facts(exact=True, keeps_codes=True, interval=lambda operands: operands[0]),
         T=FLOATS | {"int8", "uint8"},
     ),
-    "GlobalAveragePool": operator(Kind.REDUCTION, "T -> T", _global_pool, T=FLOATS),
-    "GlobalLpPool": operator(Kind.REDUCTION, "T -> T", _global_pool, _P, T=FLOATS),
-    "GlobalMaxPool": operator(Kind.REDUCTION, "T -> T", _global_pool, T=FLOATS),
+    **dict.fromkeys(
+        ("GlobalAveragePool", "GlobalMaxPool"),
+        operator(
+            Kind.REDUCTION, "T -> T", _global_pool, facts=Facts(reduces=_spatial_axes), T=FLOATS
+        ),
+    ),
+    "GlobalLpPool": operator(
+        Kind.REDUCTION,
+        "T -> T",
+        _global_pool,
+        _P,
+        facts=Facts(wide=True, reduces=_spatial_axes),
+        T=FLOATS,
+    ),
 }
 """The entries of this family, by operator."""
+
+WINDOW_POOLS = tuple(name for name, entry in POOLING.items() if entry.facts.reduces is None)
+"""The operators of this family whose windows a `kernel_shape` gives."""

@@ -1,5 +1,8 @@
 """All steps of an RNN, GRU or LSTM whose inputs are projected."""
 
+from math import prod
+
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import (
     Attribute,
@@ -18,8 +21,28 @@ from compiler.tensors.dtypes import FLOATS
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """How many gates a cell has, each with its rows of the weights."""
 
-ACTIVATIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
-"""How many activation functions a cell has."""
+
+ACTIVATION_PARAMETERS: dict[str, dict[str, float]] = {
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.01},
+    "Relu": {},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+    "Sigmoid": {},
+    "Softplus": {},
+    "Softsign": {},
+    "Tanh": {},
+    "ThresholdedRelu": {"alpha": 1.0},
+}
+"""The activation functions that a cell may have, with the defaults of their parameters."""
+
+DEFAULT_ACTIVATIONS = {
+    "RNN": ("Tanh",),
+    "GRU": ("Sigmoid", "Tanh"),
+    "LSTM": ("Sigmoid", "Tanh", "Tanh"),
+}
+"""The activation functions of one direction of each cell that names none."""
 
 
 def _recurrence(use: Use) -> list[Shape]:
@@ -41,8 +64,8 @@ def _recurrence(use: Use) -> list[Shape]:
         if value is not None:
             has_shape(f"its {name}", value.shape, shape, why)
     for name in ("activations", "activation_alpha", "activation_beta"):
-        if len(use[name]) != ACTIVATIONS[cell]:
-            raise Mismatch(f"its {name} are {use[name]}, a {cell} has {ACTIVATIONS[cell]}")
+        if len(use[name]) != (count := len(DEFAULT_ACTIVATIONS[cell])):
+            raise Mismatch(f"its {name} are {use[name]}, a {cell} has {count}")
     return [(steps, directions, batch, hidden), state, state]
 
 
@@ -64,6 +87,7 @@ RECURRENCES: dict[str, OpSpec] = {
             "input_forget": flag(0),
             "linear_before_reset": flag(1),
         },
+        facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * use.shape(1)[-1]),
         T=FLOATS,
     ),
 }

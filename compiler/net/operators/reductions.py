@@ -1,5 +1,6 @@
 """Operators that reduce axes, or normalise along one."""
 
+from compiler.net.facts import Facts, always_within
 from compiler.net.operators.shapes import axes_in, axis_in, listed
 from compiler.net.spec import (
     Attribute,
@@ -23,17 +24,24 @@ def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:
     return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
+def _listed_axes(use: Use) -> list[int]:
+    """The axes that an operand lists; all of them, or none, if it lists none."""
+    rank, given = len(use.shape()), use.integers(1)
+    if not given:
+        return [] if use["noop_with_empty_axes"] else list(range(rank))
+    return sorted({axis_in(axis, rank) for axis in given})
+
+
+def _one_axis(use: Use) -> list[int]:
+    return [axis_in(use["axis"], len(use.shape()))]
+
+
 def _reduce(use: Use) -> list[Shape]:
-    shape, given = use.shape(), use.integers(1)
-    if not given and use["noop_with_empty_axes"]:
-        return [shape]
-    axes = [axis_in(axis, len(shape)) for axis in given or range(len(shape))]
-    return [reduced(shape, axes, bool(use["keepdims"]))]
+    return [reduced(use.shape(), _listed_axes(use), bool(use["keepdims"]))]
 
 
 def _arg(use: Use) -> list[Shape]:
-    shape = use.shape()
-    axis = axis_in(use["axis"], len(shape))
+    shape, (axis,) = use.shape(), _one_axis(use)
     result = reduced(shape, [axis], bool(use["keepdims"]))
     if 0 not in result and 0 in shape:
         raise ShapeMismatch(f"axis {axis} of the input of shape {listed(shape)} has no elements")
@@ -50,10 +58,17 @@ def _mean_variance(use: Use) -> list[Shape]:
     return [use.shape()]
 
 
-def _reductions(names: str, dtypes: frozenset[str]) -> dict[str, OpSpec]:
-    attributes = {"keepdims": flag(1), "noop_with_empty_axes": flag(0)}
+def _reductions(
+    names: str, dtypes: frozenset[str], flops: int = 1, through_floats: bool = False
+) -> dict[str, OpSpec]:
     entry = operator(
-        Kind.REDUCTION, "T int64? -> T", _reduce, attributes, structural=(1,), T=dtypes
+        Kind.REDUCTION,
+        "T int64? -> T",
+        _reduce,
+        {"keepdims": flag(1), "noop_with_empty_axes": flag(0)},
+        structural=(1,),
+        facts=Facts(flops=flops, wide=True, reduces=_listed_axes, through_floats=through_floats),
+        T=dtypes,
     )
     return dict.fromkeys(names.split(), entry)
 
@@ -61,25 +76,49 @@ def _reductions(names: str, dtypes: frozenset[str]) -> dict[str, OpSpec]:
 _ARG = {"axis": integer(0), "keepdims": flag(1), "select_last_index": flag(0)}
 _AXIS = {"axis": integer(-1)}
 
-REDUCTIONS: dict[str, OpSpec] = {
-    **_reductions(
-        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum"
-        " ReduceSumSquare",
-        WIDE,
-    ),
+LISTED_REDUCTIONS: dict[str, OpSpec] = {
+    **_reductions("ReduceL1 ReduceProd ReduceSum ReduceSumSquare", WIDE),
+    **_reductions("ReduceLogSum ReduceLogSumExp ReduceMean", WIDE, through_floats=True),
+    **_reductions("ReduceL2", WIDE, flops=8, through_floats=True),
     **_reductions("ReduceMax ReduceMin", WIDE | BOOL | {"int8", "uint8"}),
+}
+"""The reductions over the axes that an operand lists, an attribute in old opsets."""
+
+REDUCTIONS: dict[str, OpSpec] = {
+    **LISTED_REDUCTIONS,
     **dict.fromkeys(
-        ("ArgMax", "ArgMin"), operator(Kind.REDUCTION, "T -> int64", _arg, _ARG, T=NUMBERS)
+        ("ArgMax", "ArgMin"),
+        operator(
+            Kind.REDUCTION,
+            "T -> int64",
+            _arg,
+            _ARG,
+            facts=Facts(reduces=_one_axis),
+            T=NUMBERS,
+        ),
     ),
-    **dict.fromkeys(
-        ("Softmax", "LogSoftmax"),
-        operator(Kind.REDUCTION, "T -> T", _along_axis, _AXIS, T=FLOATS),
+    "Softmax": operator(
+        Kind.REDUCTION,
+        "T -> T",
+        _along_axis,
+        _AXIS,
+        facts=Facts(flops=8, reduces=_one_axis, interval=always_within(0.0, 1.0)),
+        T=FLOATS,
+    ),
+    "LogSoftmax": operator(
+        Kind.REDUCTION,
+        "T -> T",
+        _along_axis,
+        _AXIS,
+        facts=Facts(flops=8, reduces=_one_axis),
+        T=FLOATS,
     ),
     "LpNormalization": operator(
         Kind.REDUCTION,
         "T -> T",
         _along_axis,
         {**_AXIS, "p": Attribute("int", 2, allowed=(1, 2))},
+        facts=Facts(reduces=_one_axis, wide=True, small=True),
         T=FLOATS,
     ),
     "MeanVarianceNormalization": operator(

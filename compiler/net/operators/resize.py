@@ -4,6 +4,7 @@ from math import floor
 
 import numpy as np
 
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axes_in, listed
 from compiler.net.spec import (
     Kind,
@@ -112,6 +113,7 @@ RESIZE = operator(
         "nearest_mode": one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
     },
     structural=(1, 2, 3),
+    facts=Facts(repeats=True),
     T=ALL,
     R=frozenset({"float16", "float32", "float64"}),
 )

@@ -1,15 +1,8 @@
 """Scattered sums in two steps: the order of the updates, which scatters share, and the sums."""
 
+from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import (
-    Kind,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    integer,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, Shape, ShapeMismatch, Use, integer, operator
 from compiler.tensors.dtypes import FLOATS, INDICES
 
 SCATTER_ORDER = "ScatterOrder"
@@ -47,7 +40,9 @@ SEGMENTS: dict[str, OpSpec] = {
         {"slots": integer(required=True, least=1)},
         I=INDICES,
     ),
-    SEGMENT_SUM: operator(Kind.REDUCTION, "T T int32 int32 -> T", _sum, T=FLOATS),
+    SEGMENT_SUM: operator(
+        Kind.REDUCTION, "T T int32 int32 -> T", _sum, facts=Facts(wide=True), T=FLOATS
+    ),
 }
 """The entries of this family, by operator.
 

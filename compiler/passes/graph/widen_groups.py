@@ -10,15 +10,12 @@ from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, Yield
 from compiler.ir.edit import insert_before, replace
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
-from compiler.net.operators import KINDS, Kind
+from compiler.net.operators import KINDS, OPERATORS, Kind
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
 """ONNX's numbers of the element types."""
 
 WIDENED = (Kind.CONTRACTION, Kind.REDUCTION)
-
-EXACT = ("Abs", "Clip", "Max", "Min", "Neg", "Relu", "Where")
-"""Elementwise operators that give one of their operands, or its opposite: nothing is rounded."""
 
 
 def widen_groups(graph: GraphOp) -> None:
@@ -112,7 +109,8 @@ def _widen_results(op: OperatorOp) -> None:
     """Give results of 16 bits the type float32, rounded unless that is done where they leave."""
     for result in [result for result in op.outputs if _is_short(result)]:
         dtype = dtype_of(result.type)
-        exact = op.type_name in EXACT or KINDS[op.type_name] is Kind.VIEW
+        entry = OPERATORS[op.type_name]
+        exact = entry.facts.exact or entry.maps is not None
         if op.type_name == "Cast":
             exact = dtype_of(op.inputs[0].type) == "bool"
             op.attributes["to"] = int64(ONNX_TYPES["float32"])

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from compiler.net.operators import OPERATORS, Kind
+from compiler.net.operators.elementwise import ARITHMETIC
+from compiler.net.spec import Slot
 from compiler.rewrite.patterns import (
     Apply,
     Bindings,
@@ -27,15 +30,19 @@ from compiler.rewrite.rules.extents import broadcasts_to, same_but
 x, y, z, u = tensors("x y z u")
 axis, start, stop = Unknown("axis"), Unknown("start"), Unknown("stop")
 
+_ONE_TENSOR = (Slot("T"),)
 UNARY = OneOf(
     "unary",
     frozenset(
-        "Abs Ceil Celu Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg "
-        "Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Tanh".split()
+        name
+        for name, entry in OPERATORS.items()
+        if entry.kind is Kind.ELEMENTWISE
+        and entry.inputs == entry.outputs == _ONE_TENSOR
+        and "float32" in entry.dtypes(0)
     ),
 )
 """One of the operators on one floating-point tensor, whose attributes do not depend on shapes."""
-BINARY = OneOf("binary", frozenset("Add Div Max Min Mul Sub".split()))
+BINARY = OneOf("binary", frozenset({*ARITHMETIC, "Max", "Min"}))
 """One of the operators on two floating-point tensors of one type, which are broadcast."""
 
 AXES = tuple(Case(rank=n, unknowns={"axis": i}) for n in (1, 2, 3, 4) for i in range(n))

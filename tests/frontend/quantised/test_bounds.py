@@ -85,3 +85,20 @@ def test_bounds_pass_through_arithmetic_and_end_in_the_depth():
         value = writing.one("Transpose", value, perm=[1, 0])
     makers = {op.output: op for op in writing.graph.operators}
     assert bounds(value, makers) == (-inf, inf)
+
+
+def test_positions_of_maxima_have_no_bounds_of_the_numbers():
+    writing = builder()
+    x = writing.emit("Sigmoid", [Value("x", "float32", (1, 1, 4, 4))])[0]
+    largest, positions = writing.emit("MaxPool", [x], {"kernel_shape": [2, 2]}, 2)
+    makers = {v: op for op in writing.graph.operators for v in op.outputs if v is not None}
+    assert bounds(largest, makers) == (0, 1)
+    assert bounds(positions, makers) == (-inf, inf)
+
+
+def test_moved_numbers_keep_their_bounds():
+    writing = builder()
+    x = writing.emit("Softsign", [Value("x", "float32", (1, 4, 4, 4))])[0]
+    y = writing.emit("DepthToSpace", [x], {"blocksize": 2})[0]
+    makers = {v: op for op in writing.graph.operators for v in op.outputs if v is not None}
+    assert bounds(y, makers) == (-1, 1)

@@ -48,6 +48,27 @@ def test_integers_are_moved_and_not_quantised_again():
     assert operators(model) == {"Reshape": 1}
 
 
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        ("DepthToSpace<blocksize=2>(a)", "1,1,8,4"),
+        ("SpaceToDepth<blocksize=2>(a)", "1,16,2,1"),
+        ("ReverseSequence<batch_axis=0, time_axis=1>(a, lengths)", "1,4,4,2"),
+    ],
+)
+def test_integers_go_through_every_operator_that_rearranges(node: str, shape: str):
+    text = f"""g (uint8[1,4,4,2] x) => (uint8[{shape}] y) {{
+        a = DequantizeLinear(x, s, z)  m = {node}  y = QuantizeLinear(m, s, z) }}"""
+    model = parse(text, 21, lengths=np.array([3]), **CODE)
+    assert operators(model) == {node.partition("<")[0]: 1}
+
+
+def test_a_concat_of_numbers_stays_one():
+    text = """g (uint8[1,4] x, float[1,4] o) => (float[1,8] y) {
+        a = DequantizeLinear(x, s, z)  y = Concat<axis=1>(a, o) }"""
+    assert operators(parse(text, 21, **CODE))["Concat"] == 1
+
+
 def test_a_contraction_reads_the_bytes_that_were_quantised_alike():
     text = """g (uint8[1,3,6,6] x) => (float[1,2,5,5] y) {
         a = DequantizeLinear(x, s, z)  p = MaxPool<kernel_shape=[2,2], strides=[1,1]>(a)

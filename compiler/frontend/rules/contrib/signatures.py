@@ -30,7 +30,7 @@ def _by_rewriting(use: Use) -> list[Shape]:
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
 ) -> OpSpec:
-    rest = (attributes, (), None, None, None, "")
+    rest = (attributes, (), None, None, None, "", None)
     return operator(Kind.OPAQUE, signature, _by_rewriting, *rest, **types)
 
 

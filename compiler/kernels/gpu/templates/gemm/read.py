@@ -8,9 +8,8 @@ from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import FEW_ROWS, matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.group import Group, Operator
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.target.target import GpuTarget
-
-CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 VECTORS = {1: (16, 8, 4), 2: (8, 4)}
 """How many results of one or two bytes a thread may store as a vector; of others four."""
@@ -64,7 +63,7 @@ def merges(group: Group, anchor: Operator) -> list[int]:
 
 def contraction_of(group: Group) -> Operator | None:
     """The only contraction of a group."""
-    return group.only(*CONTRACTIONS)
+    return group.only(*FLOAT_CONTRACTIONS)
 
 
 def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:
