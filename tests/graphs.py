@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
+from compiler.net.canonical import from_front
 
 Array = NDArray[np.generic]
 OPSET = 21
@@ -60,7 +61,9 @@ class GraphBuilder:
         dtype = dtype or dtype_of(inputs[0].type)
         node = f"{op_type}_{len(self._block.ops)}"
         types = [tensor_type(dtype, tuple(shape)) for shape in shapes]
-        written = {name: value_to_attribute(value) for name, value in attributes.items()}
+        operands = [None if isinstance(v.type, NoneType) else shape_of(v.type) for v in inputs]
+        counted = from_front(op_type, attributes, operands)
+        written = {name: value_to_attribute(value) for name, value in counted.items()}
         return self._add(OperatorOp(op_type, inputs, types, written, node))
 
     def op(

@@ -104,7 +104,7 @@ def _foldable(operator: Operator) -> bool:
     weight, *bias = operator.inputs[1:]
     known = weight is not None and weight.array is not None
     if operator.op_type == "Gemm":
-        known = known and not operator.attributes.get("transA", 0)
+        known = known and not operator["transA"]
     return known and all(b is None or b.array is not None for b in bias)
 
 
@@ -119,8 +119,8 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
     if operator.op_type == "Conv":
         return _scaled(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
     if operator.op_type == "Gemm":
-        return _scaled(weight, scale[:, None] if operator.attributes.get("transB", 0) else scale)
-    groups, (inputs, outputs) = operator.attributes.get("group", 1), weight.shape[:2]
+        return _scaled(weight, scale[:, None] if operator["transB"] else scale)
+    groups, (inputs, outputs) = operator["group"], weight.shape[:2]
     grouped = weight.reshape(groups, inputs // groups, *weight.shape[1:])
     factors = scale.reshape(groups, 1, outputs, *[1] * (weight.ndim - 2))
     return _scaled(grouped, factors).reshape(weight.shape)
@@ -130,7 +130,8 @@ def _folded(affine: Affine, source: Operator) -> bool:
     """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
     weight, bias = source.operand(1), (*source.inputs, None)[2]
     old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
-    old = old * source.attributes.get("beta", 1.0)
+    if source.op_type == "Gemm":
+        old = old * source["beta"]
     array = _scaled_weight(source, weight.content, affine.scale)
     new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):

@@ -20,6 +20,7 @@ from compiler.frontend.graph import (
 )
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
+from compiler.net.canonical import from_front
 from compiler.net.operators import OPERATORS, infer
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -122,6 +123,7 @@ class Builder:
     ) -> list[Value]:
         """Like `emit`, if some outputs are omitted; those are unknown values."""
         self.expansion.count(f"{op_type} {self.node!r}")
+        attributes = from_front(op_type, attributes, [value and value.shape for value in inputs])
         if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
             arrays = evaluate(op_type, inputs, attributes, used)
             return [Value("") if a is None else constant(self.node, a) for a in arrays]

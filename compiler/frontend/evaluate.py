@@ -11,7 +11,7 @@ from onnx import TypeProto, helper, numpy_helper, shape_inference
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
 from compiler.frontend.interpreter import evaluate_node
 from compiler.ir.values import Value as AttributeValue
-from compiler.net.operators import STRUCTURAL_INPUTS
+from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 
 _LARGEST_SHAPE_DATA = 4096
 
@@ -38,6 +38,25 @@ def inexact_defaults(op_type: str, opset: int) -> Mapping[str, float]:
     defaults = ((n, a.default_value) for n, a in schema.attributes.items())
     floats = {n: d.f for n, d in defaults if d.type == onnx.AttributeProto.FLOAT}
     return {n: f for n, f in floats.items() if f != float(f"{f:.6g}")}
+
+
+@cache
+def default_of(op_type: str, opset: int, name: str) -> Any:
+    """The default of an attribute by an operator's schema at an opset; None if it has none.
+
+    An attribute of other schemas has the default of the newest one that has it: attributes that are
+    added keep the meaning of older models. An operator of this package has the table's defaults.
+    """
+    newest = onnx.defs.onnx_opset_version()
+    for version in (opset, *range(newest, 0, -1)):
+        schema: Any = schema_of(op_type, version)
+        if schema is not None and name in schema.attributes:
+            default = schema.attributes[name].default_value
+            value = helper.get_attribute_value(default) if default.name else None
+            return value.decode() if isinstance(value, bytes) else value
+    entry = OPERATORS.get(op_type)
+    known = entry.attributes.get(name) if entry is not None else None
+    return known.default if known is not None else None
 
 
 @cache

@@ -16,7 +16,13 @@ from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_n
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+from compiler.ir.values import (
+    attribute_to_array,
+    attributes_of,
+    numpy_dtype,
+    own_attributes,
+    stored_as,
+)
 from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
     OPERATORS,
@@ -102,7 +108,7 @@ def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
     inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
     domain, op_type = OPERATORS[op.type_name].domain, op.type_name.rpartition("::")[2]
     node = helper.make_node(op_type, inputs, outputs, name=op.node_name, domain=domain)
-    for key, value in sorted(attributes_of(op).items()):
+    for key, value in sorted(own_attributes(op).items()):
         plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         node.attribute.append(helper.make_attribute(key, plain))
     return node

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.net.canonical import complete_attributes
 from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import FLOAT8
 
@@ -147,10 +148,18 @@ class Operator:
     outputs: Inputs
     attributes: Attributes
 
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default by the table; None for one that it does not have."""
+        value = self.attributes.get(name)
+        if value is not None:
+            return value
+        shapes = [operand and operand.shape for operand in self.inputs]
+        return complete_attributes(self.op_type, self.attributes, shapes).get(name)
+
     @property
     def bodies(self) -> "list[Graph]":
         """The graphs of an If or a Loop; none of other operators."""
-        return self.attributes.get("bodies", [])
+        return self.attributes["bodies"] if "bodies" in self.attributes else []
 
     def operand(self, index: int) -> Value:
         """An input that the operator always has."""

@@ -4,8 +4,8 @@ import numpy as np
 
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import Attributes, Graph, Inputs, Value
-from compiler.net.operators.indices import Bounds, index_bounds
+from compiler.frontend.graph import Graph, Inputs, Value
+from compiler.net.operators.indices import AttributeOf, Bounds, index_bounds
 from compiler.schedule.tasks import IN_RANGE
 
 
@@ -16,9 +16,9 @@ class IndexWatch:
         self.builder = builder
         self.outputs: dict[str, Value] = {}
 
-    def watch(self, op_type: str, name: str, inputs: Inputs, attributes: Attributes) -> None:
+    def watch(self, op_type: str, name: str, inputs: Inputs, attribute: AttributeOf) -> None:
         """Watch a node, unless it has no indices or they are constants, which import checks."""
-        bounds = index_bounds(op_type, inputs, attributes)
+        bounds = index_bounds(op_type, inputs, attribute)
         indices = None if bounds is None else inputs[bounds.input]
         if bounds is None or indices is None or indices.array is not None:
             return

@@ -273,7 +273,8 @@ class Specialiser:
             outputs = self._specialise(node)
             node.scope.declared = check.after(outputs, node.scope.declared)
             if self.watching and check.is_own:
-                self.watch.watch(node.proto.op_type, node.name, node.inputs, node.attributes)
+                args = node.proto.op_type, node.name, node.inputs
+                self.watch.watch(*args, self._standard_call(node).__getitem__)
         except Unsupported as error:
             return self._problem(node, error)
         except Mismatch as error:
@@ -404,8 +405,7 @@ class Specialiser:
         return self._standard_call(node).emit()
 
     def _standard_call(self, node: BodyNode) -> Call:
-        schema = known_schema(node.proto.op_type, node.opset)
-        call = self._call(node, schema.since_version)
+        call = self._call(node, known_schema(node.proto.op_type, node.opset).since_version)
         call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
         call.onnxruntime = node.onnxruntime
         return call

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.graph.alias_classes import shared_values
@@ -164,16 +163,11 @@ def _is_outermost(type: Attribute, axis: int) -> bool:
     return prod(shape[a] for a in order[: order.index(axis)]) == 1
 
 
-def _axis(op: OperatorOp, rank: int) -> int:
-    axis = op.attributes.get("axis")
-    return axis.value.data % rank if isinstance(axis, IntegerAttr) else 0
-
-
 def _is_contiguous_concat(op: OperatorOp) -> bool:
     if op.type_name != "Concat":
         return False
     type = op.outputs[0].type
-    return _have_one_layout(op) and _is_outermost(type, _axis(op, len(shape_of(type))))
+    return _have_one_layout(op) and _is_outermost(type, op["axis"])
 
 
 def _concat_priority(op: OperatorOp, outputs: Mapping[SSAValue, int]) -> tuple[int, bool]:

@@ -157,7 +157,7 @@ class _Finder:
         """The attention around a softmax over the last axis, if it is one."""
         node = self.network.operators[softmax]
         shape, scores = self.shape(node.outputs[0]), node.inputs[0]
-        last = node.attributes.get("axis", -1) % max(len(shape), 1) == len(shape) - 1
+        last = node.attributes["axis"] == max(len(shape), 1) - 1
         if scores is None or not last or len(shape) < 2 or not prod(shape):
             return None
         chain, after = self.chain(scores), self.weights(node.outputs[0])
@@ -338,7 +338,7 @@ class _Finder:
                 return None
             shape = self.shape(node.inputs[0])
             if node.type == "Transpose":
-                order = node.attributes.get("perm") or list(reversed(range(len(shape))))
+                order = node.attributes["perm"]
                 window = window.transposed([order.index(axis) for axis in range(len(shape))])
             elif KINDS.get(node.type) is Kind.VIEW:
                 window = window.reshaped(shape)

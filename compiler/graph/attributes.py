@@ -3,22 +3,9 @@
 from typing import Any
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerAttr
 
 from compiler.ir.dataflow import ConstantOp, OperatorOp
-from compiler.ir.values import attribute_to_array, attribute_to_value
-
-
-def integer_attribute(op: OperatorOp, name: str, default: int) -> int:
-    """An integer attribute, or its default where it was left out."""
-    value = op.attributes.get(name)
-    return value.value.data if isinstance(value, IntegerAttr) else default
-
-
-def integers_attribute(op: OperatorOp, name: str) -> list[int] | None:
-    """An attribute that is a list of integers, or None where it was left out."""
-    value = attribute_to_value(op.attributes[name]) if name in op.attributes else None
-    return [int(item) for item in value] if isinstance(value, list) else None
+from compiler.ir.values import attribute_to_array
 
 
 def constant_operand(op: OperatorOp, operand: int) -> NDArray[Any] | None:

@@ -1,6 +1,5 @@
 """Grouped convolutions with few channels a group: how they fit channel blocks and MMA tiles."""
 
-from compiler.graph.attributes import integer_attribute
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 
@@ -21,13 +20,13 @@ def filling_merges(groups: int, rows: int, channels: int, block: int) -> list[in
 def holds_groups(op: OperatorOp, block: int) -> bool:
     """Whether each channel block holds whole groups, which have as many outputs as inputs."""
     channels = shape_of(op.inputs[0].type)[1]
-    members = channels // integer_attribute(op, "group", 1)
+    members = channels // op["group"]
     whole = channels % block == 0 and block % members == 0
     return whole and shape_of(op.outputs[0].type)[1] == channels
 
 
 def merges_in_blocks(op: OperatorOp, block: int) -> bool:
     """Whether channel blocks hold whole groups, several of which fill an MMA tile."""
-    groups, channels = integer_attribute(op, "group", 1), shape_of(op.inputs[0].type)[1]
+    groups, channels = op["group"], shape_of(op.inputs[0].type)[1]
     members = channels // groups
     return holds_groups(op, block) and bool(filling_merges(groups, members, members, block))

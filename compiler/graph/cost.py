@@ -7,7 +7,6 @@ from math import ceil, prod
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import nbytes_of, shape_of
 from compiler.ir.uses import operator_use
@@ -96,7 +95,7 @@ def flops_of(op: OperatorOp) -> int:
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
-            window = integers_attribute(op, "kernel_shape")
+            window = op["kernel_shape"] if "kernel_shape" in op.attributes else ()
             reduced = out * prod(window) if window else elements(op.inputs[0])
             return reduced * _flops_an_element(op)
         case Kind.OPAQUE:

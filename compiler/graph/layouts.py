@@ -9,7 +9,6 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.alias_classes import DisjointSets, moved_from, shared_values
 from compiler.graph.aliases import part_starts
-from compiler.graph.attributes import integer_attribute
 from compiler.graph.channel_groups import holds_groups
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
@@ -230,7 +229,7 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     weight = inner.get(moved_from(op.inputs[1]))
     if weight is None or not isinstance(weight.owner, WeightOp):
         return 0.0
-    groups = integer_attribute(op, "group", 1)
+    groups = op["group"]
     channels = shape_of(op.inputs[0].type)[1]
     images = _sources(op.inputs[0], inner)
     block = min((block_for(v, block_bytes) for v in images), default=0)

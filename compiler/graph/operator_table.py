@@ -11,8 +11,8 @@ from compiler.graph import cost
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.types import shape_of
 from compiler.ir.uses import operator_use
+from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, OPERATORS, Kind
-from compiler.net.spec import Shape
 from compiler.support.dag import DAG
 
 

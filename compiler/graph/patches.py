@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.attributes import integer_attribute, integers_attribute
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
@@ -49,13 +48,12 @@ def find_patches(op: OperatorOp) -> Patches | None:
     That is where channels fill whole blocks, which are read in place, or patches are small: an
     image with patches of one pixel is a matrix already.
     """
-    if op.type_name != "Conv" or integer_attribute(op, "group", 1) != 1:
+    if op.type_name != "Conv" or op["group"] != 1:
         return None
     (batch, channels, *image), (_, _, *kernel) = (shape_of(value.type) for value in op.inputs[:2])
-    strides = integers_attribute(op, "strides") or [1] * len(kernel)
-    dilated = any(dilation != 1 for dilation in integers_attribute(op, "dilations") or ())
+    dilated = any(dilation != 1 for dilation in op["dilations"])
     whole = all(extent % step == 0 for extent, step in zip(image, kernel, strict=True))
-    if strides != kernel or dilated or any(integers_attribute(op, "pads") or ()) or not whole:
+    if op["strides"] != kernel or dilated or any(op["pads"]) or not whole:
         return None
     blocked = channels * numpy_dtype(dtype_of(op.inputs[0].type)).itemsize % BLOCK_BYTES == 0
     few = channels * prod(kernel) < FEWEST_ELEMENTS or prod(kernel) == 1

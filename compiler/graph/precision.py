@@ -8,7 +8,6 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.alias_classes import DisjointSets, moved_from, shared_values
-from compiler.graph.attributes import integer_attribute
 from compiler.graph.channel_groups import merges_in_blocks
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
@@ -239,7 +238,7 @@ def _prefers_float32(op: OperatorOp, merging: bool) -> bool:
     which takes tensor cores (`merging`); or the channels do not fill blocks, so that taps are
     copied one at a time, which is asynchronous in 32 bits only.
     """
-    groups, (channels, *image) = integer_attribute(op, "group", 1), shape_of(op.inputs[0].type)[1:]
+    groups, (channels, *image) = op["group"], shape_of(op.inputs[0].type)[1:]
     own, taps = channels // groups, prod(shape_of(op.inputs[1].type)[2:])
     if own * 2 % BLOCK_BYTES == 0 or not image:
         return False

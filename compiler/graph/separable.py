@@ -33,15 +33,15 @@ class ConvolutionShapes:
     def is_depthwise(self) -> bool:
         """Whether each output channel is computed from one input channel, and the reverse."""
         channels = self.image[1]
-        depthwise = self.attributes.get("group", 1) == channels == self.result[1]
+        depthwise = self.attributes["group"] == channels == self.result[1]
         return depthwise and channels > 1 and self.weight[1] == 1
 
     @property
     def is_pointwise(self) -> bool:
         """Whether each pixel of the result depends on the same pixel of the image only."""
-        moved = [*(self.attributes.get("pads") or ())]
-        moved += [stride - 1 for stride in self.attributes.get("strides") or ()]
-        dense = self.attributes.get("group", 1) == 1 and prod(self.weight[2:]) == 1
+        moved = [*(self.attributes["pads"])]
+        moved += [stride - 1 for stride in self.attributes["strides"]]
+        dense = self.attributes["group"] == 1 and prod(self.weight[2:]) == 1
         return dense and not any(moved) and self.image[2:] == self.result[2:]
 
 

@@ -46,7 +46,7 @@ def _shape(network: Network, value: int | None) -> tuple[int, ...]:
 
 def _stack_key(network: Network, node: NetworkNode, most_rows: int) -> Hashable | None:
     """A key that GEMMs share which can be stacked if independent; None for other operators."""
-    if node.type not in GEMMS or node.attributes.get("transA", 0):
+    if node.type not in GEMMS or (node.type == "Gemm" and node.attributes["transA"]):
         return None
     left, right = (_shape(network, value) for value in node.inputs[:2])
     if len(left) < 2 or len(right) != 2 or prod(left[:-2]) != 1 or not 0 < left[-2] <= most_rows:

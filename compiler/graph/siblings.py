@@ -46,7 +46,7 @@ def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
 
 def weight_axis(node: GraphNode, operand: int) -> int:
     """The output axis of a weight of an anchor, or of an elementwise operator that follows."""
-    columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes.get("transB"))
+    columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes["transB"])
     return 1 if operand == 1 and columns else 0
 
 
@@ -63,7 +63,7 @@ class _Finder:
         """A key that the anchors of a family share; None for other operators."""
         if node.type not in FLOAT_CONTRACTIONS or node.type == "ConvTranspose":
             return None
-        if node.attributes.get("group", 1) != 1:
+        if node.type == "Conv" and node.attributes["group"] != 1:
             return None
         weights = node.inputs[1:]
         shapes = [self.shape(v) for v in weights]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
-from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
+from compiler.graph.attributes import constant_operand
 from compiler.graph.fusion.hoisting import Hoisted, hoisted
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.movement import operator_maps
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attributes_of, value_to_attribute
+from compiler.ir.values import value_to_attribute
 from compiler.net.maps import strided
 from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
 from compiler.net.operators.movement import is_movement
@@ -61,7 +61,7 @@ def concat_key(op: OperatorOp) -> Hashable | None:
     if op.type_name != "Concat":
         return None
     shape = shape_of(op.outputs[0].type)
-    parts = prod(shape[: integer_attribute(op, "axis", 0) % len(shape)])
+    parts = prod(shape[: op["axis"]])
     return parts, tuple(_before_reshapes(value) for value in op.inputs)
 
 
@@ -114,8 +114,7 @@ def _view_of_view(op: OperatorOp) -> ReshapeOf | None:
 
 
 def _permutation(op: OperatorOp) -> list[int]:
-    given = integers_attribute(op, "perm")
-    return list(range(len(shape_of(op.inputs[0].type))))[::-1] if given is None else given
+    return op["perm"]
 
 
 def _transpose_of_transpose(op: OperatorOp) -> Update | None:
@@ -155,14 +154,13 @@ def _involution(op: OperatorOp) -> SSAValue | None:
 def _padded_convolution(op: OperatorOp) -> Update | None:
     """Fold a Pad with zeros into the `pads` of the convolution that follows."""
     pad = _producer(op.inputs[0], "Pad")
-    if pad is None or attributes_of(op).get("auto_pad", "NOTSET") != "NOTSET":
+    if pad is None:
         return None
     added = _zero_padding(pad)
     if added is None or added[:, :2].any() or (added < 0).any():
         return None
     spatial = added[:, 2:].ravel().tolist()
-    own = integers_attribute(op, "pads") or [0] * len(spatial)
-    pads = [a + b for a, b in zip(own, spatial, strict=True)]
+    pads = [a + b for a, b in zip(op["pads"], spatial, strict=True)]
     return Update(
         [pad.inputs[0], *list(op.inputs)[1:]], {**op.attributes, "pads": value_to_attribute(pads)}
     )
@@ -173,7 +171,7 @@ def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
     amounts, rank = constant_operand(pad, 1), len(shape_of(pad.inputs[0].type))
     fill = constant_operand(pad, 2) if _given(pad, 2) else np.zeros(1)
     axes = constant_operand(pad, 3) if _given(pad, 3) else np.arange(rank)
-    is_constant = attributes_of(pad).get("mode", "constant") == "constant"
+    is_constant = pad["mode"] == "constant"
     if not is_constant or amounts is None or axes is None or fill is None or fill.any():
         return None
     added = np.zeros((2, rank), dtype=np.int64)

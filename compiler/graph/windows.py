@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.network import Network, NetworkNode
+from compiler.net.attributes import Mismatch
 from compiler.net.maps import strided
 from compiler.net.operators.movement import is_movement, maps_of
-from compiler.net.spec import KnownTensor, Mismatch
+from compiler.net.spec import KnownTensor
 from compiler.tensors.strides import StridedWindow
 
 GEMM_TYPES = ("float32", "float16", "bfloat16")

@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 from compiler.ir.layouts import with_block
 from compiler.ir.types import Element, dtype_of, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array, attribute_to_value
+from compiler.net.canonical import check_canonical
 from compiler.net.operators import KnownTensor, Mismatch, infer
 
 Constant = DenseIntOrFPElementsAttr | None
@@ -35,6 +36,7 @@ def _results(
         operands = [_operand(type, value) for type, value in zip(inputs, constants, strict=True)]
         values = {name: attribute_to_value(value) for name, value in attributes}
         results = infer(op_type, operands, values, outputs)
+        check_canonical(op_type, values)
     except (Mismatch, TypeError) as error:
         types = ", ".join(map(str, inputs))
         raise VerifyException(f"{op_type} of ({types}): {error}") from error

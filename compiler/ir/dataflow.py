@@ -46,7 +46,7 @@ from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
 from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
-from compiler.ir.values import constant_text
+from compiler.ir.values import attribute_to_value, attributes_of, constant_text
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule.tasks import ControlForm
 
@@ -190,6 +190,11 @@ class OperatorOp(IRDLOperation):
         """The ONNX operator type, such as `Conv`."""
         op_type: Any = self.properties["op_type"]
         return op_type.data
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an attribute, or its default; KeyError for one that has neither."""
+        own = self.attributes.get(name)
+        return attributes_of(self)[name] if own is None else attribute_to_value(own)
 
     @property
     def node_name(self) -> str:

@@ -8,7 +8,6 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attributes_of
 from compiler.net.operators.indices import INDEXED, index_bounds
 from compiler.net.spec import KnownTensor
 
@@ -36,7 +35,7 @@ def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
     if op.type_name not in INDEXED:
         return None
     inputs = [None if isinstance(v.owner, NoneOp) else _tensor(v.type) for v in op.inputs]
-    bounds = index_bounds(op.type_name, inputs, attributes_of(op))
+    bounds = index_bounds(op.type_name, inputs, op.__getitem__)
     return None if bounds is None else (op.inputs[bounds.input], max(1, 1 + min(bounds.high)))
 
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    NoneType,
     StringAttr,
     f32,
     i64,
@@ -21,6 +22,7 @@ from xdsl.ir import Attribute, Operation
 from compiler.errors import ModelError
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
+from compiler.net.canonical import complete_attributes
 
 Array = NDArray[np.generic]
 Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[str]
@@ -118,6 +120,13 @@ def constant_text(value: DenseIntOrFPElementsAttr) -> str:
     return f'dense<"0x{value.data.data.hex().upper()}"> : {value.get_type()}'
 
 
-def attributes_of(op: Operation) -> dict[str, Value]:
-    """The ONNX attributes of an operator, by name."""
+def own_attributes(op: Operation) -> dict[str, Value]:
+    """The attributes that an operator does not leave out, by name."""
     return {name: attribute_to_value(a) for name, a in op.attributes.items()}
+
+
+def attributes_of(op: Operation) -> dict[str, Value]:
+    """All attributes of an operator, by name, with the defaults of those that it leaves out."""
+    op_type: Any = op.properties["op_type"]
+    shapes = [None if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.operands]
+    return complete_attributes(op_type.data, own_attributes(op), shapes)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, Weight
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.net.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
 
@@ -91,6 +92,8 @@ class Operator:
 class Group:
     """A group's values are its inputs first, then constants and results in order.
 
+    Its operators have all attributes, with axes from the front, whatever it was made with.
+
     `weights` says for each input whether it is a weight, which may be packed beforehand.
     Kernels at the `boundary` touch a caller's memory, which may move between runs. `packed` has the
     packings in which memory has each input already, for other modules of a program; or nothing.
@@ -105,6 +108,15 @@ class Group:
     outputs: tuple[int, ...]
     boundary: bool = False
     packed: tuple[frozenset[str], ...] = ()
+
+    def __post_init__(self) -> None:
+        operators = tuple(self._complete(op) for op in self.operators)
+        object.__setattr__(self, "operators", operators)
+
+    def _complete(self, op: Operator) -> Operator:
+        shapes = [None if i is None else self.values[i].shape for i in op.inputs]
+        full = complete_attributes(op.type, op.attributes, shapes)
+        return op if full == op.attributes else replace(op, attributes=full)
 
     @property
     def reads(self) -> tuple[TensorInfo, ...]:

@@ -9,20 +9,16 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
 
-Shape = tuple[int, ...]
 Array = NDArray[Any]
 
 LARGEST_TENSOR = 2**31 - 2**20
 """Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
 end of a tensor."""
-
-
-class Mismatch(Exception):
-    """An operator, its attributes or its types are not what the table says."""
 
 
 class ShapeMismatch(Mismatch):
@@ -76,103 +72,13 @@ def type_text(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
-AttributeKind = Literal["int", "float", "string", "ints", "floats", "strings"]
-_PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "string": (str,),
-    "ints": (list, tuple),
-    "floats": (list, tuple),
-    "strings": (list, tuple),
-}
-_ELEMENT_TYPES: dict[AttributeKind, tuple[type, ...]] = {
-    "ints": (int,),
-    "floats": (float, int),
-    "strings": (str,),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute's type, its default, and the values that it may have.
-
-    `least` is the smallest number, of every element in a list; `allowed` are all that are valid.
-    """
-
-    kind: AttributeKind
-    default: Any = None
-    required: bool = False
-    allowed: tuple[Any, ...] = ()
-    least: int | None = None
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise Mismatch for a value of another type or outside what is valid."""
-        if not _has_kind(self.kind, value):
-            raise Mismatch(f"its attribute {name!r} is {value!r}, which is not {_NAMES[self.kind]}")
-        if value != value:
-            raise Mismatch(f"its attribute {name!r} is NaN, which is not a number")
-        if self.allowed and value not in self.allowed:
-            known = ", ".join(repr(item) for item in self.allowed)
-            raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")
-        if self.least is not None and _smallest(value, self.least) < self.least:
-            raise Mismatch(f"its attribute {name!r} is {value!r}; it must be {self.least} or more")
-
-
-_NAMES = {
-    "int": "an integer",
-    "float": "a number",
-    "string": "a string",
-    "ints": "a list of integers",
-    "floats": "a list of numbers",
-    "strings": "a list of strings",
-}
-
-
-def _has_kind(kind: AttributeKind, value: Any) -> bool:
-    if not isinstance(value, _PYTHON_TYPES[kind]):
-        return False
-    elements = _ELEMENT_TYPES.get(kind)
-    return elements is None or all(isinstance(v, elements) for v in value)
-
-
-def _smallest(value: Any, default: int) -> Any:
-    return value if isinstance(value, int | float) else min(value, default=default)
-
-
-def integer(
-    default: int | None = None, *, required: bool = False, least: int | None = None
-) -> Attribute:
-    """An integer attribute."""
-    return Attribute("int", default, required, least=least)
-
-
-def flag(default: int) -> Attribute:
-    """An integer attribute that is 0 or 1."""
-    return Attribute("int", default, allowed=(0, 1))
-
-
-def integers(default: Sequence[int] | None = None, *, least: int | None = None) -> Attribute:
-    """An attribute that is a list of integers."""
-    return Attribute("ints", default, least=least)
-
-
-def number(default: float) -> Attribute:
-    """An attribute that is a floating-point number, by default the float32 next to `default`."""
-    return Attribute("float", float(np.float32(default)))
-
-
-def one_of(*allowed: str, required: bool = False) -> Attribute:
-    """A string attribute; its default comes first."""
-    return Attribute("string", None if required else allowed[0], required, allowed)
-
-
 class Use:
-    """One use of an operator: inputs of checked types, attributes with their defaults.
+    """One use of an operator: inputs of checked types, all attributes.
 
     With `precise` it is evaluated with every float in float64, whatever the model's types.
     """
 
-    __slots__ = ("_attributes", "_operator", "inputs", "op_type", "outputs", "precise")
+    __slots__ = ("attributes", "inputs", "op_type", "outputs", "precise")
 
     def __init__(
         self,
@@ -187,13 +93,12 @@ class Use:
         self.precise = precise
         self.inputs = inputs
         self.outputs = outputs
-        self._operator = operator
-        self._attributes = attributes
+        shapes = [None if value is None else value.shape for value in inputs]
+        self.attributes = operator.complete(attributes, shapes)
 
     def __getitem__(self, name: str) -> Any:
-        """An attribute's value, or its default."""
-        value = self._attributes.get(name)
-        return self._operator.attributes[name].default if value is None else value
+        """An attribute's value, None for one that is left out and has no default."""
+        return self.attributes.get(name)
 
     def input(self, index: int) -> OperatorInput | None:
         """An input, or None if it is left out."""
@@ -327,6 +232,22 @@ class OpSpec:
         """The dtypes that an input may have."""
         name = self._slot(index).type
         return self.types[name] if name in self.types else frozenset({name})
+
+    def complete(self, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
+        """Attributes with the defaults of those that are left out, for inputs of these shapes."""
+        full = dict(attributes)
+        for name, attribute in self.attributes.items():
+            if name not in full and (default := attribute.default_for(shapes)) is not None:
+                full[name] = default
+        return full
+
+    def from_front(self, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
+        """Attributes whose axes count from the front; those that are out of range stay."""
+        known = self.attributes
+        return {
+            name: known[name].from_front(value, shapes) if name in known else value
+            for name, value in attributes.items()
+        }
 
     @property
     def least_inputs(self) -> int:

@@ -6,7 +6,7 @@ dataflow.graph @main opset 21 target "cuda:sm_90:tf32" inputs ["q", "k", "v"] ou
 ^bb0(%q: tensor<4x8xf32>, %k: tensor<6x8xf32>, %v: tensor<6x8xf32>):
   %t = dataflow.op "Transpose" named "turn" (%k) {perm = [1, 0]} : (tensor<6x8xf32>) -> tensor<8x6xf32>
   %s = dataflow.op "MatMul" named "scores" (%q, %t) : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-  %w = dataflow.op "Softmax" named "weights" (%s) {axis = -1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %w = dataflow.op "Softmax" named "weights" (%s) {axis = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   %y = dataflow.op "MatMul" named "mix" (%w, %v) : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
   dataflow.yield %y, %t : tensor<4x8xf32>, tensor<8x6xf32>
 }

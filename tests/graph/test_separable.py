@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.graph.separable import TILE_ROWS, ConvolutionShapes, are_separable, pays
+from compiler.net.canonical import complete_attributes
 
 
 def pair(
@@ -14,10 +15,16 @@ def pair(
 ) -> tuple[ConvolutionShapes, ConvolutionShapes]:
     """A depthwise convolution of a square image, and a pointwise one of its result."""
     image = (1, channels, size, size)
-    attributes = {"group": channels, "pads": [kernel // 2] * 4}
-    depthwise = ConvolutionShapes(image, (channels, 1, kernel, kernel), image, attributes)
-    result = (1, rows, size, size)
-    return depthwise, ConvolutionShapes(image, (rows, channels, 1, 1), result, {})
+    padded = {"group": channels, "pads": [kernel // 2] * 4}
+    weights, result = ((channels, 1, kernel, kernel), (rows, channels, 1, 1)), (1, rows, size, size)
+    first, second = (
+        complete_attributes("Conv", own, [image, weight])
+        for own, weight in zip((padded, {}), weights, strict=True)
+    )
+    return (
+        ConvolutionShapes(image, weights[0], image, first),
+        ConvolutionShapes(image, weights[1], result, second),
+    )
 
 
 @given(
@@ -52,11 +59,14 @@ def test_what_can_be_separable():
     strided = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
     one = replace(pointwise, image=(1, 8, 1, 1), result=(1, 4, 1, 1))
     for first, second in (
-        (replace(depthwise, attributes={"group": 4}), pointwise),
+        (replace(depthwise, attributes={**depthwise.attributes, "group": 4}), pointwise),
         (replace(depthwise, weight=(16, 1, 3, 3), result=(1, 16, 5, 5)), pointwise),
-        (depthwise, replace(pointwise, attributes={"group": 2})),
+        (depthwise, replace(pointwise, attributes={**pointwise.attributes, "group": 2})),
         (depthwise, replace(pointwise, image=(1, 8, 3, 3))),
-        (replace(depthwise, result=(1, 8, 1, 1)), replace(one, attributes=strided)),
+        (
+            replace(depthwise, result=(1, 8, 1, 1)),
+            replace(one, attributes={**one.attributes, **strided}),
+        ),
         (pointwise, depthwise),
     ):
         assert not are_separable(first, second)

@@ -24,9 +24,10 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
-from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.passes import PASSES
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import PRECISIONS, parse_gpu, parse_target
@@ -160,7 +161,7 @@ def model_cases(
     for group in groups_of(model):
         if any(group.name in name for name in known):
             continue
-        contracts = any(operator.type in CONTRACTIONS for operator in group.operators)
+        contracts = any(operator.type in FLOAT_CONTRACTIONS for operator in group.operators)
         own = precisions if contracts else ["tf32"]
         targets = {p: parse_target(f"cuda:{arch}:{p}") for p in own}
         blocked = in_blocks(group)
@@ -176,7 +177,7 @@ def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[st
     target = parse_gpu(f"cuda:{arch}:tf32")
     cases: list[dict[str, Any]] = []
     for group in groups_of(model):
-        anchor = next((op for op in group.operators if op.type in CONTRACTIONS), None)
+        anchor = next((op for op in group.operators if op.type in FLOAT_CONTRACTIONS), None)
         problem = read_problem(group, anchor) if anchor is not None else None
         if problem is None:
             continue

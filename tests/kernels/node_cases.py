@@ -11,6 +11,9 @@ import numpy
 import onnx
 from onnx.helper import get_attribute_value
 
+from compiler.frontend.importer import import_model
+from compiler.ir import values
+from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -48,8 +51,20 @@ def _is_kernel(graph: onnx.GraphProto) -> bool:
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     """A node's attributes as Python values."""
-    values = {a.name: get_attribute_value(a) for a in node.attribute}
-    return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+    given = {a.name: get_attribute_value(a) for a in node.attribute}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in given.items()}
+
+
+def _explicit(model: onnx.ModelProto) -> dict[str, Any]:
+    """The attributes of a model's node, with the pads that the importer makes explicit."""
+    (node,) = model.graph.node
+    given = attributes_of(node)
+    if not given.keys() & {"auto_pad", "output_shape"}:
+        return given
+    imported = import_model(model).module.walk()
+    (op,) = (op for op in imported if isinstance(op, OperatorOp))
+    assert op.type_name == node.op_type
+    return values.attributes_of(op)
 
 
 def plain_types(case: Any) -> bool:
@@ -76,7 +91,7 @@ def node_case(name: str) -> NodeCase:
         node.op_type,
         [arrays.get(n) for n in node.input],
         outputs,
-        attributes_of(node),
+        _explicit(case.model),
         STRUCTURAL_INPUTS.get(node.op_type, ()),
     )
     wanted = tuple(n for n, o in zip(group.outputs, outputs, strict=True) if o.dtype)
@@ -96,10 +111,15 @@ def node_case(name: str) -> NodeCase:
 def usable_names() -> Iterator[str]:
     """The names of the cases that can be a group."""
     cases = backend_cases().items()
-    return (name for name, case in cases if plain_types(case) and not _zeros_by_channel(case))
+    return (name for name, case in cases if plain_types(case) and not _is_rewritten(case))
 
 
-def _zeros_by_channel(case: Any) -> bool:
-    """Whether a weight has several zero points, which the importer turns into sums."""
-    sizes = [numpy.size(a) for a in case.data_sets[0][0]]
-    return case.model.graph.node[0].op_type == "ConvInteger" and len(sizes) > 3 and sizes[3] > 1
+def _is_rewritten(case: Any) -> bool:
+    """Whether the importer makes other operators of a node.
+
+    Those are a weight with several zero points, and channels that come first in SpaceToDepth.
+    """
+    (node,), sizes = case.model.graph.node, [numpy.size(a) for a in case.data_sets[0][0]]
+    if node.op_type == "SpaceToDepth":
+        return attributes_of(node).get("mode") == "CRD"
+    return node.op_type == "ConvInteger" and len(sizes) > 3 and sizes[3] > 1

@@ -148,7 +148,8 @@ def grouped(case: Case) -> tuple[Group, list[Array]]:
 
 @pytest.mark.parametrize("op_type", sorted(OPERATORS.keys() - ON_GPUS_ONLY))
 def test_a_kernel_computes_what_the_entry_means(op_type: str):
-    for case in drawn()[op_type][:KERNELS]:
+    explicit = [c for c in drawn()[op_type] if c.attributes.get("auto_pad", "NOTSET") == "NOTSET"]
+    for case in explicit[:KERNELS]:
         group, arrays = grouped(case)
         assert not differences(harness.evaluate(group, arrays), results(case)), case
 

@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 
 from compiler.frontend.interpreter.suppression import non_maximum_suppression
+from compiler.net.attributes import Attribute, Mismatch, Shape
 from compiler.net.evaluation.elementwise import exact
 from compiler.net.evaluation.indexing import accumulated
 from compiler.net.evaluation.registry import Array, positive_axis
 from compiler.net.evaluation.rounding import cast_array, converted_array, double
-from compiler.net.spec import Attribute, Evaluation, Kind, Mismatch, OpSpec, Shape, Use
+from compiler.net.spec import Evaluation, Kind, OpSpec, Use
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
 """The evaluation of each operator of ONNX without kernels."""

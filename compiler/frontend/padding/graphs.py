@@ -129,7 +129,7 @@ def _zero_axes(pair: OperatorPair, zeros: Mapping[Value, frozenset[int]]) -> fro
     """The axes of a result along which the padding is zero."""
     operator = pair.operator
     if operator.op_type == "Softmax":
-        axis = operator.attributes.get("axis", -1) % pair.output.large.rank
+        axis = operator["axis"] % pair.output.large.rank
         return frozenset({axis} & {*pair.operand(0).open})
     data = operator.inputs[0] if operator.inputs else None
     known = zeros.get(data, frozenset()) if data is not None else frozenset[int]()

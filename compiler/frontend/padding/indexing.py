@@ -39,7 +39,7 @@ def _wraps(pair: OperatorPair, axis: int, position: int | None = None) -> list[N
 
 def _gather(pair: OperatorPair) -> Effect:
     data, indices = pair.operand(0), pair.operand(1)
-    axis = axis_of(int(pair.operator.attributes.get("axis", 0)), data.large.rank)
+    axis = axis_of(int(pair.operator["axis"]), data.large.rank)
     axes = (*data.axes[:axis], *indices.axes, *data.axes[axis + 1 :])
     if data.axes[axis].open and indices.large.array is not None:
         if _are_places(indices, data.axes[axis]):
@@ -62,7 +62,7 @@ def _are_places(indices: Pair, axis: Axis) -> bool:
 
 def _elements(pair: OperatorPair) -> Effect:
     """A GatherElements: along other axes, an index reads at its own position."""
-    axis = axis_of(int(pair.operator.attributes.get("axis", 0)), pair.operand(0).large.rank)
+    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
     _expect_aligned(pair, axis)
     return Effect([pair.operand(1).axes], _wraps(pair, axis))
 
@@ -78,7 +78,7 @@ def _expect_aligned(pair: OperatorPair, axis: int) -> None:
 
 def _tuples(pair: OperatorPair) -> Effect:
     data, indices = pair.operand(0), pair.operand(1)
-    batch, count = int(pair.operator.attributes.get("batch_dims", 0)), indices.large.shape[-1]
+    batch, count = int(pair.operator["batch_dims"]), indices.large.shape[-1]
     expect_whole(pair, [indices.large.rank - 1], index=1)
     lead = indices.axes[:-1]
     shared = [unified(pair, a, b) for a, b in zip(data.axes[:batch], lead, strict=False)]
@@ -88,7 +88,7 @@ def _tuples(pair: OperatorPair) -> Effect:
 
 def _scatter_elements(pair: OperatorPair) -> Effect:
     """Along other axes, padding is written at its own position, which is padding."""
-    axis = axis_of(int(pair.operator.attributes.get("axis", 0)), pair.operand(0).large.rank)
+    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
     _expect_aligned(pair, axis)
     expect_whole(pair, [axis], index=1)
     indices = pair.operand(1)
@@ -109,10 +109,10 @@ def _scatter_tuples(pair: OperatorPair) -> Effect:
 
 def _top_k(pair: OperatorPair) -> Effect:
     """The first K of a sorted axis, in which padding comes last."""
-    data, attributes = pair.operand(0), pair.operator.attributes
-    axis = axis_of(int(attributes.get("axis", -1)), data.large.rank)
+    data = pair.operand(0)
+    axis = axis_of(int(pair.operator["axis"]), data.large.rank)
     expect_single(pair, data.axes[axis])
-    fill = LOWEST if attributes.get("largest", 1) else _largest(data)
+    fill = LOWEST if pair.operator["largest"] else _largest(data)
     axes = _replaced(data, axis, pair.output.axes[axis])
     return Effect([axes, axes], [Mask(0, axis, fill)] if axis in data.open else [])
 
@@ -129,7 +129,7 @@ def _replaced(data: Pair, axis: int, by: Axis) -> tuple[Axis, ...]:
 def _one_hot(pair: OperatorPair) -> Effect:
     """A new axis for each index, whose length is the same in all runs."""
     indices, depth = pair.operand(0), structural(pair, 1)
-    axis = axis_of(int(pair.operator.attributes.get("axis", -1)), indices.large.rank + 1)
+    axis = axis_of(int(pair.operator["axis"]), indices.large.rank + 1)
     if depth[0] != depth[1]:
         raise pair.refusal("has a depth that depends on the size", *indices.axes)
     axes = (*indices.axes[:axis], pair.output.axes[axis], *indices.axes[axis:])

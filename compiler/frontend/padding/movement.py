@@ -60,7 +60,7 @@ def _concat(pair: OperatorPair) -> Effect:
 
 
 def _split(pair: OperatorPair) -> Effect:
-    axis = axis_of(int(pair.operator.attributes.get("axis", 0)), pair.operand(0).large.rank)
+    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
     expect_whole(pair, [axis])
     return Effect([() if out is None else resized_each(pair, out) for out in pair.outputs])
 
@@ -107,7 +107,7 @@ def _pad(pair: OperatorPair) -> Effect:
         raise pair.refusal("adds elements by the size", *data.axes)
     pads = full_pads(data.large.shape, given, axes or None)
     ends = [axis for axis in data.open if pads[axis][1]]
-    constant = pair.operator.attributes.get("mode", "constant") == "constant"
+    constant = pair.operator["mode"] == "constant"
     if not constant or any(min(pads[axis]) < 0 for axis in data.open):
         expect_whole(pair, [axis for axis in data.open if any(pads[axis])])
     fill = fill_of(pair, 2) if ends else 0.0
@@ -139,9 +139,8 @@ def _blocks(pair: OperatorPair) -> Effect:
 def _reversed(pair: OperatorPair) -> Effect:
     """A ReverseSequence, whose lengths are within the elements."""
     data, lengths = pair.operand(0), pair.operand(1)
-    attributes = pair.operator.attributes
-    batch = axis_of(int(attributes.get("batch_axis", 1)), data.large.rank)
-    expect_single(pair, data.axes[axis_of(int(attributes.get("time_axis", 0)), data.large.rank)])
+    batch = axis_of(int(pair.operator["batch_axis"]), data.large.rank)
+    expect_single(pair, data.axes[axis_of(int(pair.operator["time_axis"]), data.large.rank)])
     unified(pair, data.axes[batch], lengths.axes[0])
     return Effect([data.axes])
 
@@ -160,14 +159,14 @@ def _cumulative(pair: OperatorPair) -> Effect:
     data = pair.operand(0)
     axis = axis_of(structural(pair, 1)[0][0], data.large.rank)
     expect_single(pair, data.axes[axis])
-    backward = pair.operator.attributes.get("reverse") and axis in data.open
+    backward = pair.operator["reverse"] and axis in data.open
     return Effect([data.axes], [Mask(0, axis, 0.0)] if backward else [])
 
 
 def _recurrence(pair: OperatorPair) -> Effect:
     """Steps in order whose last states nobody reads; with lengths those are the sequences' own."""
     lengths, (steps, given, _) = pair.given(3), pair.operand(0).axes
-    forward = pair.operator.attributes.get("direction", "forward") == "forward"
+    forward = pair.operator["direction"] == "forward"
     last = any(output is not None for output in pair.outputs[1:])
     expect_single(pair, steps)
     if steps.open and lengths is None and (last or not forward):

@@ -224,7 +224,7 @@ def _indices(operator: Operator, data: Pair | None) -> tuple[int, ...]:
     """The operand with places in a padded axis, whose numbers may be other ones in the bucket."""
     if operator.op_type != "Gather" or data is None:
         return ()
-    axis = axis_of(int(operator.attributes.get("axis", 0)), len(data.axes))
+    axis = axis_of(int(operator["axis"]), len(data.axes))
     return (1,) if data.axes[axis].open else ()
 
 

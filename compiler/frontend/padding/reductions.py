@@ -43,7 +43,7 @@ def _reduction(pair: OperatorPair) -> Effect:
         needs += _counts(pair, axes)
     if op_type in _ALONG:
         return Effect([data.axes], needs)
-    return Effect([_reduced(data.axes, axes, pair.operator.attributes.get("keepdims", 1))], needs)
+    return Effect([_reduced(data.axes, axes, pair.operator["keepdims"])], needs)
 
 
 def _counts(pair: OperatorPair, axes: Sequence[int]) -> list[Need]:
@@ -59,7 +59,7 @@ def _extremum(pair: OperatorPair) -> Effect:
     """The index of the first extremum, which comes before padding that is as large."""
     for axis in _reduced_axes(pair):
         expect_single(pair, pair.operand(0).axes[axis])
-        if pair.operator.attributes.get("select_last_index"):
+        if pair.operator["select_last_index"]:
             expect_whole(pair, [axis])
     return _reduction(pair)
 
@@ -72,14 +72,14 @@ def _reduced(axes: Axes, without: Sequence[int], keep: object) -> Axes:
 
 def _reduced_axes(pair: OperatorPair) -> list[int]:
     """The axes of a reduction or a softmax."""
-    attributes, rank = pair.operator.attributes, pair.operand(0).large.rank
+    rank = pair.operand(0).large.rank
     if pair.operator.op_type in _ALONG:
-        return [axis_of(int(attributes.get("axis", -1)), rank)]
+        return [axis_of(int(pair.operator["axis"]), rank)]
     if pair.operator.op_type in ("ArgMax", "ArgMin"):
-        return [axis_of(int(attributes.get("axis", 0)), rank)]
+        return [axis_of(int(pair.operator["axis"]), rank)]
     given, _ = structural(pair, 1)
     if not given:
-        return [] if attributes.get("noop_with_empty_axes") else [*range(rank)]
+        return [] if pair.operator["noop_with_empty_axes"] else [*range(rank)]
     return [axis_of(axis, rank) for axis in given]
 
 
@@ -97,7 +97,7 @@ def _normalisation(axes: Callable[[OperatorPair], Sequence[int]]) -> Rule:
 
 def _trailing(pair: OperatorPair) -> Sequence[int]:
     rank = pair.operand(0).large.rank
-    return range(axis_of(int(pair.operator.attributes.get("axis", -1)), rank), rank)
+    return range(axis_of(int(pair.operator["axis"]), rank), rank)
 
 
 def _all_but_batch(pair: OperatorPair) -> Sequence[int]:
@@ -106,7 +106,7 @@ def _all_but_batch(pair: OperatorPair) -> Sequence[int]:
 
 def _listed(pair: OperatorPair) -> Sequence[int]:
     rank = pair.operand(0).large.rank
-    return [axis_of(axis, rank) for axis in pair.operator.attributes.get("axes", (0, 2, 3))]
+    return [axis_of(axis, rank) for axis in pair.operator["axes"]]
 
 
 def _matmul(pair: OperatorPair) -> Effect:
@@ -119,10 +119,10 @@ def _matmul(pair: OperatorPair) -> Effect:
 
 
 def _gemm(pair: OperatorPair) -> Effect:
-    attributes, addend = pair.operator.attributes, pair.given(2)
+    addend = pair.given(2)
     left, right = (
-        (1, 0) if attributes.get("transA") else (0, 1),
-        ((1, 0) if attributes.get("transB") else (0, 1)),
+        (1, 0) if pair.operator["transA"] else (0, 1),
+        ((1, 0) if pair.operator["transB"] else (0, 1)),
     )
     axes = pair.operand(0).axes[left[0]], pair.operand(1).axes[right[1]]
     needs = _contracted(pair, (left[1], right[0]))

@@ -91,10 +91,10 @@ def _resize(pair: OperatorPair) -> Effect:
 
 def _scales(pair: OperatorPair) -> Mapping[int, float]:
     """The scale of each axis that is resized by one, and NaN where the axis alone is not enough."""
-    data, attributes, given = pair.operand(0), pair.operator.attributes, pair.given(2)
-    axes = attributes.get("axes") or range(data.large.rank)
-    mode = attributes.get("coordinate_transformation_mode")
-    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
+    data, given = pair.operand(0), pair.given(2)
+    axes = pair.operator["axes"]
+    mode = pair.operator["coordinate_transformation_mode"]
+    policy = pair.operator["keep_aspect_ratio_policy"]
     if mode == "tf_crop_and_resize" or policy != "stretch":
         return dict.fromkeys(axes, NAN)
     if given is None or not given.large.content.size:

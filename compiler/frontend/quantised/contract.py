@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
+from compiler.frontend.builder import NORMALISED_OPSET, Builder
 from compiler.frontend.evaluate import element_type
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
@@ -133,7 +133,7 @@ class _Walk:
     def _call(self, operator: Operator) -> Call:
         return Call(
             op_type=operator.op_type,
-            version=0,
+            version=NORMALISED_OPSET,
             inputs=operator.inputs,
             attributes=dict(operator.attributes),
             used=[value is not None for value in operator.outputs],
@@ -263,14 +263,13 @@ def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
 
 
 def _contract_gemm(call: Call) -> Value | None:
-    get = call.attributes.get
-    found = _operands(call, 0 if get("transB", 0) else 1)
+    found = _operands(call, 0 if call["transB"] else 1)
     if found is None:
         return None
-    flips = get("transA", 0), get("transB", 0)
+    flips = call["transA"], call["transB"]
     operands = [_flipped(call, c) if flip else c for c, flip in zip(found, flips, strict=True)]
     result = _matmul(call, *operands)
-    alpha, beta, addend = get("alpha", 1.0), get("beta", 1.0), call.input(2)
+    alpha, beta, addend = call["alpha"], call["beta"], call.input(2)
     if alpha != 1:
         result = call.one("Mul", result, call.scalar(alpha))
     if addend is None:

@@ -77,18 +77,18 @@ def _packed(builder: Builder, operator: Operator) -> Value | None:
     """The matmul by packed weights instead of a MatMul or Gemm by their numbers, if they fit."""
     data, code = operator.operand(0), operator.operand(1).code
     assert isinstance(code, FourBits)
-    get = operator.attributes.get
-    if data.dtype != "float32" or data.rank < 2 or get("transA", 0) or get("alpha", 1.0) != 1:
+    scaled = operator["alpha"] not in (None, 1)
+    if data.dtype != "float32" or data.rank < 2 or operator["transA"] or scaled:
         return None
-    rows = _rows(code if get("transB", 0) else code.transposed)
+    rows = _rows(code if operator["transB"] else code.transposed)
     if rows is None:
         return None
     result = packed_matmul(builder, data, rows)
     addend = operator.inputs[2] if len(operator.inputs) > 2 else None
     if addend is None:
         return result
-    if get("beta", 1.0) != 1:
-        addend = builder.one("Mul", addend, builder.constant(get("beta"), data.dtype))
+    if operator["beta"] != 1:
+        addend = builder.one("Mul", addend, builder.constant(operator["beta"], data.dtype))
     return builder.one("Add", result, addend)
 
 

@@ -35,9 +35,9 @@ def suits_tensor_cores(call: Call) -> bool:
     left, right = call.data.code, call.operand(1).code
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return False
-    if not _suits_zero(call.op_type, right) or call.attributes.get("transA", 0):
+    if not _suits_zero(call.op_type, right) or call["transA"]:
         return False
-    return _suits(call.op_type, call.attributes.get("group", 1), left.integers, right.integers)
+    return _suits(call.op_type, call["group"], left.integers, right.integers)
 
 
 def _suits_zero(op_type: str, weights: Dequantised) -> bool:
@@ -69,7 +69,7 @@ def is_tiled(operator: Operator) -> bool:
     data, weights = operator.operand(0), operator.operand(1)
     zeros = [*operator.inputs[2:], None, None][:2]
     whole = zeros[0] is None or not zeros[0].shape
-    groups = operator.attributes.get("group", 1)
+    groups = operator["group"]
     symmetric = zeros[1] is None and weights.dtype == "int8"
     return whole and symmetric and _suits(operator.op_type, groups, data, weights)
 

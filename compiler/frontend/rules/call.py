@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from compiler.frontend.builder import Builder, run_time_input
-from compiler.frontend.evaluate import evaluate
+from compiler.frontend.evaluate import default_of, evaluate
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.semantics import SemanticsRule
 
@@ -42,6 +43,17 @@ class Call:
     used: list[bool]
     builder: Builder
     onnxruntime: Sequence[SemanticsRule] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default by the operator's schema; None without one."""
+        value = self.attributes.get(name)
+        return default_of(self.op_type, self.version, name) if value is None else value
+
+    def take(self, name: str) -> Any:
+        """An attribute's value, or its default, which the emitted operator does not get."""
+        value = self[name]
+        self.attributes.pop(name, None)
+        return value
 
     def input(self, index: int) -> Value | None:
         """An input, or None if it is left out."""

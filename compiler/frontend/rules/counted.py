@@ -77,10 +77,10 @@ CREATED: Mapping[str, Callable[[Call], Sequence[Value]]] = {
 @rule("EyeLike")
 def rewrite_eye_like(call: Call) -> list[Value]:
     """A comparison of the number of the column with that of the row, moved to the diagonal."""
-    dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
+    dtype = dtype_name(call["dtype"]) or call.data.dtype
     supported(Value("", dtype))
     rows, columns = call.data.shape
     check_size(dtype, call.data.shape)
-    diagonal = call.vector(range(call.attributes.get("k", 0), call.attributes.get("k", 0) + rows))
+    diagonal = call.vector(range(call["k"], call["k"] + rows))
     equal = call.one("Equal", call.reshaped(diagonal, [rows, 1]), call.vector(range(columns)))
     return [equal if dtype == "bool" else call.one("Cast", equal, to=element_type(dtype))]

@@ -15,7 +15,7 @@ def rewrite_deformable_convolution(call: Call) -> list[Value]:
     x, weight, offset = (floating(call, call.operand(i)) for i in range(3))
     taps = WindowTaps(call, weight.shape[2:], offset.shape[2:])
     batch, channels, *sizes = x.shape
-    groups, own = call.attributes.get("group", 1), call.attributes.get("offset_group", 1)
+    groups, own = call["group"], call["offset_group"]
     count, places = prod(taps.kernel), prod(taps.output)
     flat = call.reshaped(x, [batch * own, channels // own, prod(sizes)])
     image = Image(call, flat, tuple(sizes))

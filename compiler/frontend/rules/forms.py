@@ -31,7 +31,7 @@ def rewrite_softmax(call: Call) -> list[Value]:
     """Before opset 13 it normalised the axis and all that follow."""
     x, rank = call.data, call.data.rank
     old = call.version < 13
-    axis = axis_of(call.attributes.get("axis", 1 if old else -1), rank)
+    axis = axis_of(call["axis"], rank)
     wide = [i for i in range(axis, rank) if x.shape[i] != 1]
     if not old or len(wide) <= 1:
         return call.emit(axis=wide[0] if old and wide else axis)
@@ -74,7 +74,7 @@ def rewrite_reduce(call: Call) -> list[Value]:
     """Axes were attributes before opset 18 (ReduceSum: 13)."""
     rank = call.data.rank
     axes = call.integers("axes", 1)
-    keep_all = call.attributes.pop("noop_with_empty_axes", 0)
+    keep_all = call.take("noop_with_empty_axes")
     if not axes:
         axes = [] if keep_all else list(range(rank))
     if not axes:
@@ -109,7 +109,7 @@ def rewrite_reshape(call: Call) -> list[Value]:
     """Zeros and -1 of the target become sizes."""
     x = call.data
     target = call.integers("shape", 1) or []
-    allow_zero = call.attributes.pop("allowzero", 0)
+    allow_zero = call.take("allowzero")
     shape = [
         x.shape[i] if s == 0 and not allow_zero and i < x.rank else s for i, s in enumerate(target)
     ]
@@ -140,7 +140,7 @@ def rewrite_tile(call: Call) -> list[Value]:
 def rewrite_split(call: Call) -> list[Value]:
     """Sizes were attributes before opset 13; a number of parts becomes sizes."""
     x, parts = call.data, len(call.used)
-    axis = axis_of(call.attributes.get("axis", 0), x.rank)
+    axis = axis_of(call["axis"], x.rank)
     sizes = call.integers("split", 1)
     call.attributes.pop("num_outputs", None)
     if not sizes:
@@ -182,14 +182,14 @@ def rewrite_pad(call: Call) -> list[Value]:
     pads = call.integers("pads", 1) or []
     value = call.input(2)
     if call.version < 11:
-        value = call.scalar(call.attributes.pop("value", 0.0))
+        value = call.scalar(call.take("value"))
     axes = call.integers("axes", 3)
     axes = list(range(x.rank)) if axes is None else axes
     full = [0] * (2 * x.rank)
     for i, axis in enumerate(axes):
         axis = axis_of(axis, x.rank)
         full[axis], full[axis + x.rank] = pads[i], pads[i + len(axes)]
-    constant = call.attributes.get("mode", "constant") == "constant"
+    constant = call["mode"] == "constant"
     if not any(full):
         return [x]
     return call.emit([x, call.vector(full), *([value] if constant and value else [])])
@@ -275,7 +275,7 @@ def rewrite_concat(call: Call) -> list[Value]:
 @rule("SpaceToDepth")
 def rewrite_space_to_depth(call: Call) -> list[Value]:
     """Opset 28 adds a mode with the channel first, which becomes a Transpose."""
-    mode = call.attributes.pop("mode", "DCR")
+    mode = call.take("mode")
     if mode == "DCR":
         return call.emit()
     (batch, channels, height, width), block = call.data.shape, call.attributes["blocksize"]

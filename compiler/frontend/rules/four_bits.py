@@ -17,7 +17,7 @@ def four_bits(call: Call, axis: int) -> FourBits | None:
         return None
     if zero is not None and zero.array is None:
         return None
-    axis, block = axis_of(axis, 2), call.attributes.get("block_size", 0)
+    axis, block = axis_of(axis, 2), call["block_size"]
     scales = _shaped(scale.content)
     if scales.ndim == 2 and not block:
         block = -(-x.shape[axis] // scales.shape[axis])

@@ -166,9 +166,9 @@ def _stacked(call: Call, x: Complex, shape: list[int]) -> Value:
 @rule("DFT")
 def rewrite_fourier_transform(call: Call) -> list[Value]:
     """The transform along an axis, which was an attribute before opset 20."""
-    x, inverse = in_float32(call, call.data), bool(call.attributes.get("inverse", 0))
-    onesided = bool(call.attributes.get("onesided", 0))
-    axis = call.integers("axis", 2) if call.version >= 20 else [call.attributes.get("axis", 1)]
+    x, inverse = in_float32(call, call.data), bool(call["inverse"])
+    onesided = bool(call["onesided"])
+    axis = call.integers("axis", 2) if call.version >= 20 else [call["axis"]]
     at = axis_of((axis or [-2])[0], x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
@@ -209,7 +209,7 @@ def rewrite_short_time_transform(call: Call) -> list[Value]:
     parts = fourier.reshaped(parts, -1, length)
     if window is not None:
         parts = fourier.each(parts, "Mul", in_type(call, window, signal.dtype))
-    onesided = bool(call.attributes.get("onesided", 1))
+    onesided = bool(call["onesided"])
     rows = transform(call, parts, length, False, onesided)
     result = _stacked(call, rows, [batch, frames, rows.shape[1]])
     return [in_type(call, result, call.data.dtype)]

@@ -63,8 +63,8 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
 
     If these overflow the type, the statistics remain operands. In training they are the batch's.
     """
-    training = bool(call.attributes.pop("training_mode", 0))
-    per_activation = not call.attributes.get("spatial", 1)
+    training = bool(call.take("training_mode"))
+    per_activation = not call["spatial"]
     check_statistics(training, not per_activation, call.used)
     if training:
         return _normalised_by_batch(call)
@@ -95,7 +95,7 @@ def _normalised_by_batch(call: Call) -> list[Value]:
     centre = call.one("ReduceMean", x, axes, keepdims=1)
     centred = call.one("Sub", x, centre)
     spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes, keepdims=1)
-    epsilon = call.builder.constant(call.attributes.get("epsilon", 1e-5), x.dtype)
+    epsilon = call.builder.constant(call["epsilon"], x.dtype)
     factor, shift = (
         in_type(call, call.reshaped(v, [-1, *[1] * (x.rank - 2)]), x.dtype) for v in (scale, bias)
     )
@@ -110,7 +110,7 @@ def _normalised_by_batch(call: Call) -> list[Value]:
 
 def _running(call: Call, old: Value, new: Value) -> Value:
     """A running statistic after one more batch."""
-    momentum = call.attributes.get("momentum", 0.9)
+    momentum = call["momentum"]
     kept, added = (call.builder.constant(part, old.dtype) for part in (momentum, 1 - momentum))
     new = in_type(call, call.reshaped(new, [-1]), old.dtype)
     return call.one("Add", call.one("Mul", old, kept), call.one("Mul", new, added))
@@ -120,7 +120,7 @@ def _affine(call: Call) -> list[np.ndarray] | None:
     """The factor and shift of a batch normalisation, unless they are infinite in its type."""
     scale, bias, mean, variance = (v.content.astype(np.float64) for v in call.operands[1:5])
     with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
+        factor = scale / np.sqrt(variance + call["epsilon"])
         dtype = numpy_dtype(call.data.dtype)
         constants = [array.astype(dtype) for array in (factor, bias - mean * factor)]
     return constants if all(np.isfinite(array).all() for array in constants) else None
@@ -129,7 +129,7 @@ def _affine(call: Call) -> list[np.ndarray] | None:
 def _normalised(call: Call) -> Value:
     """Batch normalisation with statistics for each channel and position, computed at run time."""
     x, scale, bias, mean, variance = call.inputs
-    epsilon = call.scalar(call.attributes.get("epsilon", 1e-5))
+    epsilon = call.scalar(call["epsilon"])
     deviation = call.one("Sqrt", call.one("Add", variance, epsilon))
     factor = call.one("Div", scale, deviation)
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
@@ -143,7 +143,7 @@ def _same_pads(mode: str, total: list[int]) -> list[int]:
 @rule("Gemm")
 def rewrite_gemm(call: Call) -> list[Value]:
     """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
-    unread = call.attributes.get("beta", 1.0) == 0
+    unread = call["beta"] == 0
     return call.emit(call.inputs[:2] if unread else call.inputs)
 
 
@@ -161,7 +161,7 @@ def explicit_window(call: Call) -> dict[str, list[int]]:
     ones = [1] * len(kernel)
     strides = attributes.get("strides") or ones
     dilations = attributes.get("dilations") or ones
-    mode = attributes.pop("auto_pad", "NOTSET")
+    mode = call.take("auto_pad")
     pads = attributes.get("pads") or [0] * (2 * len(kernel))
     if mode == "VALID":
         pads = [0] * len(pads)
@@ -181,7 +181,7 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     dilations = attributes.get("dilations") or ones
     extra = attributes.get("output_padding") or [0] * rank
     pads = attributes.get("pads") or [0] * (2 * rank)
-    mode, target = attributes.pop("auto_pad", "NOTSET"), attributes.pop("output_shape", None)
+    mode, target = call.take("auto_pad"), attributes.pop("output_shape", None)
     sizes = call.data.shape[2:]
     if not target and mode.startswith("SAME"):
         target = [n * s for n, s in zip(sizes, strides, strict=True)]
@@ -221,10 +221,10 @@ def rewrite_resize(call: Call) -> list[Value]:
     roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
     if RESIZE_CROP_SAME_SIZE in call.onnxruntime and roi is not None:
         roi = _cropping_scaled(call, roi, scales, sizes)
-    stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    stretched = call["keep_aspect_ratio_policy"] == "stretch"
     if "axes" in call.attributes and roi is None and stretched:
         scales, sizes = _for_every_axis(call, scales, sizes)
-    antialias = bool(call.attributes.get("antialias", 0))
+    antialias = bool(call["antialias"])
     if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and antialias:
         return [aligned_antialiased(call, [x, None, scales])]
     if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
@@ -276,7 +276,7 @@ def _resize_by_scale(call: Call) -> Value:
     """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
     given = call.attributes.pop("scales", None)
     scales = np.asarray(call.content(1) if given is None else given, np.float32)
-    asked = call.attributes.get("mode", "nearest")
+    asked = call["mode"]
     mode = {"linear": "linear", "bilinear": "linear", "nearest": "nearest"}.get(asked)
     if mode is None:
         raise Unsupported(f"its mode is {asked!r}", "use nearest or linear, or opset 11 or newer")
@@ -304,7 +304,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     x, old = call.data, call.version < 13
     if 0 in x.shape:
         return [x]
-    axis = call.attributes.get("axis", 1 if old else -1) % max(x.rank, 1)
+    axis = call["axis"] % max(x.rank, 1)
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
     if len(shape) == 1:  # OneHot does not accept a scalar
         shape, axis = [1, *shape], 1
@@ -322,7 +322,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
 @rule("Shape")
 def rewrite_shape(call: Call) -> list[Value]:
     """Known from the input's shape."""
-    start, end = call.attributes.get("start", 0), call.attributes.get("end", None)
+    start, end = call["start"], call["end"]
     return [call.vector(call.data.shape[start:end])]
 
 

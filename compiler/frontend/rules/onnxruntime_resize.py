@@ -65,7 +65,7 @@ def interpolated_integers(call: Call, inputs: Inputs) -> Value:
     outside = [_along(call, axis, axis.outside) for axis in axes]
     if not any(mask.any() for mask in outside):
         return result
-    fill = call.scalar(int(call.attributes.get("extrapolation_value", 0.0)))
+    fill = call.scalar(int(call["extrapolation_value"]))
     mask = call.builder.constant(reduce(np.logical_or, outside), "bool")
     return call.one("Where", mask, fill, result)
 

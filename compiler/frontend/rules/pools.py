@@ -43,7 +43,7 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
         return call.emit(None, **given)
     else:
         pooled = call.emit(None, **window, ceil_mode=0)
-    if window is given or not call.attributes.get("count_include_pad", 0):
+    if window is given or not call["count_include_pad"]:
         return pooled
     shares = _divisors(image, counts, window) / _divisors(image, counts, given)
     return [pooled[0] if (shares == 1).all() else call.one("Mul", pooled[0], call.scalar(shares))]
@@ -52,7 +52,7 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
 def _by_onnxruntime(call: Call) -> list[Value]:
     """A pool with onnxruntime's windows, some of which crop the image or reach over more."""
     attributes, shape = call.attributes, call.data.shape
-    axes = pool_axes(shape[2:], attributes, as_onnxruntime=True)
+    axes = pool_axes(shape[2:], call.__getitem__, as_onnxruntime=True)
     counts = [axis.count for axis in axes]
     if 0 in counts:
         kinds = (call.data.dtype, "int64")[: len(call.used)]
@@ -69,7 +69,7 @@ def _by_onnxruntime(call: Call) -> list[Value]:
     if _cropped(call.data.shape[2:], counts, given) is given and counts != _counts(call, given):
         raise Unsupported("its windows have no kernel", call.onnxruntime[0].remedy)
     pooled = _explicit(call, given, counts)
-    if attributes.get("count_include_pad", 0):
+    if call["count_include_pad"]:
         pooled = [call.one("Mul", pooled[0], call.scalar(_share(axes, parts)))]
     if len(pooled) > 1 and call.data.shape != shape:
         pooled[1] = _indices_in(call, pooled[1], shape, [part for part, _ in parts])
@@ -117,7 +117,7 @@ def _sliced(call: Call, parts: Sequence[range]) -> Value:
 
 def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:
     """Indices in the parts of an image as those in the whole one, in row-major order."""
-    if call.attributes.get("storage_order", 0):
+    if call["storage_order"]:
         raise Unsupported("its indices are column-major", call.onnxruntime[0].remedy)
 
     def op(op_type: str, value: Value, number: int) -> Value:

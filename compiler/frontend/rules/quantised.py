@@ -30,7 +30,7 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
     if value.rank == 0:
         return value
-    if value.rank > 1 or call.attributes.get("block_size", 0):
+    if value.rank > 1 or call["block_size"]:
         return _blocks(call, value, axis_of(axis, rank))
     if value.shape == (1,):
         return call.reshaped(value, [])
@@ -41,7 +41,7 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
 def _blocks(call: Call, value: Value, axis: int) -> Value:
     """Scales or zero points of blocks of an axis, repeated for each element."""
     size, count = call.data.shape[axis], value.shape[axis]
-    block = call.attributes.get("block_size", 0) or -(-size // count)
+    block = call["block_size"] or -(-size // count)
     if not 0 <= block * count - size < block:
         raise ShapeMismatch(f"{count} blocks of {block} do not fill an axis of {size} elements")
     if value.dtype not in ALL:  # types that Expand does not support
@@ -71,7 +71,7 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
         remedy = "quantise to 8 or 16 bit integers, to float8e4m3fn or to float8e5m2"
         raise NeedsHost(f"it quantises to {dtype}", remedy)
     if "float" in dtype:
-        saturate = call.attributes.get("saturate", 1)
+        saturate = call["saturate"]
         return call.one("Cast", value, to=element_type(dtype), saturate=saturate)
     value = call.one("Round", value)
     if zero is not None:
@@ -84,13 +84,13 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
 @rule("QuantizeLinear")
 def rewrite_quantize(call: Call) -> list[Value]:
     """Divide, round to even, add the zero point, saturate."""
-    x, axis = call.data, call.attributes.get("axis", 1)
+    x, axis = call.data, call["axis"]
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
-    target = dtype_name(call.attributes.get("output_dtype", 0))
+    target = dtype_name(call["output_dtype"])
     given = call.input(2)
     dtype = target or ("uint8" if given is None else given.dtype)
-    precision = dtype_name(call.attributes.get("precision", 0)) or scale.dtype
+    precision = dtype_name(call["precision"]) or scale.dtype
     scaled = call.one("Div", _cast(call, x, precision), _cast(call, scale, precision))
     result = _saturated(call, scaled, zero, dtype)
     if not scale.shape and (zero is None or not zero.shape):
@@ -133,14 +133,14 @@ def _extreme(call: Call, op_type: str, x: Value) -> Value:
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
-    x, axis = call.data, call.attributes.get("axis", 1)
+    x, axis = call.data, call["axis"]
     code = _code(call, axis)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
-    target = dtype_name(call.attributes.get("output_dtype", 0))
+    target = dtype_name(call["output_dtype"])
     result = _cast(call, result, target or scale.dtype)
     result.code = code if result.dtype == scale.dtype else None
     if x.dtype in HALF_BYTES and result.dtype == "float32":
@@ -151,7 +151,7 @@ def rewrite_dequantize(call: Call) -> list[Value]:
 def _code(call: Call, axis: int) -> Dequantised | None:
     """The integers of DequantizeLinear's result, unless they have blocks."""
     x, scale, zero = call.data, call.operand(1), call.input(2)
-    if scale.rank > 1 or call.attributes.get("block_size", 0) or scale.dtype != "float32":
+    if scale.rank > 1 or call["block_size"] or scale.dtype != "float32":
         return None
     whole = prod(scale.shape) == 1
     shape = [] if whole else [-1]
@@ -256,7 +256,7 @@ def integer_convolution(
     result = _convolution(call, "ConvInteger", [x, w, zeros[0]])
     if zero is None:
         return result
-    filters = 1 if call.attributes.get("group", 1) == 1 else w.shape[0]
+    filters = 1 if call["group"] == 1 else w.shape[0]
     ones = call.builder.constant(np.ones((filters, *w.shape[1:])), "int8")
     windows = _convolution(call, "ConvInteger", [x, ones, zeros[0]])
     return call.one("Sub", result, call.one("Mul", windows, _along(call, zero, w.rank, 1)))

@@ -101,7 +101,7 @@ class RecurrentDirection:
     @property
     def resets_after(self) -> bool:
         """Whether a GRU applies its reset gate after the GEMM of the state."""
-        return bool(self.call.attributes.get("linear_before_reset", 0))
+        return bool(self.call["linear_before_reset"])
 
     def gates(self, x: Value, count: int) -> list[Value]:
         """Equal parts of the last axis."""
@@ -165,7 +165,7 @@ def _lstm(cell: RecurrentDirection, x: Value, state: State) -> State:
         i = _add(call, i, _mul(call, cell.peepholes[0], memory))
         forget = _add(call, forget, _mul(call, cell.peepholes[2], memory))
     write = f(i)
-    coupled = call.attributes.get("input_forget", 0)
+    coupled = call["input_forget"]
     keep = call.one("Sub", call.scalar(1), write) if coupled else f(forget)
     memory = _add(call, call.one("Mul", write, g(c)), _mul(call, keep, memory))
     if cell.peepholes:
@@ -215,7 +215,7 @@ def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
     if value is None:
         hidden = call.operand(2).shape[2]
         return call.filled(0, (batch, hidden), call.data.dtype)
-    if call.attributes.get("layout", 0):
+    if call["layout"]:
         value = call.one("Transpose", value, perm=[1, 0, 2])
     return sliced(call, value, direction)
 
@@ -282,12 +282,12 @@ def rewrite_recurrent(call: Call) -> list[Value]:
     whole = whole_recurrence(call, functions)
     if whole is None:
         return unrolled(call, direction_of)
-    return _batch_first(call, whole) if call.attributes.get("layout", 0) else whole
+    return _batch_first(call, whole) if call["layout"] else whole
 
 
 def _without_steps(call: Call, directions: int, batch: int) -> list[Value]:
     """No outputs, and the initial states."""
-    hidden, batch_first = call.operand(2).shape[2], call.attributes.get("layout", 0)
+    hidden, batch_first = call.operand(2).shape[2], call["layout"]
     shape = (batch, 0, directions, hidden) if batch_first else (0, directions, batch, hidden)
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     initial = [call.input(i) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
@@ -300,11 +300,11 @@ def unrolled(
     call: Call, make: Callable[[Call, int, list[Activation]], RecurrentDirection]
 ) -> list[Value]:
     """The outputs of all steps of the directions that a function makes."""
-    x, batch_first = call.data, call.attributes.get("layout", 0)
+    x, batch_first = call.data, call["layout"]
     if batch_first:
         x = call.one("Transpose", x, perm=[1, 0, 2])
     steps, batch, width = x.shape
-    backwards = _BACKWARDS[call.attributes.get("direction", "forward")]
+    backwards = _BACKWARDS[call["direction"]]
     if not steps:
         return _without_steps(call, len(backwards), batch)
     flat = call.reshaped(x, [-1, width])

@@ -22,7 +22,7 @@ def rewrite_region_align(call: Call) -> list[Value]:
     Without a number of samples, a region has as many along a bin as the bin has pixels: regions
     that are constants are grouped by these numbers, others need the host.
     """
-    count = call.attributes.get("sampling_ratio", 0)
+    count = call["sampling_ratio"]
     x, regions, batches = floating(call, call.data), call.operand(1), call.operand(2)
     batch, channels, *sizes = x.shape
     bins = [call.attributes.get(f"output_{n}", 1) for n in _SIDES]
@@ -53,10 +53,10 @@ class _Span:
 def _span(image: Image, regions: Value, axis: int) -> _Span:
     """The span of regions [left, top, right, bottom]; before opset 16 at least a pixel long."""
     call = image.call
-    half = call.attributes.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    half = call["coordinate_transformation_mode"] == "half_pixel"
     half = half and call.version >= 16
     ends = [component(call, regions, number, 1) for number in (1 - axis, 3 - axis)]
-    scale, column = call.attributes.get("spatial_scale", 1.0), [regions.shape[0], 1]
+    scale, column = call["spatial_scale"], [regions.shape[0], 1]
     first, last = (call.reshaped(image.op("Mul", end, scale), column) for end in ends)
     if half:
         first, last = image.op("Sub", first, 0.5), image.op("Sub", last, 0.5)
@@ -101,7 +101,7 @@ def _aligned(
     shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
     full = call.one("Expand", call.reshaped(batches, [total, 1, 1]), call.vector(shape))
     flat = [1, 1, prod(shape)]
-    best = call.attributes.get("mode", "avg") == "max"
+    best = call["mode"] == "max"
     values: list[Value] = []
     for rows, columns in product(*[axis.taps for axis in axes]):
         places = [full, *(_spread(call, tap[0], shape) for tap in (rows, columns))]

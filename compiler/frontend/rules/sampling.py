@@ -153,15 +153,15 @@ def component(call: Call, value: Value, number: int, axis: int) -> Value:
 def rewrite_grid_sample(call: Call) -> list[Value]:
     """Positions from -1 to 1, the last axis first, nearest, linear or cubic."""
     x, sizes = floating(call, call.data), call.data.shape[2:]
-    named = str(call.attributes.get("mode", "linear"))
+    named = str(call["mode"])
     mode = _MODES.get(named, named)
-    align = bool(call.attributes.get("align_corners", 0))
+    align = bool(call["align_corners"])
     grid = in_type(call, call.operand(1), x.dtype)
     batch, channels, *_ = x.shape
     outer = grid.shape[1:-1]
     if 0 in (*x.shape, *grid.shape):
         return [call.filled(0, (batch, channels, *outer), call.data.dtype)]
-    padding = call.attributes.get("padding_mode", "zeros")
+    padding = call["padding_mode"]
     flat = call.reshaped(x, [batch, channels, prod(sizes)])
     image = Image(call, flat, sizes, padding, align)
     positions: list[Value] = []
@@ -189,7 +189,7 @@ def rewrite_affine_grid(call: Call) -> list[Value]:
     """A GEMM of the positions of all pixels, the last axis first, by the transformations."""
     theta, size = floating(call, call.data), [int(n) for n in call.content(1)]
     batch, spatial = size[0], size[2:]
-    align = bool(call.attributes.get("align_corners", 0))
+    align = bool(call["align_corners"])
     lines = [_line(n, align) for n in spatial]
     if AFFINE_GRID_ONE_PIXEL in call.onnxruntime:
         lines = [np.ones(1) if n == 1 else line for n, line in zip(spatial, lines, strict=True)]

@@ -25,9 +25,9 @@ def rewrite_running_multiplication(call: Call) -> list[Value]:
     """
     x = in_float32(call, call.data)
     axis = axis_of(int(call.content(1).reshape(())), x.rank)
-    reverse = bool(call.attributes.get("reverse", 0))
+    reverse = bool(call["reverse"])
     size = x.shape[axis] if x.rank else 1
-    if call.attributes.get("exclusive", 0) and size:
+    if call["exclusive"] and size:
         x = shifted(call, x, axis, 1, reverse)
     step = 1
     while step < size:
@@ -42,7 +42,7 @@ def rewrite_tensor_scatter(call: Call) -> list[Value]:
     if is_known(call.inputs):
         return call.evaluated()
     cache, update = call.data, call.operand(1)
-    axis = axis_of(call.attributes.get("axis", -2), cache.rank)
+    axis = axis_of(call["axis"], cache.rank)
     batch, size, count = cache.shape[0], cache.shape[axis], update.shape[axis]
     if 0 in update.shape:
         return [cache]
@@ -69,6 +69,6 @@ def _places(call: Call, batch: int, size: int) -> Value:
     if first is None:
         first = call.vector([0] * batch)
     places = call.one("Sub", row, call.reshaped(first, [batch, 1]))
-    if call.attributes.get("mode", "linear") == "circular":
+    if call["mode"] == "circular":
         places = call.one("Mod", places, call.builder.constant(size, "int64"))
     return places

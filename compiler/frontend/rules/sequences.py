@@ -81,7 +81,7 @@ def rewrite_erase(call: Call) -> list[Value]:
 @rule("ConcatFromSequence")
 def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     """The tensors concatenated along an axis, or stacked along a new one."""
-    items, new = _items(call), call.attributes.get("new_axis", 0)
+    items, new = _items(call), call["new_axis"]
     if not items:
         raise ShapeMismatch("its sequence has no tensors")
     axis = axis_of(call.attributes["axis"], items[0].rank + new)
@@ -112,12 +112,12 @@ def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
 def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
-    axis = axis_of(call.attributes.get("axis", 0), x.rank)
+    axis = axis_of(call["axis"], x.rank)
     parts, items = _parts(call, axis, sizes), [x]
     if not parts:  # an axis without elements has no part, not an empty one
         items = []
     elif len(parts) > 1:
         items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
-    if sizes is None and not call.attributes.get("keepdims", 1):
+    if sizes is None and not call["keepdims"]:
         items = [call.one("Squeeze", item, call.vector([axis])) for item in items]
     return _sequence(items, x.dtype)

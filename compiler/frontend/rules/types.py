@@ -44,7 +44,7 @@ def rewrite_celu(call: Call) -> list[Value]:
     x = call.data
     if x.dtype != "float64":
         return [in_type(call, call.emit([in_float32(call, x)])[0], x.dtype)]
-    alpha = call.scalar(call.attributes.get("alpha", 1.0))
+    alpha = call.scalar(call["alpha"])
     zero = call.scalar(0)
     power = call.one("Elu", call.one("Div", call.one("Min", x, zero), alpha), alpha=1.0)
     return [call.one("Add", call.one("Max", x, zero), call.one("Mul", alpha, power))]

@@ -51,7 +51,7 @@ def _is_plain(
 
 def _resets_first(call: Call) -> bool:
     """Whether a GRU resets its state before the GEMM that reads it."""
-    return call.op_type == "GRU" and not call.attributes.get("linear_before_reset", 0)
+    return call.op_type == "GRU" and not call["linear_before_reset"]
 
 
 def _emit(
@@ -74,12 +74,12 @@ def _emit(
     names, alphas, betas = zip(*functions, strict=True)
     attributes: dict[str, object] = {
         "cell": call.op_type,
-        "direction": call.attributes.get("direction", "forward"),
+        "direction": call["direction"],
         "activations": list(names),
         "activation_alpha": list(alphas),
         "activation_beta": list(betas),
-        "clip": float(call.attributes.get("clip") or 0),
-        "input_forget": int(call.attributes.get("input_forget", 0)),
+        "clip": float(call["clip"] or 0),
+        "input_forget": int(call["input_forget"]),
         "linear_before_reset": int(not _resets_first(call)),
     }
     return call.builder.emit_used("Recurrence", inputs, attributes, call.used)
@@ -87,7 +87,7 @@ def _emit(
 
 def _time_first(call: Call, value: Value) -> Value:
     """A tensor with the batch first if the node has that layout, with the batch second."""
-    batch_first = call.attributes.get("layout", 0)
+    batch_first = call["layout"]
     return call.one("Transpose", value, perm=[1, 0, 2]) if batch_first else value
 
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import onnx
 
+from compiler.frontend.evaluate import default_of
 from compiler.frontend.graph import Attributes, Inputs
 
 
@@ -17,6 +20,12 @@ class NodeForm:
     attributes: Attributes
     outputs: int = 1
     """The outputs that it names."""
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default by the newest schema; None without one."""
+        value = self.attributes.get(name)
+        newest = onnx.defs.onnx_opset_version()
+        return default_of(self.op_type, newest, name) if value is None else value
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,7 +51,7 @@ class NodeForm:
     @property
     def keeps_size(self) -> bool:
         """Whether its windows are padded automatically, so that strides alone decide the size."""
-        return str(self.attributes.get("auto_pad", "")).startswith("SAME")
+        return str(self["auto_pad"]).startswith("SAME")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,20 +27,20 @@ def _cropping_pool(use: NodeForm) -> bool:
     """Whether a pool that is padded automatically has other windows in onnxruntime."""
     if not use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape[2:], use.attributes, as_onnxruntime=True)
+    axes = pool_axes(use.shape[2:], use.__getitem__, as_onnxruntime=True)
     # onnxruntime's fast MaxPool, which has neither dilations nor Indices, refuses negative pads
-    plain = all(d == 1 for d in use.attributes.get("dilations") or [1])
+    plain = all(d == 1 for d in use.attributes.get("dilations") or ())
     fast = use.op_type == "MaxPool" and plain and use.outputs == 1
     refused = fast and any(min(axis.before, axis.after) < 0 for axis in axes)
     if refused or any(axis.count < 0 for axis in axes):
         return False
-    return axes != pool_axes(use.shape[2:], use.attributes)
+    return axes != pool_axes(use.shape[2:], use.__getitem__)
 
 
 def _large_kernel(use: NodeForm) -> bool:
     if use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape[2:], use.attributes)
+    axes = pool_axes(use.shape[2:], use.__getitem__)
     fits = all(axis.count >= 0 for axis in axes)
     return fits and any(axis.room < 0 and not _is_cut_window(axis) for axis in axes)
 
@@ -70,9 +70,9 @@ def _fractional_corners(use: NodeForm) -> bool:
     The only element of an axis, or of a result, is at 0 in any case.
     """
     attributes, scales = use.attributes, use.known(2)
-    aligned = attributes.get("coordinate_transformation_mode") == "align_corners"
+    aligned = use["coordinate_transformation_mode"] == "align_corners"
     # antialiased integers are rounded in fixed point, and differ by more than corners
-    fixed = bool(attributes.get("antialias", 0)) and use.dtype in _WHOLE
+    fixed = bool(use["antialias"]) and use.dtype in _WHOLE
     if scales is None or not aligned or fixed or not _interpolates(use):
         return False
     axes = attributes.get("axes") or range(len(use.shape))
@@ -83,13 +83,13 @@ def _fractional_corners(use: NodeForm) -> bool:
 
 
 def _interpolates(use: NodeForm) -> bool:
-    return use.attributes.get("mode", "nearest") in ("linear", "bilinear", "cubic")
+    return use["mode"] in ("linear", "bilinear", "cubic")
 
 
 def _interpolated_integers(use: NodeForm) -> bool:
-    linear = use.attributes.get("mode", "nearest") in ("linear", "bilinear")
+    linear = use["mode"] in ("linear", "bilinear")
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
-    plain = not use.attributes.get("antialias", 0) and not _has_channels_last(use)
+    plain = not use["antialias"] and not _has_channels_last(use)
     return linear and plain and use.dtype in _WHOLE
 
 
@@ -123,8 +123,8 @@ def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> l
 
 
 def _cropped_same_size(use: NodeForm) -> bool:
-    attributes, roi = use.attributes, use.known(1)
-    crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    roi = use.known(1)
+    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
     if not crops or roi is None:
         return False
     scaled = _scaled_axes(use)
@@ -135,7 +135,7 @@ def _cropped_same_size(use: NodeForm) -> bool:
 
 def _one_pixel(use: NodeForm) -> bool:
     size = use.known(1)
-    aligned = bool(use.attributes.get("align_corners", 0))
+    aligned = bool(use["align_corners"])
     return aligned and size is not None and 1 in size.reshape(-1)[2:]
 
 

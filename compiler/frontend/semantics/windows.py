@@ -3,7 +3,7 @@
 All of it is per spatial axis: `image` elements, `kernel` taps in steps of `dilation`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,18 +48,18 @@ class PoolAxis:
 
 
 def pool_axes(
-    image: Sequence[int], attributes: Mapping[str, Any], *, as_onnxruntime: bool = False
+    image: Sequence[int], attribute: Callable[[str], Any], *, as_onnxruntime: bool = False
 ) -> list[PoolAxis]:
     """The axes of a pool on images of some size.
 
     With `auto_pad` SAME_* the pads are those of the dilated kernel, and none where windows skip
     elements. onnxruntime's are those of the kernel without dilations, and negative there.
     """
-    kernel = list(attributes["kernel_shape"])
+    kernel = list(attribute("kernel_shape"))
     ones, rank = [1] * len(kernel), len(kernel)
-    strides, steps = (list(attributes.get(n) or ones) for n in ("strides", "dilations"))
-    mode = str(attributes.get("auto_pad") or "NOTSET")
-    pads = list(attributes.get("pads") or [0] * (2 * rank)) if mode == "NOTSET" else [0] * 2 * rank
+    strides, steps = (list(attribute(n) or ones) for n in ("strides", "dilations"))
+    mode = attribute("auto_pad") or "NOTSET"
+    pads = list(attribute("pads") or [0] * (2 * rank)) if mode == "NOTSET" else [0] * 2 * rank
     if mode.startswith("SAME"):
         spans = kernel if as_onnxruntime else effective(kernel, steps)
         sizes = zip(image, strides, spans, strict=True)
@@ -68,7 +68,7 @@ def pool_axes(
         # rounded towards zero, which matters for negative pads alone
         firsts = [int((t + (mode == "SAME_LOWER")) / 2) for t in totals]
         pads = [*firsts, *(t - first for t, first in zip(totals, firsts, strict=True))]
-    ceil = bool(attributes.get("ceil_mode", 0))
+    ceil = bool(attribute("ceil_mode"))
     axes = zip(image, kernel, strides, steps, pads[:rank], pads[rank:], strict=True)
     return [
         PoolAxis(n, k, s, d, before=before, after=after, ceil=ceil)

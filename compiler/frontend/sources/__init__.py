@@ -13,15 +13,10 @@ from compiler.frontend.sources.quantised import QUANTISED
 from compiler.frontend.sources.recurrent import RECURRENT
 from compiler.frontend.sources.sampling import SAMPLING
 from compiler.frontend.sources.source import Check, Source
+from compiler.net.attributes import Attribute, Mismatch
 from compiler.net.operators import OPERATORS, infer
 from compiler.net.operators.indices import check_constant_indices
-from compiler.net.spec import (
-    Attribute,
-    KnownTensor,
-    Mismatch,
-    OperatorInput,
-    OpSpec,
-)
+from compiler.net.spec import KnownTensor, OperatorInput, OpSpec
 
 __all__ = ["SOURCES", "Source", "check_source", "check_source_attributes"]
 
@@ -37,7 +32,7 @@ def check_source(source: Source) -> list[KnownTensor] | None:
     check = SOURCES.get(source.op_type)
     if check is not None:
         check(source)
-        check_constant_indices(source.op_type, source.inputs, source.attributes)
+        check_constant_indices(source.op_type, source.inputs, source.__getitem__)
     form = newest_form(source)
     if form is None:
         return None
@@ -58,7 +53,7 @@ def check_source_attributes(source: Source) -> None:
         attribute = special.get(name) or known.get(name)
         if attribute is not None:
             attribute.check(name, value)
-    padded = source.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "")
+    padded = source["auto_pad"] not in ("NOTSET", "")
     if "Conv" in source.op_type and padded and source.attributes.get("pads"):
         raise Mismatch("it has both auto_pad and pads")
 

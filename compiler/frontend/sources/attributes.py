@@ -1,10 +1,10 @@
 """Attributes of nodes that are rewritten, or that rewriting removes from an operator."""
 
+from compiler.net.attributes import Attribute, flag, integer, integers, one_of
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.net.operators.recurrence import GATES
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES
-from compiler.net.spec import Attribute, flag, integer, integers, one_of
 
 _AUTO_PAD = one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 _WINDOW: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "auto_pad": _AUTO_PAD}

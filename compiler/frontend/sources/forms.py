@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.sources.source import Source, vector
+from compiler.net.attributes import Mismatch
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.net.operators.shapes import axis_in
-from compiler.net.spec import KnownTensor, Mismatch, OperatorInput
+from compiler.net.spec import KnownTensor, OperatorInput
 
 Form = tuple[str, Sequence[OperatorInput | None], Mapping[str, Any]]
 """An operator of the table, its inputs and attributes."""
@@ -54,11 +55,11 @@ def _split(source: Source) -> Form | None:
     if form is None or len(form[1]) > 1 or not source.shape():
         return form
     shape = source.shape()
-    size = shape[axis_in(source.attributes.get("axis", 0), len(shape))]
+    size = shape[axis_in(source["axis"], len(shape))]
     equal = source.version < 18
     parts = source.outputs
     sizes = [-(-size // parts)] * parts if equal else split_sizes(size, parts)
-    attributes = {"axis": source.attributes.get("axis", 0)}
+    attributes = {"axis": source["axis"]}
     return "Split", [source.inputs[0], vector(sizes)], attributes
 
 
@@ -72,8 +73,7 @@ def _clip(source: Source) -> Form | None:
 
 
 def _softmax(source: Source) -> Form | None:
-    default = 1 if source.version < 13 else -1
-    axis = source.attributes.get("axis", default)
+    axis = source["axis"]
     if source.version < 13 and "axis" not in source.attributes and len(source.shape()) < 2:
         axis = 0
     return source.op_type, source.inputs, {"axis": axis}
@@ -108,7 +108,7 @@ def _upsample(source: Source) -> Form | None:
 
 def _batch_normalization(source: Source) -> Form | None:
     """Old forms have up to five results, or statistics of each activation."""
-    old = source.outputs > 1 or not source.attributes.get("spatial", 1)
+    old = source.outputs > 1 or not source["spatial"]
     return None if old else _whole(source)
 
 
@@ -135,7 +135,7 @@ def _integers(source: Source) -> Form | None:
 
 def _transposed(source: Source) -> Form | None:
     """Pads that follow from a result's shape are left to rewriting."""
-    mode = source.attributes.get("auto_pad", "NOTSET")
+    mode = source["auto_pad"]
     if mode not in ("NOTSET", "") or source.attributes.get("output_shape"):
         return None
     return _convolution(source)

@@ -6,23 +6,23 @@ from math import ceil, isfinite
 import numpy as np
 
 from compiler.frontend.sources.source import Check, Source
+from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
 from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed, one_number
-from compiler.net.spec import Mismatch, ShapeMismatch, check_size
+from compiler.net.spec import ShapeMismatch, check_size
 
 
 def _mod(source: Source) -> None:
     """Floats have no floored remainder before opset 28."""
     value = source.inputs[0]
-    if value is None or source.version >= 28 or source.attributes.get("fmod", 0):
+    if value is None or source.version >= 28 or source["fmod"]:
         return
     if "float" in value.dtype:
         raise Mismatch(f"its inputs are {value.dtype}, which needs fmod=1 before opset 28")
 
 
 def _hardmax(source: Source) -> None:
-    default = 1 if source.version < 13 else -1
-    axis_in(source.attributes.get("axis", default), len(source.shape()))
+    axis_in(source["axis"], len(source.shape()))
 
 
 def _eye_like(source: Source) -> None:
@@ -66,7 +66,7 @@ def _batch_normalization(source: Source) -> None:
     x = source.shape()
     has_rank("its input", x, 1)
     one = x[1:2] or (1,)
-    wanted = one if source.attributes.get("spatial", 1) else x[1:]
+    wanted = one if source["spatial"] else x[1:]
     for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
         has_shape(f"its {name}", source.shape(i), wanted, f"the input has the shape {listed(x)}")
 
@@ -92,7 +92,7 @@ def _conv_transpose(source: Source) -> None:
     ones = [1] * rank
     strides: Sequence[int] = source.attributes.get("strides", ones)
     dilations: Sequence[int] = source.attributes.get("dilations", ones)
-    padding: Sequence[int] = source.attributes.get("output_padding", ())
+    padding: Sequence[int] = source.attributes.get("output_padding", [0] * rank)
     steps = zip(padding, strides, dilations, strict=False)
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(stride, dilation) for more, stride, dilation in steps):
@@ -129,8 +129,8 @@ def _tensor_scatter(source: Source) -> None:
     first, cache, update = source.input(2), source.shape(), source.shape(1)
     if first is None or first.array is None or not cache:
         return
-    axis = axis_in(source.attributes.get("axis", -2), len(cache))
-    circular = source.attributes.get("mode", "linear") == "circular"
+    axis = axis_in(source["axis"], len(cache))
+    circular = source["mode"] == "circular"
     places = np.asarray(first.array)
     written = 0 if circular or axis >= len(update) else update[axis]
     if (places < 0).any() or (places > cache[axis] - written).any():

@@ -3,15 +3,10 @@
 from math import prod
 
 from compiler.frontend.sources.source import Check, Source
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators import infer
 from compiler.net.operators.shapes import axis_in, has_shape, listed, one_number, without
-from compiler.net.spec import (
-    KnownTensor,
-    Mismatch,
-    OperatorInput,
-    Shape,
-    ShapeMismatch,
-)
+from compiler.net.spec import KnownTensor, OperatorInput, ShapeMismatch
 
 
 def _is_scalar(shape: Shape) -> bool:
@@ -35,14 +30,14 @@ def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> N
 
 def _check_scale(source: Source, what: str, index: int) -> None:
     """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
-    scale, x, block = source.shape(index), source.shape(), source.attributes.get("block_size", 0)
+    scale, x, block = source.shape(index), source.shape(), source["block_size"]
     if block and len(scale) != len(x):
         raise Mismatch(
             f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
         )
     if _is_scalar(scale) and not block:
         return
-    axis = axis_in(source.attributes.get("axis", 1), len(x))
+    axis = axis_in(source["axis"], len(x))
     if len(scale) > 1 or block:
         _check_blocks(what, scale, x, axis, block)
         return

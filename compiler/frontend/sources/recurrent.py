@@ -1,13 +1,14 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.frontend.sources.source import Check, Source
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Mismatch, Shape, ShapeMismatch
+from compiler.net.spec import ShapeMismatch
 
 
 def _directions(source: Source) -> int:
-    return 2 if source.attributes.get("direction", "forward") == "bidirectional" else 1
+    return 2 if source["direction"] == "bidirectional" else 1
 
 
 def _hidden(source: Source) -> int:
@@ -27,7 +28,7 @@ def _recurrent(source: Source) -> None:
     x, gates, directions = source.shape(), GATES[source.op_type], _directions(source)
     has_rank("its input", x, 3, 3)
     hidden = _hidden(source)
-    batch_first = source.attributes.get("layout", 0)
+    batch_first = source["layout"]
     batch, width = x[0 if batch_first else 1], x[2]
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     wanted: dict[int, tuple[str, Shape]] = {

@@ -6,8 +6,9 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.sources.source import Check, Source
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Mismatch, Shape, ShapeMismatch, check_size
+from compiler.net.spec import ShapeMismatch, check_size
 
 _MODES = (("bilinear", "nearest", "bicubic"), ("linear", "nearest", "cubic"))
 """The modes of GridSample before opset 20, and since."""
@@ -60,7 +61,7 @@ def _region_align(source: Source) -> None:
         raise ShapeMismatch(f"its input {listed(x)} has no pixels")
     has_shape("its rois", regions, (*regions[:1], 4), "a region has two corners")
     has_shape("its batch_indices", batches, regions[:1], f"its rois are {listed(regions)}")
-    count = max(1, source.attributes.get("sampling_ratio", 0))
+    count = max(1, source["sampling_ratio"])
     bins = [source.attributes.get(f"output_{side}", 1) * count for side in ("height", "width")]
     check_size("float32", (*regions[:1], x[1], *bins))
     known = _known(source, 2)
@@ -139,7 +140,7 @@ def _max_unpool(source: Source) -> None:
     x, index = source.shape(), source.shape(1)
     has_rank("its input", x, 3)
     has_shape("its indices", index, x, "there is one for each element")
-    window = _Window(source, len(x) - 2, source.attributes.get("kernel_shape", []))
+    window = _Window(source, len(x) - 2, source.attributes["kernel_shape"])
     own = unpooled(x, window.kernel, window.strides, window.pads)
     places = _known(source, 1)
     wanted = _vector(source, 2, "output_shape") if source.input(2) is not None else None

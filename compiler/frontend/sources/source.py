@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.net.spec import KnownTensor, OperatorInput, Shape
+from compiler.frontend.evaluate import default_of
+from compiler.net.attributes import Shape
+from compiler.net.spec import KnownTensor, OperatorInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,11 @@ class Source:
     inputs: Sequence[OperatorInput | None]
     attributes: Mapping[str, Any]
     outputs: int
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default by the operator's schema; None without one."""
+        value = self.attributes.get(name)
+        return default_of(self.op_type, self.version, name) if value is None else value
 
     def input(self, index: int) -> OperatorInput | None:
         """An input, or None if it is omitted."""

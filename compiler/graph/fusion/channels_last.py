@@ -9,7 +9,6 @@ from typing import Any
 import numpy
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import integer_attribute
 from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
@@ -59,7 +58,7 @@ def order_after(
     where elements are computed from others."""
     first, *others = sources
     if type_name == "Transpose":
-        return first.transpose(attributes.get("perm"))
+        return first.transpose(attributes["perm"])
     if KINDS[type_name] is Kind.VIEW:
         return reshaped(first, tuple(shape))
     alike = all(source.shape == tuple(shape) for source in sources)
@@ -129,7 +128,7 @@ def _depthwise(group: GroupOp) -> OperatorOp | None:
     convolution = others[0]
     image, weight = (shape_of(value.type) for value in convolution.inputs[:2])
     channels = image[1]
-    alone = integer_attribute(convolution, "group", 1) == channels == weight[0] > 1
+    alone = convolution["group"] == channels == weight[0] > 1
     arguments: list[SSAValue] = list(group.body.block.args)
     known = convolution.inputs[1] in arguments and convolution.inputs[1].has_one_use()
     if not alone or not known or not 3 <= len(image) <= 4:

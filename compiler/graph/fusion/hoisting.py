@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from compiler.graph.operator_table import squeezed_shape
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
+from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, Kind
-from compiler.net.spec import Shape
 
 MOST_FOLLOWING = 64
 """How many operators before a view are looked at for a contraction."""

@@ -5,7 +5,6 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 
 from collections.abc import Callable
 
-from compiler.graph.attributes import integer_attribute
 from compiler.graph.fusion.state import MOST_TENSORS, Growth
 from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.dataflow import OperatorOp
@@ -223,7 +222,7 @@ def _concatenates_rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     rows, operand = growth.table.operations[anchor].results[0], op.inputs[edge.operand]
     alike = shape_of(operand.type) == shape_of(rows.type) and _is_single(growth, other)
     rank = len(shape_of(operand.type))
-    by_row = rank > 1 and integer_attribute(op, "axis", 0) % rank == 1
+    by_row = rank > 1 and op["axis"] == 1
     return by_row and alike and growth.kernels[other].shape == edge.shape
 
 

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import integer_attribute
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.net.operators import KINDS, Kind
@@ -44,7 +42,7 @@ class ScatteredSum:
 
 def find_scattered_sum(op: OperatorOp) -> ScatteredSum | None:
     """The sum of slices that a scatter with addition computes along the first axis, else None."""
-    if op.type_name not in _INDICES or op.attributes.get("reduction") != StringAttr("add"):
+    if op.type_name not in _INDICES or op["reduction"] != "add":
         return None
     data, _, updates = op.inputs
     shape = shape_of(data.type)
@@ -64,7 +62,7 @@ def _of_elements(scatter: OperatorOp) -> SSAValue | None:
     """The indices that a ScatterElements has for all elements of a slice, as exporters write it."""
     data, indices = scatter.inputs[:2]
     shape, places = shape_of(data.type), shape_of(indices.type)
-    if integer_attribute(scatter, "axis", 0) % len(shape) or places[1:] != shape[1:]:
+    if scatter["axis"] or places[1:] != shape[1:]:
         return None
     source = indices.owner
     if isinstance(source, OperatorOp) and source.type_name == "Expand":

@@ -123,7 +123,7 @@ class _Finder:
         """Whether a convolution of one group and tap has one pixel an image, in float32."""
         node = self.network.operators[convolution]
         weight = self.network.values[node.inputs[1] or 0].shape
-        single = prod(weight[2:]) == 1 and node.attributes.get("group", 1) == 1
+        single = prod(weight[2:]) == 1 and node.attributes["group"] == 1
         image = self.network.values[node.inputs[0] or 0]
         wide = image.dtype == "float32"
         return wide and single and prod(image.shape[2:]) == prod(self.shape(node)[2:]) == 1

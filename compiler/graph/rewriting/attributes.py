@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.canonical import complete_attributes
+from compiler.net.operators import KnownTensor
 from compiler.net.operators.injective import slice_range
 
 Shape = tuple[int, ...]
@@ -40,21 +41,16 @@ class FrozenArray:
 def with_defaults(
     kind: str, attributes: Mapping[str, Hashable], shapes: Sequence[Shape | None]
 ) -> dict[str, Hashable]:
-    """Attributes with ONNX's defaults, lists as tuples, axes from the front."""
-    full: dict[str, Hashable] = {
-        name: known.default
-        for name, known in OPERATORS[kind].attributes.items()
-        if known.default is not None
+    """All attributes but the extents of a Conv's kernel, which are its weight's; lists as tuples.
+
+    Axes count from the front.
+    """
+    full = {
+        name: _frozen(value)
+        for name, value in complete_attributes(kind, attributes, shapes).items()
     }
-    full |= {name: _frozen(value) for name, value in attributes.items()}
-    rank = len(shapes[0] or ()) if shapes else 0
-    axis = full.get("axis")
-    if isinstance(axis, int) and axis < 0:
-        full["axis"] = axis + rank
-    if kind == "Transpose":
-        full.setdefault("perm", tuple(range(rank))[::-1])
-    if "strides" in OPERATORS[kind].attributes and rank > 2:
-        _complete_window(full, rank - 2)
+    if kind == "Conv":
+        full.pop("kernel_shape", None)
     return full
 
 
@@ -66,13 +62,6 @@ def _frozen(value: Any) -> Hashable:
 
 def _thawed(value: Any) -> Any:
     return list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
-
-
-def _complete_window(full: dict[str, Hashable], spatial: int) -> None:
-    """Fill in the attributes of a convolution or pooling whose defaults depend on the rank."""
-    for name, value in (("strides", 1), ("dilations", 1), ("pads", 0)):
-        if full.get(name) is None:
-            full[name] = (value,) * (2 * spatial if name == "pads" else spatial)
 
 
 def as_term(
@@ -87,8 +76,6 @@ def as_term(
     `shape` and `result` are the shapes of its first operand and result.
     """
     full: dict[str, Hashable] = {name: _frozen(value) for name, value in attributes.items()}
-    if kind == "Conv":
-        full.pop("kernel_shape", None)
     if kind == "Reshape":
         return {"shape": result}
     if kind == "Slice" and (bounds := _one_slice(constants, shape)) is not None:

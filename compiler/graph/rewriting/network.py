@@ -12,6 +12,7 @@ from compiler.graph.rewriting.attributes import as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.graph.weights import weight_array
+from compiler.net.canonical import complete_attributes
 from compiler.net.operators import KnownTensor
 
 
@@ -64,7 +65,9 @@ class _Reader:
                 inputs.append(None if read is None else self.numbers[read])
         outputs = tuple(self.value(type) for type in term.types)
         self.numbers[term], self.several[term] = outputs[0], outputs
-        self.network.operators.append(GraphNode(term.kind, attributes, tuple(inputs), outputs))
+        shapes = [operand and operand.shape for operand in operands]
+        full = complete_attributes(term.kind, attributes, shapes)
+        self.network.operators.append(GraphNode(term.kind, full, tuple(inputs), outputs))
         self.network.terms.append(term)
 
     def value(self, type: GraphValue, array: NDArray[Any] | None = None) -> int:

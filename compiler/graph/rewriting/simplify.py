@@ -118,7 +118,7 @@ def _reshape(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "
 
 def _pad(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A Pad by nothing is its tensor."""
-    return None if any(attributes.get("pads", (1,))) else inputs[0]
+    return inputs[0] if "pads" in attributes and not any(attributes["pads"]) else None
 
 
 def _without_neutral(inputs: Inputs, neutral: Sequence[float | None]) -> "Term | None":

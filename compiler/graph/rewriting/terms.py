@@ -204,7 +204,7 @@ def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
 
 
 def _of_zeros(attributes: Mapping[str, Hashable]) -> bool:
-    return attributes.get("mode", "constant") == "constant"
+    return attributes["mode"] == "constant"
 
 
 def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:

@@ -75,8 +75,7 @@ def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
         floats = argument.dtype in ELEMENT_BYTES and argument.dtype not in BYTE_TYPES
         return source if floats and result.dtype == "float32" else None
     if maker.type == "Transpose":
-        order = maker.attributes.get("perm")
-        view = source.view.transpose(order)
+        view = source.view.transpose(maker.attributes["perm"])
     else:
         view = reshaped(source.view, result.shape)
     if view is None or source.block:

@@ -44,8 +44,8 @@ def gelu(x: Scalar, approximate: str) -> Scalar:
     return constant_like(x, 0.5) * x * (constant_like(x, 1) + share)
 
 
-def _parameter(context: Context, name: str, default: float) -> float:
-    return float(context.attribute(name, default))
+def _parameter(context: Context, name: str) -> float:
+    return float(context.attribute(name))
 
 
 @lowering("Relu")
@@ -57,7 +57,7 @@ def lower_relu(context: Context) -> te.Tensor:
 @lowering("LeakyRelu")
 def lower_leaky_relu(context: Context) -> te.Tensor:
     """x, or alpha x below zero."""
-    alpha = _parameter(context, "alpha", 0.01)
+    alpha = _parameter(context, "alpha")
     return elementwise(context, lambda x: _positive(x, multiply(x, constant_like(x, alpha))))
 
 
@@ -70,7 +70,7 @@ def lower_prelu(context: Context) -> te.Tensor:
 @lowering("ThresholdedRelu")
 def lower_thresholded_relu(context: Context) -> te.Tensor:
     """x above alpha, else 0, of NaN too."""
-    alpha = _parameter(context, "alpha", 1.0)
+    alpha = _parameter(context, "alpha")
     return elementwise(
         context, lambda x: tirx.Select(x > constant_like(x, alpha), x, constant_like(x, 0))
     )
@@ -79,7 +79,7 @@ def lower_thresholded_relu(context: Context) -> te.Tensor:
 @lowering("Elu")
 def lower_elu(context: Context) -> te.Tensor:
     """x, or alpha (e**x - 1) below zero."""
-    alpha = _parameter(context, "alpha", 1.0)
+    alpha = _parameter(context, "alpha")
     return elementwise(
         context, lambda x: _positive(x, multiply(constant_like(x, alpha), call("expm1", x)))
     )
@@ -88,7 +88,7 @@ def lower_elu(context: Context) -> te.Tensor:
 @lowering("Celu")
 def lower_celu(context: Context) -> te.Tensor:
     """x, or alpha (e**(x / alpha) - 1) below zero."""
-    alpha = _parameter(context, "alpha", 1.0)
+    alpha = _parameter(context, "alpha")
 
     def function(x: Scalar) -> Scalar:
         if alpha == 0:  # the limit, as TVM divides by no constant zero
@@ -101,8 +101,8 @@ def lower_celu(context: Context) -> te.Tensor:
 @lowering("Selu")
 def lower_selu(context: Context) -> te.Tensor:
     """Scaled exponential linear unit."""
-    alpha = _parameter(context, "alpha", 1.67326319217681884765625)
-    gamma = _parameter(context, "gamma", 1.05070102214813232421875)
+    alpha = _parameter(context, "alpha")
+    gamma = _parameter(context, "gamma")
 
     def function(x: Scalar) -> Scalar:
         return multiply(
@@ -116,7 +116,7 @@ def lower_selu(context: Context) -> te.Tensor:
 @lowering("HardSigmoid")
 def lower_hard_sigmoid(context: Context) -> te.Tensor:
     """alpha x + beta, limited to [0, 1]."""
-    alpha, beta = _parameter(context, "alpha", 0.2), _parameter(context, "beta", 0.5)
+    alpha, beta = _parameter(context, "alpha"), _parameter(context, "beta")
     return elementwise(context, lambda x: _hard_sigmoid(x, alpha, beta))
 
 
@@ -143,7 +143,7 @@ def lower_hard_swish(context: Context) -> te.Tensor:
 @lowering("Gelu")
 def lower_gelu_operator(context: Context) -> te.Tensor:
     """Gaussian error linear unit."""
-    approximate = context.attribute("approximate", "none")
+    approximate = context.attribute("approximate")
     return elementwise(context, lambda x: gelu(x, approximate))
 
 
@@ -201,7 +201,7 @@ def _compared(x: Scalar, value: int, above: bool) -> Scalar:
 @lowering("Shrink")
 def lower_shrink(context: Context) -> te.Tensor:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
-    limit, bias = _parameter(context, "lambd", 0.5), _parameter(context, "bias", 0.0)
+    limit, bias = _parameter(context, "lambd"), _parameter(context, "bias")
 
     def function(x: Scalar) -> Scalar:
         if dtype_of(x) in INTEGERS:

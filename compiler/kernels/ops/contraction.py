@@ -10,7 +10,7 @@ from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.float8 import decoded, number_of
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
-from compiler.kernels.ops.windows import padded, transposed_pads, window_of
+from compiler.kernels.ops.windows import padded, window_of
 from compiler.net.four_bits import FOUR_BIT_MIDDLE
 
 FactorOf = Callable[[Any], Any]
@@ -21,7 +21,7 @@ FactorOf = Callable[[Any], Any]
 def lower_conv(context: Context) -> te.Tensor:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
     weight, kernel = context.tensor(1), context.info(1).shape
-    groups = context.attribute("group", 1)
+    groups = context.attribute("group")
     window = window_of(context, kernel[2:])
     dtype = context.output.dtype
     accumulator = wide(dtype)
@@ -61,7 +61,7 @@ def lower_conv_integer(context: Context) -> te.Tensor:
     source = padded(context.tensor(0), window, zero)
     channel = te.reduce_axis((0, kernel[1]), "channel")
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
-    groups = context.attribute("group", 1)
+    groups = context.attribute("group")
     per_group = kernel[0] // groups
 
     def body(n: Any, c: Any, *place: Any) -> Any:
@@ -77,7 +77,7 @@ def lower_conv_integer(context: Context) -> te.Tensor:
 @lowering("ConvFloat8")
 def lower_conv_float8(context: Context) -> te.Tensor:
     """A convolution of floats of a byte, multiplied and summed in float32."""
-    kernel, groups = context.info(1).shape, context.attribute("group", 1)
+    kernel, groups = context.info(1).shape, context.attribute("group")
     window = window_of(context, kernel[2:])
     source = padded(decoded(context, 0), window, tirx.const(0, "float32"))
     weight, channel = decoded(context, 1), te.reduce_axis((0, kernel[1]), "channel")
@@ -110,10 +110,9 @@ def lower_conv_transpose(context: Context) -> te.Tensor:
     """Transposed convolution, gathered: each output sums the taps that reach it."""
     data, weight = context.tensor(0), context.tensor(1)
     shape, kernel = context.info(0).shape, context.info(1).shape
-    groups, rank = context.attribute("group", 1), len(shape) - 2
-    strides = context.attribute("strides") or [1] * rank
-    dilations = context.attribute("dilations") or [1] * rank
-    before = transposed_pads(context, strides, dilations)
+    groups, rank = context.attribute("group"), len(shape) - 2
+    strides, dilations = context.attribute("strides"), context.attribute("dilations")
+    before = context.attribute("pads")[:rank]
     accumulator = wide(context.output.dtype)
     channels, per_group = shape[1] // groups, kernel[1]
     channel = te.reduce_axis((0, channels), "channel")
@@ -234,7 +233,7 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
 def lower_gemm(context: Context) -> te.Tensor:
     """alpha A B + beta C, with A and B transposed on demand."""
     a, b, shape = context.tensor(0), context.tensor(1), context.info(0).shape
-    left, right = context.attribute("transA", 0), context.attribute("transB", 0)
+    left, right = context.attribute("transA"), context.attribute("transB")
     dtype = context.output.dtype
     accumulator = wide(dtype)
     k = te.reduce_axis((0, shape[0] if left else shape[1]), "k")
@@ -245,7 +244,7 @@ def lower_gemm(context: Context) -> te.Tensor:
         return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
     result = te.compute(context.output.shape, body, name="Gemm")
-    alpha, beta = context.attribute("alpha", 1.0), context.attribute("beta", 1.0)
+    alpha, beta = context.attribute("alpha"), context.attribute("beta")
     if alpha == 1.0 and not context.has(2):
         return converted(result, dtype)
 

@@ -60,7 +60,7 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     """
     output = context.output
     scan = Scan(*rows_along(output.shape, context.integers(1)[0]))
-    exclusive, reverse = context.attribute("exclusive", 0), context.attribute("reverse", 0)
+    exclusive, reverse = context.attribute("exclusive"), context.attribute("reverse")
     dtype = wide(output.dtype)
     # adding -0.0 changes no bit of a float
     none = tirx.const(-0.0 if "float" in dtype and not exclusive else 0, dtype)

@@ -170,7 +170,7 @@ def lower_extreme(context: Context) -> te.Tensor:
 @lowering("Mod")
 def lower_modulo(context: Context) -> te.Tensor:
     """Python's remainder, or C's with `fmod`."""
-    return elementwise(context, _remainder if context.attribute("fmod", 0) else _modulo)
+    return elementwise(context, _remainder if context.attribute("fmod") else _modulo)
 
 
 @lowering("BitShift")
@@ -200,10 +200,11 @@ def lower_convert(context: Context) -> te.Tensor:
     dtype = context.output.dtype
     if context.info().code != context.output.code:
         return recoded(context)
+    rounds = "rounds" in context.operator.attributes
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
-        return nearest(x) if context.attribute("rounds") else cast(x, dtype)
+        return nearest(x) if rounds else cast(x, dtype)
 
     return te.compute(context.output.shape, body, name=context.operator.type)
 
@@ -221,7 +222,7 @@ def lower_clip(context: Context) -> te.Tensor:
 
     Bounds of a run that `are_numbers` take one instruction: LLVM does not know that none is NaN.
     """
-    plain = context.attribute("are_numbers")
+    plain = "are_numbers" in context.operator.attributes
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
@@ -241,7 +242,7 @@ def lower_clip(context: Context) -> te.Tensor:
 def lower_is_infinite(context: Context) -> te.Tensor:
     """Whether a value is infinite, of the signs asked for."""
     signs = [(1, "detect_positive"), (-1, "detect_negative")]
-    wanted = [sign for sign, name in signs if context.attribute(name, 1)]
+    wanted = [sign for sign, name in signs if context.attribute(name)]
 
     def function(x: Scalar) -> Scalar:
         infinity = tirx.infinity(dtype_of(x))

@@ -83,7 +83,7 @@ def number_of(byte: Scalar, code: str) -> Scalar:
 def _encoded(context: Context, number: te.Tensor) -> te.Tensor:
     """The bytes of numbers in the result's format, rounded to even; NaN stays."""
     form = FLOAT8_FORMATS[context.output.code]
-    most = form.largest if context.attribute("saturate", 1) else form.overflowed
+    most = form.largest if context.attribute("saturate") else form.overflowed
 
     def bits_of(*indices: Any) -> Scalar:
         return tirx.reinterpret("int32", cast(number(*indices), "float32"))

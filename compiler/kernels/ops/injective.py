@@ -8,7 +8,7 @@ import numpy
 from tvm import te, tirx
 
 from compiler.kernels.group import TensorInfo
-from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index
+from compiler.kernels.ops.common import cast, clamped, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
 from compiler.net.maps import Algebra, Index, Map, affine_indices, axis_reads, covered
@@ -124,8 +124,7 @@ def _of_parts(
 def lower_one_hot(context: Context) -> te.Tensor:
     """`on` where the index equals the position along a new axis, else `off`."""
     indices, values = context.tensor(0), context.tensor(2)
-    rank = len(context.output.shape)
-    axis = normal_axis(context.attribute("axis", -1), rank)
+    axis: int = context.attribute("axis")
     depth = context.output.shape[axis]
 
     def body(*i: Any) -> Any:

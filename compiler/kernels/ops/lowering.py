@@ -49,9 +49,9 @@ class Context:
         """An error that names the operator."""
         return KernelError(f"no kernel for {self.operator.label}: {reason}")
 
-    def attribute(self, name: str, default: Any = None) -> Any:
+    def attribute(self, name: str) -> Any:
         """An attribute's Python value."""
-        return self.operator.attributes.get(name, default)
+        return self.operator.attributes[name]
 
     def has(self, position: int) -> bool:
         """Whether an optional input is given."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.kernels.ops.common import Scalar, absolute, cast, converted, normal_axis, wide
+from compiler.kernels.ops.common import Scalar, absolute, cast, converted, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import max_reducer, reduce_axes, sum_reducer
@@ -52,7 +52,7 @@ def inverse_deviation(variance: te.Tensor, epsilon: float, dtype: str) -> te.Ten
 def lower_softmax(context: Context) -> te.Tensor:
     """e**x over its sum along an axis, or the logarithm of that."""
     shape, dtype = context.info(0).shape, wide(context.output.dtype)
-    axis = [normal_axis(context.attribute("axis", -1), len(shape))]
+    axis = [context.attribute("axis")]
     source = widened_rows(context.tensor(0), dtype)
     top = reduce_axes(source, shape, axis, max_reducer, "largest")
 
@@ -84,11 +84,11 @@ def lower_softmax(context: Context) -> te.Tensor:
 def lower_layer_normalization(context: Context) -> list[te.Tensor]:
     """Normalise over the last axes, from `axis` on; mean and inverse deviation are results too."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    first = normal_axis(context.attribute("axis", -1), len(shape))
+    first: int = context.attribute("axis")
     axes = list(range(first, len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
+    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
 
     def body(*i: Any) -> Scalar:
         at = pinned(i, axes)
@@ -107,12 +107,12 @@ def lower_layer_normalization(context: Context) -> list[te.Tensor]:
 def lower_rms_normalization(context: Context) -> te.Tensor:
     """Divide by the root of the mean square over the last axes, then scale."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axes = list(range(normal_axis(context.attribute("axis", -1), len(shape)), len(shape)))
+    axes = list(range(context.attribute("axis"), len(shape)))
     source = widened_rows(context.tensor(0), dtype)
     count = tirx.const(prod(shape[axis] for axis in axes), dtype)
     squares = reduce_axes(lambda *i: source(*i) * source(*i), shape, axes, sum_reducer, "squares")
     mean = te.compute(squares.shape, lambda *i: squares(*i) / count, name="mean_square")
-    inverse = inverse_deviation(mean, context.attribute("epsilon", 1e-5), dtype)
+    inverse = inverse_deviation(mean, context.attribute("epsilon"), dtype)
 
     def body(*i: Any) -> Scalar:
         scale = cast(context.element(1, i), dtype)
@@ -129,7 +129,7 @@ def lower_instance_normalization(context: Context) -> te.Tensor:
     source = widened_rows(context.tensor(0), dtype)
     scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
     mean, variance = moments(source, shape, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
+    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
 
     def body(*i: Any) -> Scalar:
         at = pinned(i, axes)
@@ -153,7 +153,7 @@ def lower_group_normalization(context: Context) -> te.Tensor:
         return data(n, g * size + c, *rest)
 
     mean, variance = moments(element, split, axes, dtype)
-    inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
+    inverse = inverse_deviation(variance, context.attribute("epsilon"), dtype)
     scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
     by_channel = context.info(1).shape[0] == shape[1]
 
@@ -175,7 +175,7 @@ def lower_group_normalization(context: Context) -> te.Tensor:
 def lower_mean_variance_normalization(context: Context) -> te.Tensor:
     """Subtract the mean and divide by the deviation over some axes."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axes = [normal_axis(axis, len(shape)) for axis in context.attribute("axes", [0, 2, 3])]
+    axes = list(context.attribute("axes"))
     source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
     small = tirx.const(1e-9, dtype)
@@ -192,8 +192,8 @@ def lower_mean_variance_normalization(context: Context) -> te.Tensor:
 def lower_lp_normalization(context: Context) -> te.Tensor:
     """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    axis = [normal_axis(context.attribute("axis", -1), len(shape))]
-    order = context.attribute("p", 2)
+    axis = [context.attribute("axis")]
+    order = context.attribute("p")
     source = widened_rows(context.tensor(0), dtype)
 
     def part(*i: Any) -> Scalar:
@@ -228,9 +228,9 @@ def lower_local_response_normalization(context: Context) -> te.Tensor:
         return te.sum(value * value, axis=window)
 
     total = te.compute(shape, squares, name="squares")
-    alpha = tirx.const(context.attribute("alpha", 1e-4) / size, dtype)
-    bias = tirx.const(context.attribute("bias", 1.0), dtype)
-    beta = context.attribute("beta", 0.75)
+    alpha = tirx.const(context.attribute("alpha") / size, dtype)
+    bias = tirx.const(context.attribute("bias"), dtype)
+    beta = context.attribute("beta")
 
     def body(*i: Any) -> Scalar:
         base = bias + alpha * total(*i)
@@ -250,12 +250,12 @@ def lower_batch_normalization(context: Context) -> list[te.Tensor]:
     source = widened_rows(context.tensor(0), dtype)
     scale, bias, mean, variance = (widened_rows(context.tensor(i), dtype) for i in range(1, 5))
     results: list[te.Tensor] = []
-    if context.attribute("training_mode", 0):
+    if context.attribute("training_mode"):
         axes = [axis for axis in range(len(shape)) if axis != 1]
         batch = moments(source, shape, axes, dtype)
         results = [_running(context, i, batch[i - 1]) for i in range(1, len(context.outputs))]
         mean, variance = (_by_channel(statistic) for statistic in batch)
-    epsilon = tirx.const(context.attribute("epsilon", 1e-5), dtype)
+    epsilon = tirx.const(context.attribute("epsilon"), dtype)
 
     def body(*i: Any) -> Scalar:
         c = i[1] if len(i) > 1 else 0
@@ -274,8 +274,8 @@ def _by_channel(statistic: te.Tensor) -> Callable[[Any], Scalar]:
 def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor:
     """A running statistic moved towards the batch's."""
     info, dtype = context.outputs[position], str(statistic.dtype)
-    momentum = tirx.const(context.attribute("momentum", 0.9), dtype)
-    rest = tirx.const(1.0 - context.attribute("momentum", 0.9), dtype)
+    momentum = tirx.const(context.attribute("momentum"), dtype)
+    rest = tirx.const(1.0 - context.attribute("momentum"), dtype)
     old = widened_rows(context.tensor(position + 2), dtype)
     tail = [0] * (len(statistic.shape) - 2)
 

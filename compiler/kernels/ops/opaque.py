@@ -13,7 +13,6 @@ from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     maximum,
     minimum,
-    normal_axis,
     safe_index,
 )
 from compiler.kernels.ops.lowering import Context, lowering
@@ -95,7 +94,7 @@ def combine(kind: str, old: Any, new: Any) -> Any:
 
 
 def _combine(context: Context, old: Any, new: Any) -> Any:
-    kind = context.attribute("reduction", "none")
+    kind = context.attribute("reduction")
     if kind not in COMBINATIONS:
         raise context.fail(f"the reduction '{kind}' is unknown")
     return combine(kind, old, new)
@@ -112,7 +111,7 @@ def _copy(size: int, data: Any, out: Any) -> None:
 def lower_scatter_elements(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine single elements at indices along an axis."""
     shape, places = context.output.shape, context.info(1).shape
-    axis = normal_axis(context.attribute("axis", 0), len(shape))
+    axis: int = context.attribute("axis")
 
     def emit(data: Any, indices: Any, updates: Any, out: Any) -> None:
         _copy(prod(shape), data, out)

@@ -84,7 +84,7 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
 
     reducer = te.comm_reducer(combine, lambda *_: (minus, worst), name="position")
     order = list(range(len(window.kernel)))
-    if context.attribute("storage_order", 0):
+    if context.attribute("storage_order"):
         order = order[::-1]
 
     def body(n: Any, c: Any, *place: Any) -> Sequence[Expr]:
@@ -126,16 +126,15 @@ def lower_average_pool(context: Context) -> te.Tensor:
 def _window_counts(context: Context, window: Window) -> list[numpy.ndarray]:
     """For each spatial axis, how many elements count in the window at each position."""
     counts: list[numpy.ndarray] = []
-    include = context.attribute("count_include_pad", 0)
-    pads = context.attribute("pads") or [0] * 2 * len(window.kernel)
+    include = context.attribute("count_include_pad")
+    pads = context.attribute("pads")
     for axis, size in enumerate(context.info(0).shape[2:]):
         first = numpy.arange(context.output.shape[2 + axis]) * window.strides[axis]
         first -= window.before[axis]
         low, high = 0, size
         if include:
             low = -window.before[axis]
-            declared = context.attribute("auto_pad", "NOTSET") in ("NOTSET", "")
-            high = size + (pads[len(window.kernel) + axis] if declared else window.after[axis])
+            high = size + pads[len(window.kernel) + axis]
         # counted, as all taps of all windows may be the square of the axis
         before, up_to = (
             numpy.clip(-((first - bound) // window.dilations[axis]), 0, window.kernel[axis])
@@ -162,7 +161,7 @@ def _raise(x: Scalar, order: int, dtype: str) -> Scalar:
 def lower_lp_pool(context: Context) -> te.Tensor:
     """The p-norm of each window."""
     window = window_of(context, context.attribute("kernel_shape"))
-    order, dtype = context.attribute("p", 2), wide(context.output.dtype)
+    order, dtype = context.attribute("p"), wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
     total = _pooled(
         context,
@@ -185,8 +184,8 @@ def lower_global_pool(context: Context) -> te.Tensor:
     """Mean, maximum or p-norm over all spatial axes."""
     data, shape = context.tensor(0), context.info(0).shape
     axes, dtype = list(range(2, len(shape))), wide(context.output.dtype)
-    count, order = tirx.const(prod(shape[2:]), dtype), context.attribute("p", 2)
-    kind = context.operator.type
+    count, kind = tirx.const(prod(shape[2:]), dtype), context.operator.type
+    order: int = context.attribute("p") if kind == "GlobalLpPool" else 1
 
     def before(x: Scalar) -> Scalar:
         return _raise(x, order, dtype) if kind == "GlobalLpPool" else x

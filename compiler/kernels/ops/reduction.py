@@ -94,7 +94,7 @@ def lower_reduce_operator(context: Context) -> te.Tensor:
         after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
-    if not axes and context.attribute("noop_with_empty_axes", 0):
+    if not axes and context.attribute("noop_with_empty_axes"):
         before, after = _identity_of(context.operator.type, before, after)
     total = reduce_axes(
         lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.operator.type
@@ -157,11 +157,11 @@ def lower_extreme_position(context: Context) -> te.Tensor:
     NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.
     """
     data, shape = context.tensor(0), context.info(0).shape
-    (axis,) = chosen_axes(context)
+    axis: int = context.attribute("axis")
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
     largest = context.operator.type == "ArgMax"
-    last = bool(context.attribute("select_last_index", 0))
+    last = bool(context.attribute("select_last_index"))
     combine, identity = position_combiner(largest, last), position_identity(largest, last)
     dtype = wide(context.info(0).dtype)
     reducer = _pair_reducer(combine, identity(dtype))

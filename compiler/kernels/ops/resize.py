@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.ops.common import cast, is_float, normal_axis, wide, zeros
+from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element
@@ -80,22 +80,22 @@ def axis_taps(
     context: Context, coordinates: Array, extent: int, scale: numpy.floating
 ) -> tuple[Array, Array]:
     """Source positions and weights, [output size, taps] each."""
-    mode = context.attribute("mode", "nearest")
+    mode = context.attribute("mode")
     if mode == "nearest":
-        rounding = context.attribute("nearest_mode", "round_prefer_floor")
+        rounding = context.attribute("nearest_mode")
         places = _ROUNDING[rounding](coordinates).astype(numpy.int64)
         return numpy.clip(places, 0, extent - 1)[:, None], numpy.ones((len(places), 1))
-    shrink = min(1.0, scale) if context.attribute("antialias", 0) else 1.0
+    shrink = min(1.0, scale) if context.attribute("antialias") else 1.0
     radius = (2 if mode == "cubic" else 1) / shrink
     first = numpy.floor(coordinates).astype(numpy.int64)
     taps = numpy.arange(1 - ceil(radius), ceil(radius) + 1)
     places = first[:, None] + taps[None, :]
     distance = (places - coordinates[:, None]) * shrink
-    a = context.attribute("cubic_coeff_a", -0.75)
+    a = context.attribute("cubic_coeff_a")
     weights = _cubic(distance, a) if mode == "cubic" else _triangle(distance)
-    if context.attribute("exclude_outside", 0):
+    if context.attribute("exclude_outside"):
         weights = numpy.where((places >= 0) & (places < extent), weights, 0.0)
-    if shrink < 1.0 or context.attribute("exclude_outside", 0):
+    if shrink < 1.0 or context.attribute("exclude_outside"):
         weights = weights / weights.sum(axis=1, keepdims=True)
     return numpy.clip(places, 0, extent - 1), weights
 
@@ -163,9 +163,9 @@ def resize_axis(
 def lower_resize(context: Context) -> te.Tensor:
     """Nearest, linear and cubic interpolation, separable by axis."""
     shape, full = context.info(0).shape, context.output.shape
-    axes = [normal_axis(a, len(shape)) for a in context.attribute("axes") or range(len(shape))]
-    mode = context.attribute("coordinate_transformation_mode", "half_pixel")
-    nearest = context.attribute("mode", "nearest") == "nearest"
+    axes: list[int] = context.attribute("axes")
+    mode = context.attribute("coordinate_transformation_mode")
+    nearest = context.attribute("mode") == "nearest"
     if context.info(0).elements == 0:
         return _of_nothing(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
@@ -221,7 +221,7 @@ def _computed_in(dtype: str) -> str:
 
 def _fill(context: Context, dtype: str) -> float:
     """The value outside of a cropped region, which integers round and limit."""
-    fill = context.attribute("extrapolation_value", 0.0)
+    fill = context.attribute("extrapolation_value")
     if is_float(dtype):
         return fill
     low, high = (int(limit(dtype).value) for limit in (tirx.min_value, tirx.max_value))
@@ -245,7 +245,7 @@ def _scales(context: Context, axes: list[int]) -> list[float]:
     if context.has(2) and context.array(2).size:
         return [float(v) for v in context.array(2).reshape(-1)]
     ratios = [full[axis] / shape[axis] for axis in axes]
-    policy = context.attribute("keep_aspect_ratio_policy", "stretch")
+    policy = context.attribute("keep_aspect_ratio_policy")
     if policy == "stretch":
         return ratios
     asked = [s / shape[axis] for s, axis in zip(context.integers(3), axes, strict=True)]

@@ -138,7 +138,8 @@ def lower_top_k(context: Context) -> list[te.Tensor]:
     NaN counts as the largest, as when numpy sorts: it comes first of the largest.
     """
     info, output = context.info(0), context.output
-    axis, largest = int(context.attribute("axis", -1)), bool(context.attribute("largest", 1))
+    axis: int = context.attribute("axis")
+    largest = bool(context.attribute("largest"))
     own = TopKRows(*rows_along(info.shape, axis), output.shape[axis], info.dtype)
     inner = own.inner
 

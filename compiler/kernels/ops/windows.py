@@ -46,29 +46,19 @@ class Window:
 
 
 def window_of(context: Context, kernel: Sequence[int]) -> Window:
-    """The window of a convolution or pooling, `auto_pad` and `ceil_mode` resolved.
+    """The window of a convolution or pooling, `ceil_mode` resolved.
 
     The padding after reaches as far as the last window, which may be beyond the model's.
     """
     spatial, places = context.info(0).shape[2:], context.output.shape[2:]
-    rank = len(spatial)
-    strides = tuple(context.attribute("strides") or [1] * rank)
-    dilations = tuple(context.attribute("dilations") or [1] * rank)
+    strides, dilations = context.attribute("strides"), context.attribute("dilations")
+    before = context.attribute("pads")[: len(spatial)]
     reach = [
         (p - 1) * s + (k - 1) * d + 1
         for p, s, k, d in zip(places, strides, kernel, dilations, strict=True)
     ]
-    missing = [max(0, r - n) for r, n in zip(reach, spatial, strict=True)]
-    mode = context.attribute("auto_pad", "NOTSET")
-    before = [0] * rank
-    if mode == "SAME_UPPER":
-        before = [m // 2 for m in missing]
-    elif mode == "SAME_LOWER":
-        before = [m - m // 2 for m in missing]
-    elif mode in ("NOTSET", ""):
-        before = list((context.attribute("pads") or [0] * rank)[:rank])
     after = [max(0, r - n - b) for r, n, b in zip(reach, spatial, before, strict=True)]
-    return Window(tuple(kernel), strides, dilations, tuple(before), tuple(after))
+    return Window(tuple(kernel), tuple(strides), tuple(dilations), tuple(before), tuple(after))
 
 
 def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
@@ -86,22 +76,3 @@ def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
         name="padded",
         attrs={"keep": 1},
     )
-
-
-def transposed_pads(
-    context: Context, strides: Sequence[int], dilations: Sequence[int]
-) -> list[int]:
-    """How many output positions a transposed convolution drops at the start of each axis."""
-    spatial, kernel = context.info(0).shape[2:], context.info(1).shape[2:]
-    mode = context.attribute("auto_pad", "NOTSET")
-    explicit = context.attribute("output_shape")
-    if mode in ("NOTSET", "") and not explicit:
-        return list((context.attribute("pads") or [0] * len(spatial))[: len(spatial)])
-    extra = context.attribute("output_padding") or [0] * len(spatial)
-    pads: list[int] = []
-    for i, size in enumerate(spatial):
-        reach = strides[i] * (size - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
-        total = max(0, reach - context.output.shape[2 + i])
-        upper = mode == "SAME_UPPER"
-        pads.append(total // 2 if upper or mode in ("NOTSET", "") else total - total // 2)
-    return pads if mode != "VALID" else [0] * len(spatial)

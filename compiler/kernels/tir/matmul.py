@@ -70,7 +70,7 @@ def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
         return Matmul(left, (anchor.attributes["K"], anchor.attributes["N"]), output)
     if anchor.type != "Gemm":
         return Matmul(left, right, output)
-    get = anchor.attributes.get
-    transposed = (bool(get("transA", 0)), bool(get("transB", 0)))
-    factors = (get("alpha", 1.0), get("beta", 1.0))
+    full = anchor.attributes
+    transposed = (bool(full["transA"]), bool(full["transB"]))
+    factors = (full["alpha"], full["beta"])
     return Matmul(left, right, output, transposed, factors, adds=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
 from compiler.net.operators.elementwise import ELEMENTWISE
@@ -28,7 +29,6 @@ from compiler.net.spec import (
     LARGEST_TENSOR,
     Kind,
     KnownTensor,
-    Mismatch,
     OperatorInput,
     OpSpec,
     ShapeMismatch,
@@ -131,6 +131,7 @@ def infer(
     if operator is None:
         raise Mismatch(f"there is no operator {op_type!r}")
     check_attributes(operator, attributes)
-    results = infer_use(Use(op_type, operator, inputs, attributes, outputs), operator)
-    check_constant_indices(op_type, inputs, attributes)
+    use = Use(op_type, operator, inputs, attributes, outputs)
+    results = infer_use(use, operator)
+    check_constant_indices(op_type, inputs, use.__getitem__)
     return results

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from compiler.net.attributes import Attribute, Mismatch, Shape, flag, integer, number, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.einsum import einsum_products, einsum_shape
 from compiler.net.operators.shapes import (
@@ -14,23 +15,15 @@ from compiler.net.operators.shapes import (
     listed,
     one_number,
 )
-from compiler.net.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    check_size,
-    flag,
-    integer,
-    integers,
-    number,
-    one_of,
-    operator,
+from compiler.net.operators.windows import (
+    KERNEL_ATTRIBUTES,
+    OUTPUT_PADDING,
+    Window,
+    per_axis,
+    window_counts,
+    window_of,
 )
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, check_size, operator
 from compiler.tensors.dtypes import BYTES, FLOAT8, FLOATS, NUMBERS, UINT8, WIDE
 
 FLOAT8_DOMAIN = "flowloom"
@@ -51,7 +44,7 @@ def _kernel(use: Use) -> Shape:
     x, w, given = use.shape(), use.shape(1), use["kernel_shape"]
     has_rank("its input", x, 3)
     has_rank("its weight", w, len(x), len(x))
-    if given and tuple(given) != w[2:]:
+    if tuple(given) != w[2:]:
         raise ShapeMismatch(
             f"its kernel_shape is {listed(given)}, its weight has the shape {listed(w)}"
         )
@@ -150,12 +143,7 @@ def _conv_transpose(use: Use) -> list[Shape]:
 
 def _spread(use: Use, window: Window) -> Shape:
     """The spatial extents of the result of a transposed convolution."""
-    x, extra = use.shape(), use["output_padding"] or [0] * len(window.kernel)
-    if len(extra) != len(window.kernel):
-        raise ShapeMismatch(
-            f"its output_padding {listed(extra)} is for {len(extra)} spatial axes, the input of"
-            f" shape {listed(x)} has {len(x) - 2}"
-        )
+    x, extra = use.shape(), per_axis(use, "output_padding", len(window.kernel))
     cut = [before + after for before, after in zip(window.before, window.after, strict=True)]
     result = tuple(
         (size - 1) * window.strides[i] + window.reach[i] + extra[i] - cut[i]
@@ -221,7 +209,7 @@ def _einsum_work(use: Use, results: Sequence[Shape]) -> int:
 
 _CONVOLUTION = Facts(work=_convolution_work)
 _MATMUL = Facts(work=_matmul_work)
-_CONV: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "group": integer(1, least=1)}
+_CONV: dict[str, Attribute] = {**KERNEL_ATTRIBUTES, "group": integer(1, least=1)}
 _GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB": flag(0)}
 
 CONTRACTIONS: dict[str, OpSpec] = {
@@ -252,7 +240,7 @@ CONTRACTIONS: dict[str, OpSpec] = {
         {
             **_CONV,
             "auto_pad": one_of("NOTSET"),
-            "output_padding": integers(least=0),
+            "output_padding": OUTPUT_PADDING,
             "finite": flag(1),  # whether zeros around the image may be multiplied by the weights
         },
         facts=Facts(work=lambda use, results: 2 * prod(use.shape()) * prod(use.shape(1)[1:])),

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from math import prod
 
+from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.shapes import broadcast, listed
-from compiler.net.spec import Mismatch, Shape, ShapeMismatch
+from compiler.net.spec import ShapeMismatch
 
 _DOTS = "..."
 

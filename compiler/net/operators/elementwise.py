@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
+from compiler.net.attributes import Mismatch, Shape, flag, integer, number, one_of
 from compiler.net.facts import EVERYTHING, REPEATED, Facts, NumberRange, always_within
 from compiler.net.maps import Map, Maps
 from compiler.net.operators.shapes import (
@@ -14,18 +15,7 @@ from compiler.net.operators.shapes import (
     one_number,
     same_shape,
 )
-from compiler.net.spec import (
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    Use,
-    flag,
-    integer,
-    number,
-    one_of,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, Use, operator
 from compiler.tensors.dtypes import (
     ALL,
     BOOL,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from compiler.net.attributes import Shape
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.shapes import (
     axis_in,
@@ -10,7 +11,7 @@ from compiler.net.operators.shapes import (
     listed,
     without,
 )
-from compiler.net.spec import Shape, ShapeMismatch, Use
+from compiler.net.spec import ShapeMismatch, Use
 
 
 def gather_shape(use: Use) -> list[Shape]:

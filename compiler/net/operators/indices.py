@@ -4,13 +4,14 @@ Kernels clamp indices that are computed at run time. Constant indices are checke
 imported, others by operators that `check_indices=True` adds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from compiler.net.spec import OperatorInput, Shape, ShapeMismatch
+from compiler.net.attributes import Shape
+from compiler.net.spec import OperatorInput, ShapeMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Bounds:
 
 
 Shapes = Sequence[Shape]
-Attributes = Mapping[str, Any]
+AttributeOf = Callable[[str], Any]
+"""The value of an attribute by its name, or its default."""
 
 
 def _around(sizes: Shape) -> Bounds:
@@ -38,30 +40,35 @@ def _around(sizes: Shape) -> Bounds:
     return Bounds(1, tuple(-size for size in sizes), tuple(size - 1 for size in sizes))
 
 
-def _along_axis(shapes: Shapes, attributes: Attributes) -> Bounds:
-    axis: int = attributes.get("axis", 0)
+def _along_axis(shapes: Shapes, attribute: AttributeOf) -> Bounds:
+    axis: int = attribute("axis")
     return _around((shapes[0][axis],))
 
 
-def _tuples(shapes: Shapes, attributes: Attributes) -> Bounds:
+def _gathered(shapes: Shapes, attribute: AttributeOf) -> Bounds:
     x, indices = shapes[:2]
-    batch = attributes.get("batch_dims", 0)
+    batch: int = attribute("batch_dims")
     return _around(x[batch : batch + indices[-1]])
 
 
-def _reversed(shapes: Shapes, attributes: Attributes) -> Bounds:
-    axis: int = attributes.get("time_axis", 0)
+def _scattered(shapes: Shapes, attribute: AttributeOf) -> Bounds:
+    return _around(shapes[0][: shapes[1][-1]])
+
+
+def _reversed(shapes: Shapes, attribute: AttributeOf) -> Bounds:
+    axis: int = attribute("time_axis")
     return Bounds(1, (0,), (shapes[0][axis],))
 
 
-def _recurrent(shapes: Shapes, attributes: Attributes) -> Bounds:
+def _recurrent(shapes: Shapes, attribute: AttributeOf) -> Bounds:
     x = shapes[0]
-    return Bounds(4, (0,), (x[1 if attributes.get("layout", 0) else 0],))
+    return Bounds(4, (0,), (x[1 if attribute("layout") else 0],))
 
 
-INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
+INDEXED: dict[str, Callable[[Shapes, AttributeOf], Bounds]] = {
     **dict.fromkeys(("Gather", "GatherElements", "Scatter", "ScatterElements"), _along_axis),
-    **dict.fromkeys(("GatherND", "ScatterND"), _tuples),
+    "GatherND": _gathered,
+    "ScatterND": _scattered,
     "ReverseSequence": _reversed,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
 }
@@ -73,22 +80,22 @@ GATHERS = ("Gather", "GatherElements", "GatherND")
 
 
 def index_bounds(
-    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
+    op_type: str, inputs: Sequence[OperatorInput | None], attribute: AttributeOf
 ) -> Bounds | None:
     """The bounds of an operator's indices, if its shapes fit; None if it has none."""
     bounds = INDEXED.get(op_type)
     if bounds is None:
         return None
-    result = bounds([() if value is None else value.shape for value in inputs], attributes)
+    result = bounds([() if value is None else value.shape for value in inputs], attribute)
     indices = inputs[result.input] if result.input < len(inputs) else None
     return None if indices is None or 0 in indices.shape else result
 
 
 def check_constant_indices(
-    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
+    op_type: str, inputs: Sequence[OperatorInput | None], attribute: AttributeOf
 ) -> None:
     """Raise ShapeMismatch for a constant index that is out of range."""
-    bounds = index_bounds(op_type, inputs, attributes)
+    bounds = index_bounds(op_type, inputs, attribute)
     value = None if bounds is None else inputs[bounds.input]
     if bounds is None or value is None or value.array is None:
         return

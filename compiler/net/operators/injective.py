@@ -4,6 +4,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from compiler.net.attributes import (
+    Attribute,
+    Mismatch,
+    Shape,
+    Shapes,
+    axis_attribute,
+    flag,
+    integer,
+    integers,
+    one_of,
+)
 from compiler.net.facts import REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.gathers import (
@@ -25,19 +36,7 @@ from compiler.net.operators.shapes import (
     listed,
     without,
 )
-from compiler.net.spec import (
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integer,
-    integers,
-    one_of,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 
 
@@ -235,9 +234,7 @@ def _tile_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 def _transpose(use: Use) -> list[Shape]:
     shape = use.shape()
-    perm: list[int] | None = use["perm"]
-    if perm is None:
-        return [shape[::-1]]
+    perm: Sequence[int] = use["perm"]
     if sorted(perm) != list(range(len(shape))):
         raise ShapeMismatch(
             f"its perm {listed(perm)} is not a permutation of the dimensions of the input of shape"
@@ -273,11 +270,21 @@ PARTS = frozenset({"Concat", "Slice", "Split"})
 """Operators whose maps keep every axis: results or operands are parts of a whole, and may be where
 it is in memory, in any layout."""
 
+
+def _reversed(shapes: Shapes) -> list[int]:
+    return list(range(len(shapes[0] or ())))[::-1]
+
+
+def _last_of_result(shapes: Shapes) -> int:
+    return len(shapes[0] or ())
+
+
 _KIND = Kind.INJECTIVE
+_NEW_AXIS = Attribute("int", _last_of_result, rank=lambda shapes: _last_of_result(shapes) + 1)
 
 INJECTIVE: dict[str, OpSpec] = {
     "Concat": operator(
-        _KIND, "T* -> T", _concat, {"axis": integer(required=True)}, maps=_concat_maps, T=ALL
+        _KIND, "T* -> T", _concat, {"axis": axis_attribute()}, maps=_concat_maps, T=ALL
     ),
     "DepthToSpace": operator(
         _KIND,
@@ -291,7 +298,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _KIND,
         "T I -> T",
         gather_shape,
-        {"axis": integer(0)},
+        {"axis": axis_attribute(0)},
         maps=gather_maps,
         facts=REPEATED,
         T=ALL,
@@ -301,7 +308,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _KIND,
         "T I -> T",
         gather_elements_shape,
-        {"axis": integer(0)},
+        {"axis": axis_attribute(0)},
         maps=gather_elements_maps,
         facts=REPEATED,
         T=ALL,
@@ -320,7 +327,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _KIND,
         "I D T -> T",
         one_hot_shape,
-        {"axis": integer(-1)},
+        {"axis": _NEW_AXIS},
         structural=(1, 2),
         facts=Facts(exact=True, repeats=True),
         I=WITHOUT_BFLOAT16,
@@ -358,7 +365,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _KIND,
         "T int64? -> T*",
         _split,
-        {"axis": integer(0), "num_outputs": integer(least=1)},
+        {"axis": axis_attribute(0), "num_outputs": integer(least=1)},
         structural=(1,),
         maps=_split_maps,
         T=ALL,
@@ -367,7 +374,7 @@ INJECTIVE: dict[str, OpSpec] = {
         _KIND, "T int64 -> T", _tile, structural=(1,), maps=_tile_maps, facts=REPEATED, T=ALL
     ),
     "Transpose": operator(
-        _KIND, "T -> T", _transpose, {"perm": integers()}, maps=_transpose_maps, T=MOVABLE
+        _KIND, "T -> T", _transpose, {"perm": integers(_reversed)}, maps=_transpose_maps, T=MOVABLE
     ),
     "Trilu": operator(
         _KIND,

@@ -2,20 +2,10 @@
 
 from dataclasses import replace
 
+from compiler.net.attributes import LAST_AXIS, Attribute, Mismatch, Shape, integer, number
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axis_in, fits_into, has_rank, has_shape, listed
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    integer,
-    number,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import FLOATS
 
 
@@ -75,7 +65,7 @@ def _lrn(use: Use) -> list[Shape]:
 _NORMALISED = Facts(flops=8, small=True)
 _EPSILON = {"epsilon": number(1e-5)}
 _STASH = Attribute("int", 1, allowed=(1, 10, 11, 16))
-_TRAILING = {**_EPSILON, "axis": integer(-1), "stash_type": _STASH}
+_TRAILING = {**_EPSILON, "axis": LAST_AXIS, "stash_type": _STASH}
 
 NORMALIZATIONS: dict[str, OpSpec] = {
     "GroupNormalization": operator(

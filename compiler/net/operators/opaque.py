@@ -3,20 +3,11 @@
 from collections.abc import Sequence
 from math import prod
 
+from compiler.net.attributes import LAST_AXIS, Shape, axis_attribute, flag, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed
-from compiler.net.spec import (
-    Kind,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integer,
-    one_of,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 
 
@@ -53,7 +44,7 @@ def _top_k_work(use: Use, results: Sequence[Shape]) -> int:
 
 
 _REDUCTION = one_of("none", "add", "mul", "max", "min")
-_TOP_K = {"axis": integer(-1), "largest": flag(1), "sorted": flag(1)}
+_TOP_K = {"axis": LAST_AXIS, "largest": flag(1), "sorted": flag(1)}
 
 OPAQUE: dict[str, OpSpec] = {
     "CumSum": operator(
@@ -70,7 +61,7 @@ OPAQUE: dict[str, OpSpec] = {
         Kind.OPAQUE,
         "T I T -> T",
         scatter_elements_shape,
-        {"axis": integer(0), "reduction": _REDUCTION},
+        {"axis": axis_attribute(0), "reduction": _REDUCTION},
         T=ALL,
         I=INDICES,
     ),

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.net.attributes import Shape, one_of
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.shapes import axes_in, has_shape, listed
-from compiler.net.spec import Kind, Shape, ShapeMismatch, Use, one_of, operator
+from compiler.net.spec import Kind, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import INDICES, MOVABLE
 
 

@@ -1,19 +1,10 @@
 """Pooling: reductions over windows, or over all positions of a channel."""
 
+from compiler.net.attributes import Attribute, Shape, flag, integer
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, listed
 from compiler.net.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integer,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import FLOATS
 
 
@@ -48,7 +39,6 @@ def _spatial_axes(use: Use) -> range:
 _WINDOW: dict[str, Attribute] = {
     **WINDOW_ATTRIBUTES,
     "ceil_mode": flag(0),
-    "kernel_shape": Attribute("ints", required=True, least=1),
 }
 _P = {"p": integer(2, least=1)}
 

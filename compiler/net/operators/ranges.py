@@ -1,6 +1,7 @@
 """The range of a tensor in parts, as the kernel that computes the tensor finds it."""
 
-from compiler.net.spec import Kind, OpSpec, Shape, Use, integer, operator
+from compiler.net.attributes import Shape, integer
+from compiler.net.spec import Kind, OpSpec, Use, operator
 
 PARTIAL_RANGES = "PartialRanges"
 """The operator that gives the least and the greatest element of parts of a tensor."""

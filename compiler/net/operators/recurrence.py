@@ -2,20 +2,10 @@
 
 from math import prod
 
+from compiler.net.attributes import Attribute, Mismatch, Shape, flag, number, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    Use,
-    flag,
-    number,
-    one_of,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, Use, operator
 from compiler.tensors.dtypes import FLOATS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

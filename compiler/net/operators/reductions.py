@@ -1,19 +1,16 @@
 """Operators that reduce axes, or normalise along one."""
 
+from compiler.net.attributes import (
+    LAST_AXIS,
+    Attribute,
+    Shape,
+    axes_attribute,
+    axis_attribute,
+    flag,
+)
 from compiler.net.facts import Facts, always_within
 from compiler.net.operators.shapes import axes_in, axis_in, listed
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integer,
-    integers,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import BOOL, FLOATS, NUMBERS, WIDE
 
 
@@ -73,8 +70,8 @@ def _reductions(
     return dict.fromkeys(names.split(), entry)
 
 
-_ARG = {"axis": integer(0), "keepdims": flag(1), "select_last_index": flag(0)}
-_AXIS = {"axis": integer(-1)}
+_ARG = {"axis": axis_attribute(0), "keepdims": flag(1), "select_last_index": flag(0)}
+_AXIS = {"axis": LAST_AXIS}
 
 LISTED_REDUCTIONS: dict[str, OpSpec] = {
     **_reductions("ReduceL1 ReduceProd ReduceSum ReduceSumSquare", WIDE),
@@ -122,7 +119,7 @@ REDUCTIONS: dict[str, OpSpec] = {
         T=FLOATS,
     ),
     "MeanVarianceNormalization": operator(
-        Kind.REDUCTION, "T -> T", _mean_variance, {"axes": integers((0, 2, 3))}, T=FLOATS
+        Kind.REDUCTION, "T -> T", _mean_variance, {"axes": axes_attribute((0, 2, 3))}, T=FLOATS
     ),
 }
 """The entries of this family, by operator."""

@@ -4,20 +4,10 @@ from math import floor
 
 import numpy as np
 
+from compiler.net.attributes import Mismatch, Shape, axes_attribute, flag, number, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axes_in, listed
-from compiler.net.spec import (
-    Kind,
-    Mismatch,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integers,
-    number,
-    one_of,
-    operator,
-)
+from compiler.net.spec import Kind, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import ALL
 
 
@@ -74,8 +64,7 @@ def _check_roi(use: Use, axes: list[int]) -> None:
 
 def _resize(use: Use) -> list[Shape]:
     shape = use.shape()
-    given = use["axes"]
-    axes = axes_in(range(len(shape)) if given is None else given, len(shape))
+    axes = axes_in(use["axes"], len(shape))
     _check_roi(use, axes)
     scales, sizes = use.known(2), use.integers(3)
     by_scales = scales is not None and scales.size > 0
@@ -96,7 +85,7 @@ RESIZE = operator(
     _resize,
     {
         "antialias": flag(0),
-        "axes": integers(),
+        "axes": axes_attribute(lambda shapes: list(range(len(shapes[0] or ())))),
         "coordinate_transformation_mode": one_of(
             "half_pixel",
             "half_pixel_symmetric",

@@ -1,8 +1,9 @@
 """Scattered sums in two steps: the order of the updates, which scatters share, and the sums."""
 
+from compiler.net.attributes import Shape, integer
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, Shape, ShapeMismatch, Use, integer, operator
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import FLOATS, INDICES
 
 SCATTER_ORDER = "ScatterOrder"

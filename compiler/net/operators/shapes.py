@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.spec import Mismatch, Shape, ShapeMismatch, Use
+from compiler.net.attributes import Mismatch, Shape
+from compiler.net.spec import ShapeMismatch, Use
 
 
 def listed(shape: Sequence[int]) -> str:

@@ -3,19 +3,10 @@
 from collections.abc import Sequence
 from math import prod
 
+from compiler.net.attributes import Mismatch, Shape, axis_attribute, flag
 from compiler.net.maps import Maps, view_map
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
-from compiler.net.spec import (
-    Kind,
-    Mismatch,
-    OpSpec,
-    Shape,
-    ShapeMismatch,
-    Use,
-    flag,
-    integer,
-    operator,
-)
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import MOVABLE
 
 
@@ -88,10 +79,10 @@ def _in_order(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[view_map(use.shape(), shapes[0])]]
 
 
+_CUT = axis_attribute(1, lambda shapes: len(shapes[0] or ()))
+
 VIEWS: dict[str, OpSpec] = {
-    "Flatten": operator(
-        Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, maps=_in_order, T=MOVABLE
-    ),
+    "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": _CUT}, maps=_in_order, T=MOVABLE),
     "Identity": operator(Kind.VIEW, "T -> T", same_shape, maps=_in_order, T=MOVABLE),
     "Reshape": operator(
         Kind.VIEW,

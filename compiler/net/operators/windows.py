@@ -1,19 +1,39 @@
 """Sliding windows over the spatial axes, which convolutions and pooling share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from compiler.net.attributes import Attribute, Shape, Shapes, integers, one_of
 from compiler.net.operators.shapes import listed
-from compiler.net.spec import Attribute, Shape, ShapeMismatch, Use, integers, one_of
+from compiler.net.spec import ShapeMismatch, Use
+
+
+def _every_axis(value: int, numbers: int = 1) -> Callable[[Shapes], list[int]]:
+    """The same number for each spatial axis of the first input, or `numbers` times as many."""
+    return lambda shapes: [value] * (numbers * max(len(shapes[0] or ()) - 2, 0))
+
+
+def _extents_of_weight(shapes: Shapes) -> list[int]:
+    return list((shapes[1] if len(shapes) > 1 else None) or ())[2:]
+
 
 WINDOW_ATTRIBUTES: dict[str, Attribute] = {
     "auto_pad": one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
-    "dilations": integers(least=1),
-    "kernel_shape": integers(least=1),
-    "pads": integers(least=0),
-    "strides": integers(least=1),
+    "dilations": integers(_every_axis(1), least=1),
+    "kernel_shape": Attribute("ints", required=True, least=1),
+    "pads": integers(_every_axis(0, 2), least=0),
+    "strides": integers(_every_axis(1), least=1),
 }
-"""The attributes of every operator with a window."""
+"""The attributes of a window that an operator slides."""
+
+KERNEL_ATTRIBUTES: dict[str, Attribute] = {
+    **WINDOW_ATTRIBUTES,
+    "kernel_shape": integers(_extents_of_weight, least=1),
+}
+"""The attributes of a window whose extents are those of a weight, the second input."""
+
+OUTPUT_PADDING = integers(_every_axis(0), least=0)
+"""What a transposed convolution adds to the end of each spatial axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +52,9 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
-def per_axis(use: Use, name: str, count: int, default: int) -> Shape:
+def per_axis(use: Use, name: str, count: int) -> Shape:
     """A list attribute of `count` numbers."""
-    values: Sequence[int] | None = use[name]
-    if values is None:
-        return (default,) * count
+    values: Sequence[int] = use[name]
     if len(values) != count:
         raise ShapeMismatch(
             f"its {name} {listed(values)} are {len(values)} numbers instead of {count}, for the"
@@ -48,11 +66,11 @@ def per_axis(use: Use, name: str, count: int, default: int) -> Shape:
 def window_of(use: Use, kernel: Shape) -> Window:
     """The window of an operator; raises ShapeMismatch for attributes of another rank."""
     spatial = len(use.shape()) - 2
-    pads = per_axis(use, "pads", 2 * spatial, 0)
+    pads = per_axis(use, "pads", 2 * spatial)
     return Window(
         kernel,
-        per_axis(use, "strides", spatial, 1),
-        per_axis(use, "dilations", spatial, 1),
+        per_axis(use, "strides", spatial),
+        per_axis(use, "dilations", spatial),
         pads[:spatial],
         pads[spatial:],
     )

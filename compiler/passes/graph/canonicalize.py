@@ -20,7 +20,7 @@ from compiler.ir.dataflow import (
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, integers_before
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, attribute_to_array
-from compiler.net.spec import Shape
+from compiler.net.attributes import Shape
 from compiler.passes.base import GraphPass
 
 

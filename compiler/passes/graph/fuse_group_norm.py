@@ -10,7 +10,6 @@ from compiler.graph.targets import target_of
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, like_before, replace
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import attributes_of
 from compiler.passes.base import GraphPass
 
 EPSILON = 1e-5
@@ -52,7 +51,6 @@ def _rewrite(add: OperatorOp, found: GroupNorm) -> None:
     vector = tensor_type(dtype, (shape[1],))
     scale, bias = (WeightOp(key, vector) for key in (found.scale, found.bias))
     insert_before(add, scale, bias)
-    given = attributes_of(found.normalization)
-    attributes = {"epsilon": given.get("epsilon", EPSILON), "num_groups": found.groups}
+    attributes = {"epsilon": found.normalization["epsilon"], "num_groups": found.groups}
     operands = [found.image, scale.output, bias.output]
     replace(add, [like_before(add, "GroupNormalization", operands, shape, **attributes)])

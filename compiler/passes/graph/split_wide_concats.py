@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import integer_attribute
 from compiler.graph.fusion.state import MOST_TENSORS
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import insert_before, integers_before, replace
@@ -48,9 +47,8 @@ class _Writer:
 
     @property
     def axis(self) -> int:
-        """The axis of all operators of the tree, not negative."""
-        rank = len(shape_of(self.op.outputs[0].type))
-        return integer_attribute(self.op, "axis", 0) % rank
+        """The axis of all operators of the tree."""
+        return self.op["axis"]
 
     def operator(self, inputs: Sequence[SSAValue], sizes: Sequence[int]) -> Sequence[SSAValue]:
         """An operator of the same type, whose results have these sizes along the axis."""

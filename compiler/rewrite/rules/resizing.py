@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph.rewriting.attributes import FrozenArray
+from compiler.graph.rewriting.attributes import FrozenArray, with_defaults
 from compiler.rewrite.patterns import (
     Apply,
     Bindings,
@@ -39,7 +39,8 @@ def _resized(x: Pattern) -> Apply:
 def resize_example(mode: str, spatial: int) -> dict[str, Any]:
     """The unknowns of a Resize that doubles an image of some spatial axes."""
     scales = np.array([1, 1, *[2] * spatial], np.float32)
-    given = {"mode": mode, SCALES: FrozenArray.of(scales)}
+    own = {"mode": mode, SCALES: FrozenArray.of(scales)}
+    given = with_defaults("Resize", own, [(1,) * len(scales)])
     return {"resize": ("Resize", tuple(sorted(given.items())))}
 
 
@@ -66,16 +67,16 @@ def _in_space(bindings: Bindings) -> list[Condition]:
     scales = given.get(SCALES)
     return [
         isinstance(scales, FrozenArray) and scales.array[:2].tolist() == [1, 1],
-        given.get("coordinate_transformation_mode") != "tf_crop_and_resize",
-        given.get("axes") is None,
+        given["coordinate_transformation_mode"] != "tf_crop_and_resize",
+        given["axes"][:2] == (0, 1),
     ]
 
 
 def _nearest(bindings: Bindings) -> list[Condition]:
     """The conditions that pixels are copied."""
     return [
-        _attributes(bindings).get("mode", "nearest") == "nearest",
-        _attributes(bindings).get("coordinate_transformation_mode") != "tf_crop_and_resize",
+        _attributes(bindings)["mode"] == "nearest",
+        _attributes(bindings)["coordinate_transformation_mode"] != "tf_crop_and_resize",
     ]
 
 

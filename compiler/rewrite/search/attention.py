@@ -41,9 +41,9 @@ class _Finder:
     def around(self, softmax: Term) -> tuple[Term, ...]:
         """The attention of a softmax over the last axis; empty if it is none."""
         weights, second = self.weights(softmax)
-        axis = softmax.attributes.get("axis", -1)
+        axis = softmax.attributes["axis"]
         scores = self.scores(softmax.inputs[0])
-        if scores is None or second is None or axis not in (-1, len(softmax.shape) - 1):
+        if scores is None or second is None or axis != len(softmax.shape) - 1:
             return ()
         if second.kind != "MatMul" or second.inputs[0] is not (weights or [softmax])[-1]:
             return ()

@@ -78,7 +78,12 @@ def test_attributes_are_those_of_the_schema(op_type: str):
         elif formal.default_value.ints:
             default = tuple(formal.default_value.ints)
         text = default.decode() if isinstance(default, bytes) else default
-        assert (attribute.default, attribute.required) == (text, formal.required)
+        shapes = [(2, 6, 4, 5), (6, 6, 3, 3)]
+        if callable(attribute.default) and default is not None:
+            assert attribute.default_for(shapes) == attribute.from_front(text, shapes)
+        elif not callable(attribute.default):
+            assert attribute.default == text
+        assert attribute.required == formal.required
         assert attribute.kind == _name(formal.type).lower()
 
 
@@ -89,6 +94,25 @@ def test_entries_of_other_domains_are_parts_of_their_signatures(op_type: str):
     for index, slot in enumerate(entry.inputs):
         assert slot.option == signature.inputs[index].option
         assert entry.dtypes(index) <= signature.dtypes(index)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "name", "default"),
+    [
+        ("Conv", "kernel_shape", [3, 1]),
+        ("Conv", "strides", [1, 1]),
+        ("ConvTranspose", "dilations", [1, 1]),
+        ("ConvTranspose", "output_padding", [0, 0]),
+        ("MaxPool", "pads", [0] * 4),
+        ("OneHot", "axis", 4),
+        ("Resize", "axes", [0, 1, 2, 3]),
+        ("Softmax", "axis", 3),
+        ("Transpose", "perm", [3, 2, 1, 0]),
+    ],
+)
+def test_defaults_follow_from_shapes(op_type: str, name: str, default: Any):
+    shapes = [(2, 6, 4, 5), (6, 6, 3, 1)]
+    assert OPERATORS[op_type].complete({}, shapes)[name] == default
 
 
 def test_structural_inputs_and_kinds_are_views_of_the_table():

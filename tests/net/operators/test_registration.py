@@ -24,9 +24,10 @@ from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.kernels import build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
+from compiler.net.attributes import Shape, number
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.registration import REGISTERED, register
-from compiler.net.spec import Kind, Shape, ShapeMismatch, Use, number, operator
+from compiler.net.spec import Kind, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import FLOATS
 from tests.kernels.gpu.emulator import COMPILER
 
@@ -83,7 +84,7 @@ def _bend(_own_tables: None) -> None:
 
     @lowering(NAME)
     def lower(context: Context) -> te.Tensor:
-        x, by = context.tensor(), context.attribute("by", 0.5)
+        x, by = context.tensor(), context.attribute("by")
 
         def element(*index: Any) -> Any:
             return tirx.Select(x(*index) < 0, x(*index) * tirx.const(by, x.dtype), x(*index))

@@ -5,19 +5,8 @@ onnx has no schemas of these; a test compares the table with onnxruntime's.
 
 from collections.abc import Mapping
 
-from compiler.net.spec import (
-    Attribute,
-    Kind,
-    OpSpec,
-    Shape,
-    Use,
-    flag,
-    integer,
-    integers,
-    number,
-    one_of,
-    operator,
-)
+from compiler.net.attributes import Attribute, Shape, flag, integer, integers, number, one_of
+from compiler.net.spec import Kind, OpSpec, Use, operator
 from compiler.tensors.dtypes import ALL, FLOATS
 
 DOMAIN = "com.microsoft"

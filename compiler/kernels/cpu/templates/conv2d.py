@@ -27,7 +27,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, replace
 
 from compiler.graph.packing.winograd import POINTS
-from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
@@ -156,11 +155,9 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
     """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
-    rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
-    strides, dilations = (
-        tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
-    )
-    pads = pads_before(anchor, image[2:], weight[2:], strides, dilations)
+    rank, groups = len(image) - 2, anchor.attributes["group"]
+    strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
+    pads = tuple(anchor.attributes["pads"][:rank])
     axes = list(zip(image[2:], weight[2:], strides, dilations, pads, output[2:], strict=True))
     return Convolution(
         batch=output[0],
@@ -193,23 +190,6 @@ def constant_weights(group: Group, anchor: Operator, most_axes: int = 2) -> bool
 def plane_of(extents: Sequence[int], missing: int) -> tuple[int, int]:
     """Extents of rows and columns, the last ones; one dimension is a single row."""
     return (extents[-2], extents[-1]) if len(extents) > 1 else (missing, extents[0])
-
-
-def pads_before(
-    anchor: Operator,
-    image: tuple[int, ...],
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-) -> tuple[int, ...]:
-    """The padding before the first element of each spatial axis."""
-    mode = anchor.attributes.get("auto_pad", "NOTSET")
-    if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        pads = anchor.attributes.get("pads") if mode == "NOTSET" else None
-        return tuple(pads[: len(kernel)]) if pads else (0,) * len(kernel)
-    axes = zip(image, kernel, strides, dilations, strict=True)
-    total = [max(0, (ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n) for n, k, s, d in axes]
-    return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
 
 
 def weight_packing(nest: Nest) -> str:

@@ -113,15 +113,13 @@ class Transposed:
 
 def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
-    if not constant_weights(group, anchor) or not anchor.attributes.get("finite", 1):
+    if not constant_weights(group, anchor) or not anchor.attributes["finite"]:
         return None
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
-    rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
-    strides, dilations = (
-        tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
-    )
-    pads = cropped_before(anchor, image[2:], weight[2:], strides, dilations, output[2:])
+    rank, groups = len(image) - 2, anchor.attributes["group"]
+    strides, dilations = (tuple(anchor.attributes[name]) for name in ("strides", "dilations"))
+    pads = tuple(anchor.attributes["pads"][:rank])
     along = zip(
         *(plane_of(v, 1) for v in (strides, dilations, weight[2:])),
         plane_of(pads, 0),
@@ -138,25 +136,6 @@ def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
         kernel=plane_of(weight[2:], 1),
         axes=(rows, columns),
     )
-
-
-def cropped_before(
-    anchor: Operator,
-    image: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    output: Sequence[int],
-) -> tuple[int, ...]:
-    """The positions that are dropped before the first output element of each axis."""
-    get = anchor.attributes.get
-    mode, rank = get("auto_pad", "NOTSET"), len(image)
-    if mode == "VALID" or (mode == "NOTSET" and not get("output_shape")):
-        return tuple((get("pads") or [0] * rank)[:rank])
-    extra = get("output_padding") or [0] * rank
-    axes = zip(image, kernel, strides, dilations, extra, output, strict=True)
-    total = [max(0, s * (n - 1) + e + (k - 1) * d + 1 - m) for n, k, s, d, e, m in axes]
-    return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
 
 
 def phase_nests(transposed: Transposed, around: FusionContext, core: Core) -> list[ImageLanes]:

@@ -13,8 +13,8 @@ from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
 from tests.kernels.gpu.of_template import gemm_kernel
@@ -205,4 +205,4 @@ def test_contractions_are_those_of_the_operator_table():
 
     known = {name for name, kind in KINDS.items() if kind is Kind.CONTRACTION}
     others = {"ConvFloat8", "ConvInteger", "Einsum", "MatMulFloat8", "MatMulInteger", "MatMulNBits"}
-    assert known - set(CONTRACTIONS) == others
+    assert known - set(FLOAT_CONTRACTIONS) == others

@@ -127,7 +127,7 @@ def _is_depthwise(
 ) -> bool:
     """Whether each channel is convolved alone along one or two axes, by constant weights."""
     channels = image.view.shape[1]
-    alone = anchor.attributes.get("group", 1) == channels == output[1]
+    alone = anchor.attributes["group"] == channels == output[1]
     known = weight.constant and weight.dtype in ("float32", image.dtype)
     return alone and known and 3 <= len(output) <= 4 and "int" not in image.dtype
 

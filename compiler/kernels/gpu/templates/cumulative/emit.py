@@ -68,7 +68,7 @@ def _constants(problem: Problem, config: Config, division: Division) -> str:
         "CHUNK": division.chunk,
         "CHUNKS": division.chunks,
     }
-    flags = {name: bool(attributes.get(name.lower(), 0)) for name in ("EXCLUSIVE", "REVERSE")}
+    flags = {name: bool(attributes[name.lower()]) for name in ("EXCLUSIVE", "REVERSE")}
     lines = [
         f"  using Element = {element};",
         f"  using Sum = {total};",

@@ -95,7 +95,7 @@ def read_depthwise(group: Group) -> Problem | None:
     if image is None or weight is None or image.block != CHANNELS or len(output) != 4:
         return None
     shape, kernel = image.view.shape, weight.view.shape
-    alone = anchor.attributes.get("group", 1) == shape[1] == kernel[0]
+    alone = anchor.attributes["group"] == shape[1] == kernel[0]
     if not alone or not weight.constant or weight.dtype != image.dtype:
         return None
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)

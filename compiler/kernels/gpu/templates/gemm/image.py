@@ -11,7 +11,7 @@ from compiler.kernels.gpu.templates.gemm.phases import Phases, find_phases
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.windows import transposed_pads, window_of
+from compiler.kernels.ops.windows import window_of
 
 TAP_CHANNELS = 16
 """From this many channels on, the taps of an NCHW image are outermost in k: one per k-step."""
@@ -33,7 +33,7 @@ def image_problem(
 
     Where groups are merged, an infinity in one makes the results of the others NaN.
     """
-    groups = anchor.attributes.get("group", 1) // merged
+    groups = anchor.attributes["group"] // merged
     transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.outputs[0]].shape
     channels, rows = image.view.shape[1] // groups, shape[1] // groups
     form = _image_form(image, channels)
@@ -43,7 +43,7 @@ def image_problem(
     gather = _read_gather(group, anchor, channels, weight, image, form)
     if not weight.constant and (transposed or (form is Form.BLOCKS and gather.taps > 1)):
         return None
-    if not anchor.attributes.get("finite", 1):
+    if transposed and not anchor.attributes["finite"]:
         return None
     phases = find_phases(gather) if transposed else None
     if phases:
@@ -200,14 +200,8 @@ def _read_gather(
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
     context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
     rank, transposed = len(image) - 2, anchor.type == "ConvTranspose"
-    strides, dilations = (
-        list(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
-    )
-    pads = (
-        transposed_pads(context, strides, dilations)
-        if transposed
-        else window_of(context, kernel[2:]).before
-    )
+    strides, dilations = (list(anchor.attributes[name]) for name in ("strides", "dilations"))
+    pads = anchor.attributes["pads"][:rank] if transposed else window_of(context, kernel[2:]).before
     taps = prod(kernel[2:])
     batch_stride, plane = _steps(source, form)
     many = channels >= TAP_CHANNELS or form is Form.BLOCKS

@@ -50,9 +50,9 @@ def merges(group: Group, anchor: Operator) -> list[int]:
     copied faster. None for groups of one channel, or with computed weights.
     """
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
-    groups = anchor.attributes.get("group", 1)
     if anchor.type != "Conv" or image is None or weight is None or not weight.constant:
         return []
+    groups = anchor.attributes["group"]
     rows, channels = weight.view.shape[0] // groups, weight.view.shape[1]
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     fill = filling_merges(groups, rows, channels, weight.chunk)

@@ -161,7 +161,7 @@ def _store(group: Group, problem: Problem, target: GpuTarget) -> Part:
 
 
 def _constants(problem: Problem, config: Config) -> str:
-    epsilon = float(problem.anchor.attributes.get("epsilon", EPSILON)).hex()
+    epsilon = float(problem.anchor.attributes["epsilon"]).hex()
     constants = {
         "SPANS": problem.context.shape[1] // problem.span,
         "SPAN": problem.span,

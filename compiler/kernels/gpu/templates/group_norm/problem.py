@@ -101,7 +101,8 @@ def read_group_norm(group: Group) -> Problem | None:
     wide = {group.values[i].dtype for i in (*anchor.inputs, *anchor.outputs) if i is not None}
     if wide != {"float32"} or not by_channel or len(shape) < 3 or not prod(shape):
         return None
-    groups = anchor.attributes.get("num_groups", shape[1])
+    grouped = anchor.type == "GroupNormalization"
+    groups = anchor.attributes["num_groups"] if grouped else shape[1]
     image = find_operand(group, anchor.inputs[0])
     block = group.writes[0].block or (image.block if image else 0)
     width = block or _pixel_vector(image, prod(shape[2:]))

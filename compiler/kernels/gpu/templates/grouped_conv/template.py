@@ -210,7 +210,7 @@ def read_grouped(group: Group, anchor: Operator) -> Problem | None:
     if image is None or weight is None or not weight.constant:
         return None
     shape, kernel = image.view.shape, weight.view.shape
-    groups = anchor.attributes.get("group", 1)
+    groups = anchor.attributes["group"]
     channels, rows = kernel[1], output[1] // groups
     block = _block(image, channels, rows) if groups > 1 else 0
     if not block or not 3 <= len(shape) <= 5 or weight.dtype not in ("float32", image.dtype):

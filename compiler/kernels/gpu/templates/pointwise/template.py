@@ -67,7 +67,7 @@ def _is_tiled(operator: Operator) -> bool:
     """Whether the last axis is another one before: the generic schedule has tiles for that."""
     if operator.type != "Transpose":
         return False
-    order = list(operator.attributes.get("perm") or [])
+    order: list[int] = operator.attributes["perm"]
     return not order or order[-1] != len(order) - 1
 
 

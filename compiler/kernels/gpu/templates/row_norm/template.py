@@ -85,8 +85,7 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         if anchor is None or not _is_plain(group, anchor):
             return []
         context = FusionContext(group, anchor)
-        first = anchor.attributes.get("axis", -1) % len(context.shape)
-        problem = Problem(anchor, context, first)
+        problem = Problem(anchor, context, anchor.attributes["axis"])
         fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
         return [problem] if context.elementwise and fits else []
 
@@ -182,7 +181,7 @@ def _kernel(
 
 def _constants(problem: Problem, config: Config) -> str:
     rows, columns = problem.sizes
-    epsilon = float(problem.anchor.attributes.get("epsilon", EPSILON)).hex()
+    epsilon = float(problem.anchor.attributes["epsilon"]).hex()
     constants = [
         "struct Problem {",
         f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};",

@@ -48,7 +48,7 @@ def scatter_kernel(group: Group, problem: Problem, target: GpuTarget) -> KernelS
 def _combine(group: Group, problem: Problem) -> PrimFunc:
     """A function that combines an element of the updates into one of the result."""
     dtype = group.writes[0].dtype
-    kind = str(problem.operator.attributes.get("reduction", "none"))
+    kind = str(problem.operator.attributes["reduction"])
     buffers = [tirx.decl_buffer((1,), dtype, name=name) for name in ("out", "updates")]
     pointers = [Var(b.name, PointerType(PrimType(dtype))) for b in buffers]
     places = [Var(name, PrimType("int64")) for name in ("to", "from")]

@@ -101,8 +101,9 @@ class Problem:
 def read_scatter(group: Group) -> Problem | None:
     """The scatter that a group consists of; None for any other group."""
     operator, *others = group.operators
-    kind = operator.attributes.get("reduction", "none")
-    if others or operator.type not in SCATTERS or kind not in COMBINATIONS:
+    if others or operator.type not in SCATTERS:
+        return None
+    if operator.attributes["reduction"] not in COMBINATIONS:
         return None
     data, indices, updates = (operator.operand(i) for i in range(3))
     held = [group.constants[i].size for i in (indices, updates) if i in group.constants]
@@ -111,5 +112,5 @@ def read_scatter(group: Group) -> Problem | None:
     shape, places = group.values[data].shape, group.values[indices].shape
     if not prod(places) or not prod(shape):
         return None
-    axis = int(operator.attributes.get("axis", 0)) % len(shape)
+    axis = operator.attributes["axis"] if operator.type == "ScatterElements" else 0
     return Problem(operator, shape, places, axis)

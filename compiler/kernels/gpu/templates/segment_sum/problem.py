@@ -132,7 +132,7 @@ def _place(group: Group, anchor: Operator, context: FusionContext) -> tuple[int,
     whole = squeezed_shape(group.values[concats[0].outputs[0]].shape)
     operands = [group.values[i or 0].shape for i in concats[0].inputs]
     own = [k for k, value in enumerate(concats[0].inputs) if value in following]
-    joined = concats[0].attributes["axis"] % len(operands[0]) == 1 and len(own) == 1
+    joined = concats[0].attributes["axis"] == 1 and len(own) == 1
     alike = all(squeezed_shape(info.shape) == whole for info in group.writes)
     if not joined or not alike or operands[own[0]] != context.shape:
         return None
@@ -163,9 +163,9 @@ def _gathers_rows(group: Group, op: Operator) -> bool:
     """Whether an operator gives the rows that a vector of indices names, one after another."""
     if op.type == "Gather":
         ranks = [len(group.values[op.operand(i)].shape) for i in range(2)]
-        return op.attributes.get("axis", 0) % ranks[0] == 0 and ranks[1] == 1
+        return op.attributes["axis"] == 0 and ranks[1] == 1
     places = group.values[op.operand(1)].shape if op.type == "GatherND" else ()
-    return len(places) == 2 and places[1] == 1 and not op.attributes.get("batch_dims", 0)
+    return len(places) == 2 and places[1] == 1 and not op.attributes["batch_dims"]
 
 
 def _read_of(group: Group, value: int) -> int | None:

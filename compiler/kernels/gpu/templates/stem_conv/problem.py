@@ -186,7 +186,7 @@ def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | No
     short = {"float16": "fp16", "bfloat16": "bf16"}
     precision = short.get(image.dtype, target.precision)
     shape, plain = image.view.shape, not image.block and image.view.flags.c_contiguous
-    few = len(shape) in (4, 5) and shape[1] <= CHANNELS and anchor.attributes.get("group", 1) == 1
+    few = len(shape) in (4, 5) and shape[1] <= CHANNELS and anchor.attributes["group"] == 1
     straight = weight.view.flags.c_contiguous and not weight.block
     if not (few and plain and straight) or precision == "fp32" or not prod(output.shape):
         return None

@@ -142,7 +142,7 @@ def read_top_k(group: Group) -> Problem | None:
     info = group.values[anchor.operand(0)]
     if any(tensor.block for tensor in (info, *group.writes)) or not group.writes[0].elements:
         return None
-    axis = int(anchor.attributes.get("axis", -1))
+    axis: int = anchor.attributes["axis"]
     outer, length, inner = rows_along(info.shape, axis)
     return Problem(
         outer=outer,
@@ -151,5 +151,5 @@ def read_top_k(group: Group) -> Problem | None:
         operator=anchor,
         dtype=info.dtype,
         count=group.writes[0].shape[axis],
-        largest=bool(anchor.attributes.get("largest", 1)),
+        largest=bool(anchor.attributes["largest"]),
     )

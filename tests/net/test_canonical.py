@@ -1,0 +1,108 @@
+"""Nodes after the import: axes from the front, every attribute there, others refused by name."""
+
+from typing import Any
+
+import onnx
+import pytest
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.frontend.importer import import_model
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.values import attributes_of, value_to_attribute
+from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.net.canonical import complete_attributes
+from compiler.net.operators import OPERATORS
+from tests.graphs import GraphBuilder
+
+SHAPES = [(2, 6, 4, 5), (6, 6, 3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "full"),
+    [
+        ("Softmax", {"axis": -4}, {"axis": 0}),
+        ("OneHot", {"axis": -1}, {"axis": 4}),
+        ("Flatten", {"axis": -4}, {"axis": 0}),
+        ("Flatten", {"axis": 4}, {"axis": 4}),
+        ("Softmax", {"axis": -5}, {"axis": -5}),
+        ("MeanVarianceNormalization", {"axes": [0, -1]}, {"axes": [0, 3]}),
+        ("Gemm", {"beta": 0.5}, {"alpha": 1.0, "beta": 0.5, "transA": 0, "transB": 0}),
+    ],
+)
+def test_complete_attributes(op_type: str, given: dict[str, Any], full: dict[str, Any]):
+    assert complete_attributes(op_type, given, SHAPES) == full
+
+
+def test_only_parts_without_a_default_are_left_out():
+    for name, entry in OPERATORS.items():
+        full = entry.complete({}, SHAPES)
+        missing = {n for n, attribute in entry.attributes.items() if not attribute.required} - {
+            *full
+        }
+        assert missing <= {"num_outputs"}, name
+
+
+def imported(text: str) -> OperatorOp:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]>'
+        f" g (float[2, 6, 4] x) => (float[N, M, K] y) {text}"
+    )
+    module = import_model(model).module
+    module.verify()
+    (op,) = (op for op in module.walk() if isinstance(op, OperatorOp))
+    return op
+
+
+@pytest.mark.parametrize("node", ["Softmax <axis = -2> (x)", "Softmax <axis = 1> (x)"])
+def test_the_importer_counts_axes_from_the_front(node: str):
+    op = imported(f"{{ y = {node} }}")
+    assert op["axis"] == attributes_of(op)["axis"] == 1
+
+
+def test_readers_get_what_a_node_leaves_out():
+    op = imported("{ y = Transpose (x) }")
+    assert op["perm"] == attributes_of(op)["perm"] == [2, 1, 0]
+    with pytest.raises(KeyError):
+        op["axis"]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "reason"),
+    [
+        ("Softmax", {"axis": -1}, "'axis' is -1: axes count from the front"),
+        ("MeanVarianceNormalization", {"axes": [0, -1]}, "'axes' is .0, -1.: axes count"),
+        ("MaxPool", {"kernel_shape": [1, 1], "auto_pad": "SAME_UPPER"}, "explicit pads"),
+        ("MaxPool", {"kernel_shape": [1, 1], "auto_pad": "VALID"}, "explicit pads"),
+        ("MaxPool", {"kernel_shape": [1, 1], "strides": [1]}, "strides"),
+        ("MaxPool", {}, "kernel_shape"),
+    ],
+)
+def test_the_verifier_refuses_other_forms(op_type: str, attributes: dict[str, Any], reason: str):
+    build = GraphBuilder()
+    y = build.op(op_type, build.input("x", (2, 6, 4, 5)), shape=(2, 6, 4, 5))
+    module = build.finish(y)
+    (op,) = (op for op in module.walk() if isinstance(op, OperatorOp))
+    op.attributes.update(written(attributes))
+    with pytest.raises(VerifyException, match=reason):
+        module.verify()
+
+
+def written(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value_to_attribute(value) for name, value in attributes.items()}
+
+
+def test_groups_that_say_the_same_have_one_hash():
+    info = TensorInfo("float32", (2, 3))
+    hashes = {
+        Group(
+            name="softmax",
+            values=(info, info),
+            inputs=1,
+            weights=(False,),
+            constants={},
+            operators=(Operator("Softmax", attributes, (0,), (1,)),),
+            outputs=(1,),
+        ).content_hash()
+        for attributes in ({}, {"axis": -1}, {"axis": 1})
+    }
+    assert len(hashes) == 1
