@@ -121,8 +121,12 @@ class Builder:
     def emit_used(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> list[Value]:
-        """Like `emit`, if some outputs are omitted; those are unknown values."""
+        """Like `emit`, if some outputs are omitted; those are unknown values.
+
+        An attribute that is None, as one that a node's own schema lacks, has the table's default.
+        """
         self.expansion.count(f"{op_type} {self.node!r}")
+        attributes = {name: value for name, value in attributes.items() if value is not None}
         attributes = from_front(op_type, attributes, [value and value.shape for value in inputs])
         if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
             arrays = evaluate(op_type, inputs, attributes, used)

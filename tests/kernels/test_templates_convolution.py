@@ -308,17 +308,6 @@ def test_images_beyond_the_first_cache_are_read_in_passes(
     assert max(passes) > 1
 
 
-@pytest.mark.parametrize(
-    ("mode", "pads"), [("SAME_UPPER", (0, 0, 1, 1)), ("SAME_LOWER", (1, 1, 0, 0))]
-)
-def test_automatic_padding(mode: str, pads: tuple[int, ...]) -> None:
-    data, weight = random_array(1, (1, 2, 8, 9)), random_array(2, (3, 2, 3, 2))
-    case = Case(1, 1, 2, 3, (8, 9), (3, 2), (2, 2), (1, 1), pads)
-    attributes = {"strides": [2, 2], "auto_pad": mode}
-    group = fused("Conv", [data, weight], (1, 3, 4, 5), attributes, weights=1)
-    check(group, [data, weight], [reference(case, data, weight, None)], "cpu")
-
-
 @pytest.mark.parametrize(("dtype", "weights"), [("float32", ()), ("float64", (1,))])
 def test_what_the_template_declines(dtype: str, weights: Sequence[int]) -> None:
     arrays = [numpy.zeros((1, 2, 4, 4), dtype), numpy.zeros((3, 2, 1, 1), dtype)]

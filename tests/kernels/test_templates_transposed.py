@@ -147,16 +147,6 @@ def test_special_transposed_convolution(name: str) -> None:
     run(SPECIAL[name], "cpu")
 
 
-@pytest.mark.parametrize(("mode", "begin"), [("SAME_UPPER", 0), ("SAME_LOWER", 1)])
-def test_automatic_padding(mode: str, begin: int) -> None:
-    data, weight = random_array(1, (1, 2, 4, 4)), random_array(2, (2, 3, 3, 3))
-    pads = (begin, begin, 1 - begin, 1 - begin)
-    case = Case(1, 1, 2, 3, (4, 4), (3, 3), (2, 2), (1, 1), pads, (0, 0))
-    attributes = {"strides": [2, 2], "auto_pad": mode}
-    group = fused("ConvTranspose", [data, weight], (1, 3, 8, 8), attributes, weights=1)
-    check(group, [data, weight], [reference(case, data, weight, None)], "cpu")
-
-
 def test_large_strides_are_declined() -> None:
     data, weight = random_array(1, (1, 2, 4, 4)), random_array(2, (2, 3, 8, 8))
     attributes = {"strides": [8, 8]}

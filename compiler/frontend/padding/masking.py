@@ -127,7 +127,7 @@ class _Masker:
         dtype = "float64" if data.dtype == "float64" else "float32"
         total = Value(f"{result.name}.sum", dtype, result.shape)
         over = constant("padding.axes", np.asarray(axes, np.int64))
-        keep = int(operator["keepdims"])
+        keep = int(len(result.shape) == len(data.shape))  # a global pool has no keepdims
         self._add("ReduceSum", [self._cast(data, dtype), over], total, keepdims=keep)
         wide = (
             result if result.dtype == dtype else Value(f"{result.name}.wide", dtype, result.shape)

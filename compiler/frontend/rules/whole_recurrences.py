@@ -79,7 +79,7 @@ def _emit(
         "activation_alpha": list(alphas),
         "activation_beta": list(betas),
         "clip": float(call["clip"] or 0),
-        "input_forget": int(call["input_forget"]),
+        "input_forget": int(call["input_forget"] or 0),
         "linear_before_reset": int(not _resets_first(call)),
     }
     return call.builder.emit_used("Recurrence", inputs, attributes, call.used)

@@ -53,7 +53,7 @@ def check_source_attributes(source: Source) -> None:
         attribute = special.get(name) or known.get(name)
         if attribute is not None:
             attribute.check(name, value)
-    padded = source["auto_pad"] not in ("NOTSET", "")
+    padded = "auto_pad" in source.attributes and source["auto_pad"] not in ("NOTSET", "")
     if "Conv" in source.op_type and padded and source.attributes.get("pads"):
         raise Mismatch("it has both auto_pad and pads")
 
