@@ -362,12 +362,22 @@ def _near(node: onnx.NodeProto, result: Array, wanted: Array, reads: Sequence[Ar
         same = (mine == other) | (np.isnan(mine) & np.isnan(other))
         if node.op_type in EXACT and not any(a.name == "reduction" for a in node.attribute):
             return bool(same.all())
-        floats = [x[np.isfinite(x)] for x in reads if is_float(x.dtype) and not is_narrow(x)]
-        scale = max((float(np.abs(x.astype(float)).max(initial=0)) for x in floats), default=0)
-        scale = max(scale, 1) if node.op_type in SINGLE else scale
-        scale *= ABSOLUTE.get(node.op_type, 1.0)
+        scale = _scale(node, reads)
         dtype = np.float32 if node.op_type in SINGLE else result.dtype
         limits = limits_of(dtype)
-        bound = 64 * float(limits.eps) * np.maximum(np.abs(other), scale)
+        bound = 64 * float(limits.eps) * np.fmax(np.abs(other), scale)
         bound += float(limits.smallest_normal)
-        return bool((same | (np.abs(mine - other) <= bound)).all())
+        return bool((same | np.isinf(bound) | (np.abs(mine - other) <= bound)).all())
+
+
+def _scale(node: onnx.NodeProto, reads: Sequence[Array]) -> float | Array:
+    """What rounding errors are relative to, besides the result itself."""
+    if node.op_type == "Det":
+        # Elimination errs by units of the largest element in every element (Higham, ch. 9): huge
+        # ones leave no digit of a determinant, and its order decides between infinity and NaN.
+        size = np.abs(reads[0].astype(np.float64)).max((-1, -2), initial=0)
+        return np.where(np.isfinite(size), size, np.inf) ** reads[0].shape[-1]
+    floats = [x[np.isfinite(x)] for x in reads if is_float(x.dtype) and not is_narrow(x)]
+    scale = max((float(np.abs(x.astype(float)).max(initial=0)) for x in floats), default=0)
+    scale = max(scale, 1) if node.op_type in SINGLE else scale
+    return scale * ABSOLUTE.get(node.op_type, 1.0)
