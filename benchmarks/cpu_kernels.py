@@ -33,8 +33,8 @@ from compiler.graph.packing import apply_packing
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 from examples import named

@@ -89,10 +89,10 @@ def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> 
 
 def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     """The chosen kernel of a contraction and the others wanted; none for any other group."""
+    from compiler.kernels.building.select import Candidate
     from compiler.kernels.gpu.epilogue import is_fusible
     from compiler.kernels.gpu.templates.gemm.read import read_problem
     from compiler.kernels.gpu.templates.gemm.template import Gemm
-    from compiler.kernels.select import Candidate
 
     anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None

@@ -68,12 +68,12 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     """
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
+    from compiler.kernels.building.select import best_of, candidates_of
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.database.fields import config_fields, full_version
     from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.template import Gemm
-    from compiler.kernels.select import best_of, candidates_of
     from compiler.kernels.versions import code_hash
     from compiler.target.nvrtc import nvrtc_version
     from compiler.target.target import parse_gpu

@@ -10,8 +10,8 @@ a hash of its machine code (disassembled, without names), its launches, packings
 `--configs-only` records instead which template takes each group, with which config, and where that
 comes from; it compiles no kernel. `--tree` is the checkout whose compiler is recorded, this file's
 own by default; `--shim` names a file that defines `selected` for a checkout that has no
-`kernels/select.py`. A further `record` adds models to a file. `compare` lists what differs and
-fails if anything does.
+`kernels/building/select.py`. A further `record` adds models to a file. `compare` lists what
+differs and fails if anything does.
 """
 
 import argparse
@@ -148,7 +148,7 @@ def selected(model: Any, target: str) -> Iterator[list[Any]]:
     """Template, config (values in order) and provenance of each group of a model."""
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
-    from compiler.kernels.select import best
+    from compiler.kernels.building.select import best
     from compiler.target.target import parse_gpu
 
     machine = parse_gpu(target)

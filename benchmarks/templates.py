@@ -180,8 +180,8 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
 
     from compiler.graph.targets import set_target
     from compiler.ir.dataflow import GraphOp, WeightOp
-    from compiler.kernels import kernel as _lowerings
-    from compiler.kernels.gpu.kernel import generate
+    from compiler.kernels.building import kernel as _lowerings
+    from compiler.kernels.building.cuda_kernel import generate
     from compiler.kernels.group import extract_group
     from compiler.passes.pipeline import parse
     from compiler.passes.runner import Runner

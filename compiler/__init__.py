@@ -230,7 +230,7 @@ def compile(
     from compiler.driver.settings import Settings, check_files
     from compiler.frontend.load import without_defaults
     from compiler.frontend.semantics import Semantics
-    from compiler.kernels import KernelCache
+    from compiler.kernels.building import KernelCache
     from compiler.kernels.cpu.host import host_cpu
     from compiler.passes.dry_run import check_pipeline
     from compiler.passes.pipeline import DEFAULT_PIPELINE, check_used, with_schedule

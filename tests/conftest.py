@@ -19,7 +19,7 @@ from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
-from compiler.kernels import build as kernels_build
+from compiler.kernels.building import module as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
 from compiler.support.caches import COMPILED_VARIABLE, remove_oldest
 from tests import compiler_launcher

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from compiler.errors import FlowloomError
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
-from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.cache import generator_version
+from compiler.kernels.building import KernelCache, build_kernels
+from compiler.kernels.building.cache import generator_version
 from compiler.kernels.database import database_hash
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from compiler.driver.build import build
 from compiler.driver.settings import Settings
 from compiler.errors import FlowloomError
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_version
 from examples import zoo
 from tests.artifact.code_objects import code_objects, readelf

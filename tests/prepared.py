@@ -19,8 +19,8 @@ from compiler.driver.packed_weights import WeightPacker
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
-from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.cache import source_version
+from compiler.kernels.building import KernelCache, build_kernels
+from compiler.kernels.building.cache import source_version
 from compiler.passes.pipeline import default_pipeline, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec

@@ -239,7 +239,7 @@ def test_names_that_are_no_text_can_be_printed(tmp_path: Path):
 WAITS = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start tests without it
-from compiler.kernels import workers
+from compiler.kernels.building import workers
 from compiler.tools import cli, commands
 def wait(_):
     worker = workers.Worker()

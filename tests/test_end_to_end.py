@@ -8,7 +8,7 @@ from compiler.artifact.module import Module
 from compiler.driver.build import build_module
 from compiler.driver.settings import Settings
 from compiler.frontend.interpreter import interpret
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from tests.strategies import Model, dataflow_graphs, pipelines
 
 SLOW = settings(

@@ -12,7 +12,7 @@ import pytest
 
 from compiler.backends.emu.device import device
 from compiler.errors import DeviceError
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from tests import gpu_check, gpu_models, prepared
 from tests.prepared import Failed, Prepared
 

@@ -57,7 +57,7 @@ def test_a_callback_hears_of_every_pass_step_and_kernel(
 ):
     target, _, workers = target.partition(" ")
     if workers:
-        monkeypatch.setattr("compiler.kernels.build.WORKERS_PAY", count)
+        monkeypatch.setattr("compiler.kernels.building.module.WORKERS_PAY", count)
     heard: list[ProgressEvent] = []
     options: Any = {} if target == "cpu" else {"budget": 0}
     module = compiler.compile(

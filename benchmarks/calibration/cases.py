@@ -40,7 +40,7 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     from compiler.driver.build import annotate
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
-    from compiler.kernels import KernelCache, build_kernels
+    from compiler.kernels.building import KernelCache, build_kernels
     from compiler.passes.pipeline import DEFAULT_PIPELINE, default_pipeline, parse, split_phases
     from compiler.passes.runner import Runner
     from compiler.scheduling.costs import Costs

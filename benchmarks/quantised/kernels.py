@@ -123,11 +123,13 @@ def group_of(
 
 def prepare(folder: Path, tiles: int) -> None:
     """Compile the kernels of all shapes."""
-    from compiler.kernels.gpu.kernel import compile_text
+    from compiler.kernels.building.cuda_kernel import compile_text
+    from compiler.kernels.building.kernel import (
+        LOWERING_MODULES as LOWERING_MODULES,  # registers them
+    )
+    from compiler.kernels.building.select import Candidate
     from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
     from compiler.kernels.gpu.templates.gemm.template import Gemm
-    from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
-    from compiler.kernels.select import Candidate
     from compiler.target.target import parse_gpu
 
     target = parse_gpu("cuda:sm_90:fp16")

@@ -45,7 +45,7 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
     from compiler.driver.build import annotate
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
-    from compiler.kernels import KernelCache, build_kernels
+    from compiler.kernels.building import KernelCache, build_kernels
     from compiler.passes.pipeline import DEFAULT_PIPELINE, split_phases
     from examples import zoo
 

@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.sorting.cases import Sorting
 from compiler.backends.cuda.driver import CudaDriver
+from compiler.kernels.building.select import Candidate, candidates_of
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.cumulative.template import ScanRows
 from compiler.kernels.gpu.templates.top_k.template import SortRows
 from compiler.kernels.group import TensorInfo
-from compiler.kernels.select import Candidate, candidates_of
 from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 

@@ -47,7 +47,7 @@ from compiler.choice.timing import Timing, time_all
 from compiler.driver.build import Settings, build
 from compiler.errors import FlowloomError
 from compiler.ir.values import numpy_dtype
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.passes.pipeline import default_pipeline, parse
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule

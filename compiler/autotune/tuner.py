@@ -7,7 +7,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.schedule.choices import TuningRecord
 
 if TYPE_CHECKING:
-    from compiler.kernels import KernelCache
+    from compiler.kernels.building import KernelCache
     from compiler.kernels.group import Group
     from compiler.target.target import Target
 

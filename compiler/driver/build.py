@@ -43,15 +43,15 @@ from compiler.graph.targets import set_target
 from compiler.ir import dataflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.index_limits import index_limits
-from compiler.kernels import (
+from compiler.kernels.building import (
     KernelCache,
     build_control_kernels,
     build_kernels,
     counted_groups,
     exact_target,
 )
+from compiler.kernels.building.texts import dump_kernels
 from compiler.kernels.cpu.machine import named_target
-from compiler.kernels.texts import dump_kernels
 from compiler.net.operators import BYTE_CONTRACTIONS
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels

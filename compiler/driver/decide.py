@@ -23,7 +23,7 @@ from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
-from compiler.kernels import build_control_kernels, build_kernels, build_missing
+from compiler.kernels.building import build_control_kernels, build_kernels, build_missing
 from compiler.passes.pipeline import parse, split_phases
 from compiler.passes.runner import Runner, name_kernels
 from compiler.schedule.kernels import KernelSpec

@@ -10,7 +10,7 @@ from compiler.autotune.tuner import Tuner
 from compiler.backends.policy import GraphPolicy
 from compiler.errors import DeviceError, PipelineError
 from compiler.frontend.semantics import Semantics
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.passes.pipeline import DEFAULT_PIPELINE, without_pass
 from compiler.target.target import parse_target
 

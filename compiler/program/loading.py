@@ -16,7 +16,7 @@ from compiler.backends.policy import GraphPolicy
 from compiler.driver.settings import Settings
 from compiler.frontend.semantics import Semantics
 from compiler.frontend.semantics.choice import OTHER_RULES
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.program.buckets import Buckets
 from compiler.program.compiling import SavedSegment, SegmentCompiler
 from compiler.program.model import DynamicModule

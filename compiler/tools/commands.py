@@ -279,7 +279,7 @@ def first_sentence(kind: type) -> str:
 
 def cache_command(options: Namespace) -> int:
     """`flowloom cache status|clear`."""
-    from compiler.kernels import KernelCache
+    from compiler.kernels.building import KernelCache
 
     cache = KernelCache()
     if options.action == "clear":

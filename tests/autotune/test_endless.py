@@ -29,7 +29,8 @@ from compiler.driver.settings import Settings
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
-from compiler.kernels import build_control_kernels, build_kernels, database
+from compiler.kernels import database
+from compiler.kernels.building import build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu

@@ -15,7 +15,7 @@ from compiler.driver.build import Build, build_module
 from compiler.driver.settings import Settings
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.schedule.choices import Timing
 from tests.driver.test_substitution import repvgg
 from tests.tools import needs_nvrtc

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from compiler.kernels import database
+from compiler.kernels.building.select import Candidate, Selection, best, current_versions
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.select import Candidate, Selection, best, current_versions
 from compiler.target.target import parse_gpu
 from compiler.tools.explore.choice import (
     NO_CPU_TILES,

@@ -30,8 +30,12 @@ HIP = "compiler.kernels.gpu.compilers.hipcc:compile_hip"
 LIBRARY = "compiler.driver.build:with_library"
 MODULE = "compiler.artifact.module:Module"
 SCHEDULE_TEXT = "compiler.verify.schedule_json:to_json"
-WORKERS_PAY = "compiler.kernels.build:WORKERS_PAY"
-IMPORTED = ("compiler.driver.build", "compiler.kernels.kernel", "compiler.kernels.gpu.control")
+WORKERS_PAY = "compiler.kernels.building.module:WORKERS_PAY"
+IMPORTED = (
+    "compiler.driver.build",
+    "compiler.kernels.building.kernel",
+    "compiler.kernels.building.control",
+)
 """Modules that bind the functions above; they are loaded first."""
 
 REGISTERS = 32

@@ -20,13 +20,13 @@ from xdsl.context import Context
 
 from compiler.frontend import import_model
 from compiler.ir.layouts import can_block
-from compiler.kernels.build import distinct_groups
-from compiler.kernels.gpu.kernel import compile_kernel
+from compiler.kernels.building.cuda_kernel import compile_kernel
+from compiler.kernels.building.kernel import build_kernel
+from compiler.kernels.building.module import distinct_groups
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import build_kernel
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.passes import PASSES
 from compiler.schedule.kernels import KernelSpec

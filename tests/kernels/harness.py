@@ -9,8 +9,8 @@ import numpy
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 

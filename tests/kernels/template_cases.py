@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
+from compiler.kernels.building.kernel import compile_scheduled
+from compiler.kernels.building.select import Candidate, best
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import compile_scheduled
-from compiler.kernels.select import Candidate, best
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CpuTarget, parse_cpu

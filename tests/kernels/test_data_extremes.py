@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import compiler
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu

@@ -15,10 +15,10 @@ from tvm.ir import Expr
 import compiler
 from compiler.frontend import import_model
 from compiler.ir.edit import graphs_of
-from compiler.kernels import kernel as kernel  # registers the lowerings
+from compiler.kernels.building import kernel as kernel  # registers the lowerings
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo, extract_group
 from compiler.kernels.tir.expand import expand
 from compiler.kernels.tir.function import generic_function

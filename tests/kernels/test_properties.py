@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.target.target import parse_target
 from tests.kernels.harness import evaluate, run_kernel, single
 

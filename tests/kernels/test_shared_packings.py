@@ -1,7 +1,7 @@
 """The packings that memory has of the weights of kernels."""
 
 from compiler.ir.context import parse_module
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building.module import distinct_groups
 from compiler.kernels.shared_packings import packings_by_key, with_shared_packings
 
 MODULE = """

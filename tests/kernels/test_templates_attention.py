@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
+from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.templates.attention import attention_nest
 from compiler.kernels.group import Group, extract_group
-from compiler.kernels.kernel import compile_scheduled
 from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
+from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.group import TensorInfo
-from compiler.kernels.kernel import compile_scheduled
 from compiler.net.evaluation.contractions import (
     evaluate_conv_integer,
     evaluate_matmul_integer,

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.graph.packing.winograd import POINTS
+from compiler.kernels.building.select import Candidate
 from compiler.kernels.cpu.templates.conv_choices import ConvConfig
 from compiler.kernels.cpu.templates.winograd.choices import WinogradConfig
 from compiler.kernels.group import Group
-from compiler.kernels.select import Candidate
 from compiler.target.target import parse_cpu
 from tests.kernels.template_cases import candidate_of, check, targets
 from tests.kernels.test_templates_convolution import Case, convolution_group

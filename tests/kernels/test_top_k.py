@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.kernels.ops import top_k
 from compiler.kernels.ops.top_k import TopKRows
 from compiler.target.target import parse_target

@@ -4,8 +4,8 @@ import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.kernel import compile_scheduled
 from compiler.target.target import parse_cpu
 from tests.kernels.template_cases import fused, random_array, run_guarded
 

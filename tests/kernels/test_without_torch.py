@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROGRAM = """
 import sys
-import compiler.kernels.kernel
+import compiler.kernels.building.kernel
 assert "tvm" in sys.modules
 print("torch" in sys.modules)
 import torch

@@ -21,7 +21,7 @@ from compiler.frontend.export import export_model
 from compiler.frontend.graph import constant
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, numpy_dtype
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor, infer
 from compiler.target.target import parse_gpu

@@ -7,7 +7,7 @@ import pytest
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
 from compiler.driver.build import parse
 from compiler.driver.settings import Settings
-from compiler.kernels.cache import KernelCache
+from compiler.kernels.building.cache import KernelCache
 from compiler.program.effort import FEW_OPERATORS, QUICK_BUDGET, segment_settings
 
 

@@ -7,7 +7,7 @@ import numpy
 from onnx import helper
 
 import compiler
-from compiler.kernels.cache import decode_entry, encode_entry
+from compiler.kernels.building.cache import decode_entry, encode_entry
 from compiler.schedule.kernels import DECLARED, Footprint, KernelSpec, Launch
 from compiler.tools.report import report
 from compiler.verify.footprints import MOST_ACCESSES, containment_lines

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.autotune.kernels.prepare import groups_of
-from compiler.kernels.select import Provenance, measurable
+from compiler.kernels.building.select import Provenance, measurable
 from compiler.target.target import parse_gpu
 
 

@@ -25,13 +25,13 @@ from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import POISON, Array, aligned_bytes
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import FlowloomError, KernelError
-from compiler.kernels import KeptKernels, KernelCache
+from compiler.kernels.building import KeptKernels, KernelCache
+from compiler.kernels.building.workers import WorkerPool
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
 from compiler.kernels.versions import llvm_version
-from compiler.kernels.workers import WorkerPool
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.caches import last_cache_bytes
 from compiler.target.target import CpuTarget

@@ -20,9 +20,9 @@ from compiler.autotune.lock import measuring
 from compiler.backends.gpu.driver import Driver
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
+from compiler.kernels.building.kernel import naming
 from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, keep_cubins
-from compiler.kernels.kernel import naming
 from compiler.target.nvrtc import nvrtc_version
 from compiler.target.target import GpuTarget
 

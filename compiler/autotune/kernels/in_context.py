@@ -28,12 +28,12 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.driver.build import Build
 from compiler.errors import KernelError
+from compiler.kernels.building.cuda_kernel import compile_kernel
+from compiler.kernels.building.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
-from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.group import Group
-from compiler.kernels.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Task

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from compiler.autotune.kernels.plan import TuningLimits
 from compiler.backends.gpu.driver import Driver
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.kernels.group import Group
 from compiler.schedule.choices import TuningRecord
 from compiler.target.target import Target, parse_cpu, parse_gpu

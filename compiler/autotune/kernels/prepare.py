@@ -21,14 +21,14 @@ from compiler.frontend import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
-from compiler.kernels.build import at_boundary, distinct_groups
+from compiler.kernels.building.cuda_kernel import programmatic
+from compiler.kernels.building.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
+from compiler.kernels.building.module import at_boundary, distinct_groups
+from compiler.kernels.building.select import Candidate, Provenance, measurable
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.headers import headers
-from compiler.kernels.gpu.kernel import programmatic
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
-from compiler.kernels.select import Candidate, Provenance, measurable
 from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner

@@ -35,8 +35,8 @@ from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError
 from compiler.frontend import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.kernels import KernelCache
-from compiler.kernels.cache import generator_version
+from compiler.kernels.building import KernelCache
+from compiler.kernels.building.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
 from compiler.target.target import parse_gpu

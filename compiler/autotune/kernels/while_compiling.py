@@ -19,11 +19,11 @@ from compiler.autotune.kernels.tuning_search import (
     settle,
 )
 from compiler.errors import ArtifactError, DeviceError
+from compiler.kernels.building.kernel import naming
+from compiler.kernels.building.select import Candidate, Provenance, Selection, best
 from compiler.kernels.database import KEPT, Entry, Measured, user_file
 from compiler.kernels.database.fields import Config, config_fields
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import naming
-from compiler.kernels.select import Candidate, Provenance, Selection, best
 from compiler.progress import CandidateMeasured, TuningBegan, notify
 from compiler.schedule.choices import TuningRecord
 from compiler.target.target import Target

@@ -21,7 +21,7 @@ def attention_key(graph: Graph, node: str, target: GpuTarget) -> Hashable:
     around = [network.terms[i] for i in sorted(members.difference(found.operators))]
     if any(KINDS.get(term.kind) is not Kind.VIEW for term in around):
         return None
-    from compiler.kernels.kernel import attention_layout
+    from compiler.kernels.building.kernel import attention_layout
 
     operands = (found.query, found.key, found.value, found.result)
     described = tuple(_operand(network, operand) for operand in operands)

@@ -37,7 +37,7 @@ class KernelCosts:
         assert group.kernel is not None
         name = group.kernel.data
         if name not in self._known:
-            from compiler.kernels.kernel import estimate_kernel
+            from compiler.kernels.building.kernel import estimate_kernel
 
             device = self.target.device
             found = estimate_kernel(extract_group(group), self.target)

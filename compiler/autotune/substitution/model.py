@@ -17,7 +17,7 @@ from compiler.choice.judges import UNCERTAINTY, estimated_timing
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.kernels.shared_packings import packings_by_key
 from compiler.passes.adapter import read_groups
 from compiler.progress import in_parts

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from compiler.artifact.module import Module
-from compiler.kernels.build import exact_target
+from compiler.kernels.building.module import exact_target
 from compiler.kernels.group import Group
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Schedule, Task, View

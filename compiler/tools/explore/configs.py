@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
+from compiler.kernels.building.kernel import naming
+from compiler.kernels.building.select import Candidate, Selection, best, measurable
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import naming
-from compiler.kernels.select import Candidate, Selection, best, measurable
 from compiler.target.target import Target
 from compiler.tools.explore.document import TileFact
 

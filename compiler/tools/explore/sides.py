@@ -9,7 +9,7 @@ from typing import Any
 from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ShapeError
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building.module import distinct_groups
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
 from compiler.target.target import parse_target

@@ -51,7 +51,7 @@ def _texts(
     if kernel.language == "cuda":
         yield "SASS", _text(lambda: sass_of(kernel.code))
     if group is not None and target.backend == "cpu":
-        from compiler.kernels.listing import cpu_listing
+        from compiler.kernels.building.listing import cpu_listing
 
         found = cpu_listing(group, parse_cpu(str(target)))
         if found is not None:
@@ -68,6 +68,6 @@ def _text(made: Callable[[], str]) -> str | FlowloomError:
 
 
 def _expression(group: Group) -> str:
-    from compiler.kernels.listing import expression_text
+    from compiler.kernels.building.listing import expression_text
 
     return expression_text(group)

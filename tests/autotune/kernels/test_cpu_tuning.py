@@ -17,13 +17,14 @@ from compiler.autotune.kernels.plan import TuningLimits
 from compiler.backends.cpu.bound import BoundKernel
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
-from compiler.kernels import KernelCache, database
+from compiler.kernels import database
+from compiler.kernels.building import KernelCache
+from compiler.kernels.building.kernel import build_candidate, build_kernel
+from compiler.kernels.building.select import Candidate, Provenance, best
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.kernel import build_candidate, build_kernel
-from compiler.kernels.select import Candidate, Provenance, best
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
 from compiler.schedule.choices import TuningRecord
 from compiler.schedule.kernels import KernelSpec

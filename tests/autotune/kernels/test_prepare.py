@@ -14,9 +14,9 @@ from compiler.autotune.substitution.compared import compared_graphs
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels import database
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building.module import distinct_groups
+from compiler.kernels.building.select import measurable
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.select import measurable
 from compiler.target.target import parse_gpu
 from tests.autotune.kernels.make import bottleneck
 

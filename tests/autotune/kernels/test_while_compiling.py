@@ -21,10 +21,11 @@ from compiler.backends.gpu.memory import upload
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
-from compiler.kernels import KernelCache, database
+from compiler.kernels import database
+from compiler.kernels.building import KernelCache
+from compiler.kernels.building.select import Provenance, Selection, best
 from compiler.kernels.gpu.compilers import nvrtc
 from compiler.kernels.group import Group
-from compiler.kernels.select import Provenance, Selection, best
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
 from compiler.schedule.choices import SCHEDULE, ScheduleChoice, TuningRecord
 from compiler.target.target import CudaTarget, GpuTarget, parse_gpu

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.ir.dataflow import GroupOp
-from compiler.kernels.build import with_operands
+from compiler.kernels.building.module import with_operands
 from compiler.kernels.group import extract_group
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.verify.seals import sealed_kernel

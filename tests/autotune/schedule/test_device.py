@@ -15,7 +15,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.driver.build import build
 from compiler.driver.settings import Settings
 from compiler.errors import DeviceError
-from compiler.kernels.cache import KernelCache
+from compiler.kernels.building.cache import KernelCache
 from compiler.passes.pipeline import without_pass
 from compiler.schedule.kernels import KernelSpec
 from compiler.verify.seals import sealed_kernel

@@ -13,7 +13,7 @@ from compiler.autotune.substitution.compared import compared_graphs
 from compiler.autotune.substitution.kernels import KernelCosts
 from compiler.choice.judges import MeasuredJudge
 from compiler.graph.targets import set_target
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building.module import distinct_groups
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases, without_pass
 from compiler.passes.runner import Runner
 from compiler.schedule.choices import Timing

@@ -16,7 +16,7 @@ from compiler.autotune.trials import ScheduleTrial, TrialError
 from compiler.backends.cuda.device import device
 from compiler.choice.judges import estimated_timing
 from compiler.errors import DeviceError, KernelError
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.schedule.choices import Timing
 from compiler.target.target import parse_gpu
 from tests.frontend.checks import parse, run

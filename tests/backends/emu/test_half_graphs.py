@@ -10,8 +10,8 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
+from compiler.kernels.building.select import best
 from compiler.kernels.group import extract_group
-from compiler.kernels.select import best
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu

@@ -14,10 +14,10 @@ from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.values import numpy_dtype
-from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building import KernelCache, build_kernels
+from compiler.kernels.building.kernel import build_kernel
+from compiler.kernels.building.module import distinct_groups
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner

@@ -27,7 +27,7 @@ from compiler.backends.hip.interface import INTERFACE, Library
 from compiler.driver.build import build, full_target
 from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError, DeviceError, KernelError
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.schedule.choices import MODES
 from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.tools import cli
@@ -157,8 +157,8 @@ def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
     counts: list[int] = []
     for target, mark in (("gfx90a", "a"), ("gfx90a", "a"), ("gfx90a", "b"), ("gfx942", "b")):
         with (
-            patch("compiler.kernels.gpu.hip_kernel.compile_hip", compile_object),
-            patch("compiler.kernels.build.hip_generator", lambda mark=mark: mark),
+            patch("compiler.kernels.building.hip_kernel.compile_hip", compile_object),
+            patch("compiler.kernels.building.module.hip_generator", lambda mark=mark: mark),
             patch("compiler.driver.build.with_library", lambda built, cache: built),  # pyright: ignore
         ):
             build(model("image"), None, Settings(f"hip:{target}:fp32", cache=cache, jobs=1))

@@ -12,9 +12,9 @@ import pytest
 from compiler.backends.cpu.bound import BoundKernel, aligned_copy
 from compiler.backends.memory import aligned_bytes
 from compiler.graph.packing import apply_packing
+from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.cpu.machine import llvm_machine
 from compiler.kernels.cpu.templates.conv_choices import IMAGE, ConvConfig
-from compiler.kernels.kernel import compile_scheduled
 from compiler.target.target import parse_cpu
 from tests.kernels.template_cases import candidate_of, template_kernel
 from tests.kernels.test_templates_convolution import Case, convolution_group

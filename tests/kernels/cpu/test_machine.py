@@ -8,7 +8,7 @@ from tvm.target import codegen
 
 import compiler
 from compiler.errors import DeviceError, KernelError
-from compiler.kernels.build import exact_target
+from compiler.kernels.building.module import exact_target
 from compiler.kernels.cpu.core import ONE_PIPE, Core, core_of
 from compiler.kernels.cpu.machine import (
     byte_sums_of,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from compiler.kernels import database
+from compiler.kernels.building.select import SAVING_COST, Candidate, Provenance
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.select import SAVING_COST, Candidate, Provenance
 from compiler.kernels.template import KernelSource, Reserves, SharesWeights, Template
 from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.template_cases import candidate_of, template_kernel

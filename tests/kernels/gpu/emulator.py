@@ -11,7 +11,7 @@ from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import EmulatedDriver
 from compiler.emulator.compile import compile_kernels
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource

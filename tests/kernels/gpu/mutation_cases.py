@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy
 
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.cumulative.problem import Config as ScanConfig
 from compiler.kernels.gpu.templates.gemm.config import Tile

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, cast
 
+from compiler.kernels.building.select import Candidate, best
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields, problem_key
 from compiler.kernels.gpu.templates import TEMPLATES
@@ -13,7 +14,6 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, read_problems
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
-from compiler.kernels.select import Candidate, best
 from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 

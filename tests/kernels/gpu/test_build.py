@@ -12,16 +12,16 @@ import pytest
 import tvm_ffi
 
 from compiler.errors import KernelError
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
+from compiler.kernels.building.cuda_kernel import generate
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import check_resources, read_resources
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import shared_bytes
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.of_template import estimated_tile
@@ -115,7 +115,7 @@ def test_kernels_of_newer_architectures_wait_themselves(arch: str):
 
 
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("compiler.kernels.gpu.kernel.complete_text", str)
+    monkeypatch.setattr("compiler.kernels.building.cuda_kernel.complete_text", str)
     with pytest.raises(KernelError, match=r'(?s)Softmax_test \(Softmax "node"\).*flowloom_exp'):
         build_kernel(row_softmax(), parse_target("cuda"))
 

@@ -6,9 +6,9 @@ import pytest
 
 from compiler.autotune.kernels.prepare import fused_groups
 from compiler.frontend import import_model
-from compiler.kernels.gpu.estimate import estimated
+from compiler.kernels.building.estimate import estimated
+from compiler.kernels.building.select import best
 from compiler.kernels.group import Group
-from compiler.kernels.select import best
 from compiler.schedule.kernels import Launch
 from compiler.target.target import parse_gpu
 from examples import named

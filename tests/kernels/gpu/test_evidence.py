@@ -15,10 +15,10 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from compiler.kernels import kernel as _lowerings
+from compiler.kernels.building import kernel as _lowerings
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile

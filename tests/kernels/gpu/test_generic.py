@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run, run_twice

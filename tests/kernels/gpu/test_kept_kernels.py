@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
-from compiler.kernels import KernelCache, build_kernels, counted_groups, database
+from compiler.kernels import database
+from compiler.kernels.building import KernelCache, build_kernels, counted_groups
+from compiler.kernels.building.select import Selection, best, current_versions
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import config_fields, problem_key
 from compiler.kernels.group import Group
-from compiler.kernels.select import Selection, best, current_versions
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec
@@ -34,7 +35,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(group.name)
             yield group, KernelSpec(group.name, "cuda", b"\x7fELF", (), ("",) * group.inputs)
 
-    monkeypatch.setattr("compiler.kernels.build.build_groups", build)
+    monkeypatch.setattr("compiler.kernels.building.module.build_groups", build)
     return names
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy
 import pytest
 
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all

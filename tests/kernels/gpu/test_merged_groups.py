@@ -13,12 +13,12 @@ from onnx import numpy_helper, parser
 
 from compiler.autotune.kernels.prepare import groups_of
 from compiler.kernels import database
+from compiler.kernels.building.cuda_kernel import generate
+from compiler.kernels.building.select import measurable
 from compiler.kernels.database import Database
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group
-from compiler.kernels.select import measurable
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import (

@@ -9,12 +9,12 @@ from compiler.autotune.kernels import in_context
 from compiler.autotune.kernels.descent import Descent, Improvement
 from compiler.choice.timing import Timing
 from compiler.kernels import database
+from compiler.kernels.building.select import measurable
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import TensorInfo
-from compiler.kernels.select import measurable
 from tests.kernels.gpu.of_template import chosen, entry, estimated_tile, key_text
 from tests.kernels.gpu.templates.test_tuned import TARGET, gemm, save
 from tests.kernels.gpu.test_build import zeros

@@ -8,10 +8,10 @@ import pytest
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
+from compiler.kernels.building.select import candidates_of
 from compiler.kernels.gpu.ranges.groups import ranged_results, without_ranges
 from compiler.kernels.group import Group, TensorInfo, extract_group
-from compiler.kernels.select import candidates_of
 from compiler.kernels.template import KernelSource
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases
 from compiler.passes.runner import Runner

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.errors import KernelError
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu import lower
 from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_gpu
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.template import KernelSource

@@ -9,13 +9,13 @@ import numpy
 import pytest
 
 from compiler.errors import KernelError
-from compiler.kernels.build import build_groups
-from compiler.kernels.gpu import kernel as building
+from compiler.kernels.building import cuda_kernel as building
+from compiler.kernels.building.kernel import build_kernel
+from compiler.kernels.building.module import build_groups
+from compiler.kernels.building.parallel import build_in_threads
 from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import Resources
-from compiler.kernels.gpu.parallel import build_in_threads
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.target.target import parse_gpu
 from tests.kernels.harness import single
 

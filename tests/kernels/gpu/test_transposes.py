@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy
 import pytest
 
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.transposes import MOST_READS
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu

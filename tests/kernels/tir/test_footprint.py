@@ -26,8 +26,9 @@ from tvm.tirx import (
 from tvm.tirx.stmt import AttrStmt, Bind, DeclBuffer
 
 from compiler.errors import KernelError
-from compiler.kernels import kernel
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.building import kernel
+from compiler.kernels.building.kernel import build_kernel
+from compiler.kernels.building.module import distinct_groups
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.gpu.generic import schedule_gpu
@@ -35,7 +36,6 @@ from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.templates.generic import template as generic
 from compiler.kernels.gpu.templates.generic.template import Generic
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.kernels.requantise import requantised
 from compiler.kernels.tir.footprint import TaskBuffers, cpu_footprint, gpu_footprint, task_buffers
 from compiler.kernels.tir.launches import lower_function, split_launches

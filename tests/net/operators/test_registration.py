@@ -22,7 +22,7 @@ from compiler.errors import (
 )
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
-from compiler.kernels import build
+from compiler.kernels.building import module as build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
 from compiler.net.attributes import Shape, number
 from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS

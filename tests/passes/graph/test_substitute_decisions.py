@@ -12,7 +12,7 @@ import pytest
 from compiler.autotune.substitution import SimulatedTimes
 from compiler.errors import PipelineError
 from compiler.graph.targets import set_target
-from compiler.kernels import KernelCache
+from compiler.kernels.building import KernelCache
 from compiler.passes.base import CostContext
 from compiler.rewrite.search.cost_model import POLICIES
 from compiler.target.target import parse_gpu

@@ -10,8 +10,8 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
+from compiler.kernels.cpu.prefetch import prefetch_share
 from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
-from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
 LEAST_CHANNELS = 16

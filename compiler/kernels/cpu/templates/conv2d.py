@@ -30,6 +30,7 @@ from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.cpu.convolution import Convolution, Depth
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
+from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.anchors import (
     CPU_SOURCES,
     AnchorTemplate,
@@ -43,7 +44,6 @@ from compiler.kernels.cpu.templates.conv_choices import (
     worth_measuring,
 )
 from compiler.kernels.cpu.templates.nests import Nest
-from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Operator

@@ -9,10 +9,10 @@ from typing import Any
 
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import Core
+from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
-from compiler.kernels.cpu.templates.operands import ConvOperands
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
 from compiler.kernels.cpu.tiling import (

@@ -16,11 +16,11 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
 from compiler.kernels.cpu.core import Core, core_of
+from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
-from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.tiling import image_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext

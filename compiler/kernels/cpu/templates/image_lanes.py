@@ -11,13 +11,13 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
-from compiler.kernels.cpu.templates.prefetch import (
+from compiler.kernels.cpu.prefetch import (
     SECOND_LEVEL,
     at_most,
     prefetch,
     prefetch_line,
 )
+from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import (
     RegisterTile,

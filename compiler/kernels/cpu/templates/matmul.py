@@ -26,6 +26,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
+from compiler.kernels.cpu.prefetch import prefetch_share
 from compiler.kernels.cpu.templates.anchors import (
     CPU_SOURCES,
     AnchorTemplate,
@@ -34,7 +35,6 @@ from compiler.kernels.cpu.templates.anchors import (
     elementwise_context,
 )
 from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
-from compiler.kernels.cpu.templates.prefetch import prefetch_share
 from compiler.kernels.cpu.tiling import (
     BLOCK_SLOTS,
     Tile,

@@ -13,8 +13,8 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
-from compiler.kernels.cpu.templates.operands import ConvOperands
-from compiler.kernels.cpu.templates.planes import clear, fill_channel, fill_planes
+from compiler.kernels.cpu.operands import ConvOperands
+from compiler.kernels.cpu.planes import clear, fill_channel, fill_planes
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (

@@ -8,8 +8,8 @@ import pytest
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, extract_group
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner

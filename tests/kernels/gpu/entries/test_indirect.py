@@ -6,11 +6,11 @@ import numpy
 import pytest
 
 from compiler.errors import KernelError
+from compiler.kernels.building.cuda_kernel import generate
+from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.gpu.cubin import check_resources, read_resources
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.kernel import build_kernel
 from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.harness import single

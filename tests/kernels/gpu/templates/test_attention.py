@@ -13,7 +13,7 @@ import compiler
 from compiler.driver.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
-from compiler.kernels import kernel as _lowerings
+from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text

@@ -10,7 +10,7 @@ import compiler
 from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Form
 from compiler.kernels.gpu.templates.gemm.read import read_problem

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy
 import pytest
 
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.select import best
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.templates.test_byte_gemm import (

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, compiler_version
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
-from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.template import KernelSource

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy
 import pytest
 
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
@@ -14,7 +15,6 @@ from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.select import best
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run, run_twice

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, candidates
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.select import best
 from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.kernels.select import best
+from compiler.kernels.building.select import best
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.templates.test_attention import BOUNDS, emulated
 from tests.kernels.gpu.templates.test_attention_operands import attentions

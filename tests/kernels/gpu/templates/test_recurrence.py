@@ -16,7 +16,7 @@ from compiler.graph.fusion.recurrences import (
     kernel_us,
     recurrent_configs,
 )
-from compiler.kernels import kernel as _lowerings
+from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text

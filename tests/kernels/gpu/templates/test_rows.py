@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels import kernel as _lowerings
-from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.building import kernel as _lowerings
+from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.row_norm.template import Config as Work
 from compiler.kernels.gpu.templates.row_norm.template import likeliest
 from compiler.kernels.group import Group, Operator, TensorInfo

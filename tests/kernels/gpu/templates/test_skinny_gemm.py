@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.graph.packing import apply_packing
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, candidates
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.select import best
 from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice

@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from compiler.graph.fusion.squeeze_excite import find_squeeze_excites, fits_one_kernel
-from compiler.kernels import kernel as _lowerings
+from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text

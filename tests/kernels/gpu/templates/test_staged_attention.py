@@ -15,6 +15,7 @@ from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import database
+from compiler.kernels.building.select import measurable
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
@@ -24,7 +25,6 @@ from compiler.kernels.gpu.templates.attention import config as config
 from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
 from compiler.kernels.group import Group, extract_group
-from compiler.kernels.select import measurable
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.attention import attention_of
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, split_phases

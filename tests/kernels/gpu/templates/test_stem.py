@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import database
+from compiler.kernels.building.cuda_kernel import compile_text, generate
+from compiler.kernels.building.select import measurable
 from compiler.kernels.database import Database
-from compiler.kernels.gpu.kernel import compile_text, generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.gpu.templates.stem_conv.config import Config as Work
@@ -18,7 +19,6 @@ from compiler.kernels.gpu.templates.stem_conv.config import candidates, halo_of,
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem
 from compiler.kernels.gpu.templates.stem_conv.template import diverse
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.select import measurable
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.of_template import entry, estimated, estimated_tile, kernel_in, problem_in

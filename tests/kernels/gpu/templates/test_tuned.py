@@ -7,9 +7,15 @@ import pytest
 
 from compiler.errors import ArtifactError
 from compiler.kernels import database
-from compiler.kernels.cache import (
+from compiler.kernels.building.cache import (
     KernelCache,
     _tuning,  # pyright: ignore[reportPrivateUsage]
+)
+from compiler.kernels.building.select import (
+    Provenance,
+    current_versions,
+    entries,
+    provenance_of,
 )
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.database.fields import config_fields, full_version
@@ -29,12 +35,6 @@ from compiler.kernels.gpu.templates.gemm.neighbours import (
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.select import (
-    Provenance,
-    current_versions,
-    entries,
-    provenance_of,
-)
 from compiler.kernels.versions import code_hash
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.nvrtc import nvrtc_version

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from compiler.errors import KernelError
 from compiler.kernels import database
+from compiler.kernels.building.cuda_kernel import compile_kernel
 from compiler.kernels.gpu.cubin import read_resources
-from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.templates.gemm.candidates import diverse
 from compiler.kernels.gpu.templates.gemm.config import WGMMA_SHAPES, Tile
 from compiler.kernels.gpu.templates.gemm.problem import Problem

@@ -9,7 +9,7 @@ from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.core import Core
-from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import WinogradLayout
 from compiler.kernels.cpu.templates.winograd.nest import Winograd
 from compiler.kernels.cpu.tiling import (

@@ -8,8 +8,8 @@ from tvm import tirx
 from tvm.ir import PrimType, Var
 from tvm.tirx import Stmt
 
-from compiler.kernels.cpu.templates.operands import FloatOperands
-from compiler.kernels.cpu.templates.planes import clear
+from compiler.kernels.cpu.operands import FloatOperands
+from compiler.kernels.cpu.planes import clear
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
 from compiler.kernels.tir.loops import loop_over, sequence, spread, vector_loop

@@ -11,8 +11,8 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.templates.operands import FloatOperands
-from compiler.kernels.cpu.templates.prefetch import prefetch_line
+from compiler.kernels.cpu.operands import FloatOperands
+from compiler.kernels.cpu.prefetch import prefetch_line
 from compiler.kernels.cpu.templates.winograd.image import ImageTransform
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.results import ResultTransform

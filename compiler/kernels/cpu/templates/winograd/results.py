@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.kernels.cpu.templates.operands import FloatOperands
+from compiler.kernels.cpu.operands import FloatOperands
 from compiler.kernels.cpu.templates.winograd.layout import ChunkPlace, Region, WinogradLayout
 from compiler.kernels.cpu.templates.winograd.lines import LineTransforms
 from compiler.kernels.tir.fusion import FusionContext

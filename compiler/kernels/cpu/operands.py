@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.ir import Var
 
-from compiler.kernels.cpu.templates.planes import PlaneSource
+from compiler.kernels.cpu.planes import PlaneSource
 from compiler.kernels.cpu.tiling import FLOAT_STORES, Stores
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import FLOAT32, Arithmetic, vector_at

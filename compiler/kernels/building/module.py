@@ -13,12 +13,12 @@ from compiler.errors import KernelError
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
-from compiler.kernels.cache import KernelCache
+from compiler.kernels.building.cache import KernelCache
+from compiler.kernels.building.workers import build_in_workers
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
-from compiler.kernels.workers import build_in_workers
 from compiler.net.operators.registration import REGISTERED
 from compiler.progress import KernelsBegan, kernel_progress, notify
 from compiler.schedule.kernels import KernelSpec
@@ -153,8 +153,8 @@ class KeptKernels:
 
 def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
     """The template and config of each group by the database, as text, by kernel name."""
-    from compiler.kernels.kernel import naming
-    from compiler.kernels.select import best
+    from compiler.kernels.building.kernel import naming
+    from compiler.kernels.building.select import best
 
     found: dict[str, str] = {}
     for group in groups:
@@ -169,7 +169,7 @@ def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec
     kinds: set[ControlKind] = {op.form.kind for op in module.walk() if isinstance(op, ControlOp)}
     if not kinds or not parse_target(target).is_gpu:
         return {}
-    from compiler.kernels.gpu.control import control_kernels
+    from compiler.kernels.building.control import control_kernels
 
     built = control_kernels(sorted(kinds), parse_gpu(target))
     return {name: sealed_kernel(kernel) for name, kernel in built.items()}
@@ -227,7 +227,7 @@ def build_groups(
     Those with an operator of the user are built here: a worker would not have its lowering.
     """
     if groups and jobs > 1 and target.backend == "cuda":
-        from compiler.kernels.gpu.parallel import build_in_threads
+        from compiler.kernels.building.parallel import build_in_threads
 
         yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
         return
@@ -236,7 +236,7 @@ def build_groups(
         yield from build_in_workers(shared, target, jobs)
         groups = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
     if groups:
-        from compiler.kernels.kernel import build_kernel
+        from compiler.kernels.building.kernel import build_kernel
 
         for group in groups:
             with kernel_progress(group.name):

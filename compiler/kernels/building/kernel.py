@@ -6,12 +6,13 @@ from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
 from compiler.graph.attention import Attention
+from compiler.kernels.building.cuda_kernel import build_cuda_kernel
+from compiler.kernels.building.emulated_kernel import build_emulated_kernel
+from compiler.kernels.building.estimate import estimated, layout_key
+from compiler.kernels.building.hip_kernel import build_hip_kernel
+from compiler.kernels.building.select import Candidate, best, candidates_of, templates_of
 from compiler.kernels.cpu.codegen import compile_llvm, optimise
 from compiler.kernels.database.fields import Config
-from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
-from compiler.kernels.gpu.estimate import estimated, layout_key
-from compiler.kernels.gpu.hip_kernel import build_hip_kernel
-from compiler.kernels.gpu.kernel import build_cuda_kernel
 from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
@@ -29,7 +30,6 @@ from compiler.kernels.ops import (
     shapes,
     top_k,
 )
-from compiler.kernels.select import Candidate, best, candidates_of, templates_of
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches

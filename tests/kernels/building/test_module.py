@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import KernelError
 from compiler.ir.context import parse_module
-from compiler.kernels import KernelCache, build, build_kernels, build_missing
-from compiler.kernels.build import build_groups, distinct_groups, exact_target
+from compiler.kernels.building import KernelCache, build_kernels, build_missing
+from compiler.kernels.building import module as build
+from compiler.kernels.building.module import build_groups, distinct_groups, exact_target
 from compiler.kernels.cpu.machine import host_target, vector_bytes
 from compiler.kernels.group import Group
 from compiler.target.target import Target, parse_cpu
@@ -69,7 +70,7 @@ def test_kernels_of_several_modules_are_built_once_into_the_cache(
         built.extend(group.name for group in groups)
         return build_groups(groups, target, jobs)
 
-    monkeypatch.setattr("compiler.kernels.build.build_groups", recorded)
+    monkeypatch.setattr("compiler.kernels.building.module.build_groups", recorded)
     build_missing([first, second], "cpu", cache, 1)
     assert built == ["Relu_a", "Exp_b", "Abs_c", "Odd_d"]
     build_kernels(first, "cpu", cache, 1)
@@ -118,8 +119,8 @@ def test_a_generic_target_uses_no_wider_registers():
 
 WARM = """
 import sys
-from tests.kernels.test_build import module_of
-from compiler.kernels import KernelCache, build_kernels, build_missing
+from tests.kernels.building.test_module import module_of
+from compiler.kernels.building import KernelCache, build_kernels, build_missing
 build_kernels(module_of([("Relu_a", "Relu")]), "cpu", KernelCache(sys.argv[1]), 1)
 assert ("tvm" in sys.modules) is (sys.argv[2] == "cold"), sys.argv[2]
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
-from compiler.kernels.build import at_boundary, distinct_groups
+from compiler.kernels.building.module import at_boundary, distinct_groups
 from compiler.target.target import parse_gpu, parse_target
 
 
@@ -19,8 +19,8 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     parsed = parse_target(target)
     if parsed.backend not in ("cuda", "hip"):
         return
-    import_module("compiler.kernels.kernel")  # registers the operators' lowerings
-    from compiler.kernels.gpu.kernel import generate, generate_entries
+    import_module("compiler.kernels.building.kernel")  # registers the operators' lowerings
+    from compiler.kernels.building.cuda_kernel import generate, generate_entries
     from compiler.kernels.gpu.source import complete_text
 
     write = {"cuda": generate_entries, "hip": generate}[parsed.backend]

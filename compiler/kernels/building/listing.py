@@ -3,9 +3,9 @@
 from contextlib import suppress
 from typing import NamedTuple
 
+from compiler.kernels.building.kernel import attempts, naming
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import attempts, naming
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import StackError, launch_module, lower_function, split_launches

@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from compiler.graph.attention import Attention
+from compiler.kernels.building.select import best, entries
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.epilogue import without_text
 from compiler.kernels.gpu.templates.attention.problem import read_chunks, read_strides
 from compiler.kernels.group import Group
 from compiler.kernels.same import Same
-from compiler.kernels.select import best, entries
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import GpuTarget
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 
-from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
+from compiler.kernels.building.cuda_kernel import compile_kernel, generate_entries
+from compiler.kernels.building.kernel import naming
 from compiler.kernels.group import Group
-from compiler.kernels.kernel import naming
 from compiler.kernels.template import KernelSource
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec

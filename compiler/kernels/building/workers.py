@@ -22,7 +22,7 @@ class Worker:
     """One process that builds kernels on request."""
 
     def __init__(self) -> None:
-        self.process = start_child("compiler.kernels.workers", "serve")
+        self.process = start_child("compiler.kernels.building.workers", "serve")
         self._ready = False
 
     def wait_until_ready(self) -> None:
@@ -107,7 +107,7 @@ def build_in_workers(
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
-    from compiler.kernels.kernel import build_candidate, build_kernel
+    from compiler.kernels.building.kernel import build_candidate, build_kernel
 
     requests, answers = stdin_and_stdout()
     send(answers, READY)

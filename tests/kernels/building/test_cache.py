@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import helper, parser
 
-from compiler.kernels.cache import (
+from compiler.kernels.building.cache import (
     STAMP,
     TRIM_SECONDS,
     KernelCache,
@@ -96,7 +96,7 @@ def test_a_leftover_of_a_crash_is_no_entry_and_is_cleared(tmp_path: Path):
 
 WRITER = """
 import sys
-from tests.kernels.test_cache import SPEC, KernelCache, group_of
+from tests.kernels.building.test_cache import SPEC, KernelCache, group_of
 cache = KernelCache(sys.argv[1])
 for _ in range(100):
     for extent in range(1, 6):

@@ -54,7 +54,7 @@ class CacheStatus:
 @cache
 def source_version() -> str:
     """A hash of the source that decides kernels."""
-    digest, package = hashlib.sha256(), Path(__file__).parents[1]
+    digest, package = hashlib.sha256(), Path(__file__).parents[2]
     sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
     rooms = ("tensors", "target", "schedule", "graph", "rewrite")
     decisions = [path for room in rooms for path in package.glob(f"{room}/**/*.py")]

@@ -8,7 +8,7 @@ PROGRAM = """
 from onnx import parser
 from compiler.driver.build import set_target
 from compiler.frontend import import_model
-from compiler.kernels.texts import kernel_texts
+from compiler.kernels.building.texts import kernel_texts
 from compiler.passes.runner import Runner
 from compiler.passes.pipeline import parse
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from compiler.kernels.building.select import best
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
-from compiler.kernels.select import best
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import GpuTarget

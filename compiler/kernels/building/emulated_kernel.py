@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from compiler.emulator.compile import compile_kernels
-from compiler.kernels.gpu.kernel import generate_entries, kernel_spec, programmatic
+from compiler.kernels.building.cuda_kernel import generate_entries, kernel_spec, programmatic
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.schedule.kernels import KernelSpec

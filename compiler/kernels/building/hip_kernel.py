@@ -1,7 +1,7 @@
 """Building one HIP kernel, from group to KernelSpec."""
 
+from compiler.kernels.building.cuda_kernel import generate, kernel_spec
 from compiler.kernels.gpu.compilers.hipcc import compile_hip
-from compiler.kernels.gpu.kernel import generate, kernel_spec
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.schedule.kernels import KernelSpec
