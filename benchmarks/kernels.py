@@ -70,7 +70,7 @@ class Wanted:
 def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> None:
     """Write the text of each kernel with what it computes."""
     from compiler.autotune.kernels.prepare import fused_groups
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from compiler.kernels.gpu.source import headers
     from compiler.target.target import parse_gpu
     from examples import zoo

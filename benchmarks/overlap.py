@@ -67,7 +67,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     Those that cannot overlap are there too, so that none takes a tile from similar ones.
     """
     from compiler.autotune.kernels.prepare import fused_groups
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from compiler.kernels.building.select import best_of, candidates_of
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.database.fields import config_fields, full_version

@@ -147,7 +147,7 @@ def record_configs(model: str, target: str) -> dict[str, Any]:
 def selected(model: Any, target: str) -> Iterator[list[Any]]:
     """Template, config (values in order) and provenance of each group of a model."""
     from compiler.autotune.kernels.prepare import fused_groups
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from compiler.kernels.building.select import best
     from compiler.target.target import parse_gpu
 

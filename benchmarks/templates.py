@@ -75,7 +75,7 @@ Case = dict[str, Any]
 
 def attentions() -> Iterator[tuple[Case, Any, str]]:
     """Attentions without a mask of Q, K and V as their projections leave them."""
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from tests.kernels.attention_models import Attention
 
     for label, (heads, rows, columns, depth) in ATTENTIONS.items():

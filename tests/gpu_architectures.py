@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from compiler.errors import FlowloomError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.kernels.building import KernelCache, build_kernels
 from compiler.kernels.building.cache import generator_version

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from compiler.autotune.schedule.candidates import scheduled
 from compiler.driver.build import annotate
 from compiler.driver.packed_weights import WeightPacker
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels.building import KernelCache, build_kernels

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GroupOp, OperatorOp
 from compiler.kernels.gpu import cubin
 from compiler.target.target import parse_target

@@ -38,7 +38,7 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
     from compiler.autotune.schedule.candidates import scheduled_specs, set_costs
     from compiler.driver.build import annotate
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels.building import KernelCache, build_kernels
     from compiler.passes.pipeline import DEFAULT_PIPELINE, default_pipeline, parse, split_phases

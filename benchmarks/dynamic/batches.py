@@ -19,9 +19,9 @@ from onnx import numpy_helper
 
 from compiler.errors import FlowloomError
 from compiler.frontend.graph import Graph, Value
+from compiler.frontend.importing.part import ModelPart, specialise_part
 from compiler.frontend.padding.graphs import padding_of
 from compiler.frontend.padding.pairs import CannotPad
-from compiler.frontend.part import ModelPart, specialise_part
 from compiler.program.reading import read_program
 from examples.zoo import load_file
 

@@ -13,7 +13,7 @@ from benchmarks.gpu_peers import exported_file
 from benchmarks.peers.contenders import Tensors, reference
 from benchmarks.peers.floor import Demand, demand_of
 from benchmarks.peers.weights import adopt
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.tools.reference import run_onnxruntime
 from examples import light, named
 from examples.zoo.export import to_onnx

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from compiler.frontend.importer import Imported
+from compiler.frontend.importing.model import Imported
 from compiler.graph.cost import flops_of
 from compiler.ir.dataflow import OperatorOp
 from compiler.net.operators import KINDS, Kind

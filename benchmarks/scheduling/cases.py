@@ -43,7 +43,7 @@ class Planned:
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
     """Import, fuse and build a zoo model."""
     from compiler.driver.build import annotate
-    from compiler.frontend import import_model
+    from compiler.frontend.importing import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels.building import KernelCache, build_kernels
     from compiler.passes.pipeline import DEFAULT_PIPELINE, split_phases

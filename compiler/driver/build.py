@@ -37,7 +37,7 @@ from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError, KernelError
-from compiler.frontend import Imported, import_model
+from compiler.frontend.importing import Imported, import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow

@@ -1,20 +1,20 @@
 """Export of a `dataflow` dump as an ONNX model, so that any runtime can check a pass."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from compiler.errors import ModelError
 from compiler.frontend.export_nodes import Nodes, partial_range_nodes
 from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
+from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import (
     attribute_to_array,
@@ -35,34 +35,6 @@ from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
 
 _FLOAT = onnx.TensorProto.FLOAT
-
-
-def graph_of(module: ModuleOp) -> dataflow.GraphOp:
-    """The module's only `dataflow.graph`; raises ModelError where there is none."""
-    graphs = [op for op in module.ops if isinstance(op, dataflow.GraphOp)]
-    if len(graphs) != 1:
-        raise ModelError(
-            f"expected one dataflow.graph, found {len(graphs)}: "
-            "only IR from before lower-to-taskflow can be exported or interpreted"
-        )
-    return graphs[0]
-
-
-def operators(graph: dataflow.GraphOp) -> Iterable[Operation]:
-    """Every operation in order, with groups replaced by what they hold."""
-    for op in graph.body.block.ops:
-        yield from op.body.block.ops if isinstance(op, dataflow.GroupOp) else (op,)
-
-
-def outer_value(value: SSAValue) -> SSAValue:
-    """The value outside that a group's argument stands for, or a group's result yields."""
-    if isinstance(value, BlockArgument):
-        parent = value.block.parent_op()
-        group = isinstance(parent, dataflow.GroupOp)
-        return outer_value(parent.inputs[value.index]) if group else value
-    if isinstance(value, OpResult) and isinstance(value.op, dataflow.GroupOp):
-        return outer_value(value.op.results_yielded[value.index])
-    return value
 
 
 class _Names:

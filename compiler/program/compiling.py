@@ -21,18 +21,18 @@ from compiler.driver.settings import Settings
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.graph import Graph, Value
-from compiler.frontend.importer import imported
-from compiler.frontend.load import domain_of
-from compiler.frontend.padding.graphs import Padding, padding_of
-from compiler.frontend.padding.masking import padded_graph
-from compiler.frontend.padding.pairs import CannotPad
-from compiler.frontend.part import (
+from compiler.frontend.importing.model import imported
+from compiler.frontend.importing.part import (
     ModelContext,
     ModelPart,
     Obstacles,
     specialise_part,
 )
-from compiler.frontend.specialise import Problem
+from compiler.frontend.importing.specialise import Problem
+from compiler.frontend.load import domain_of
+from compiler.frontend.padding.graphs import Padding, padding_of
+from compiler.frontend.padding.masking import padded_graph
+from compiler.frontend.padding.pairs import CannotPad
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.program.buckets import Buckets
 from compiler.program.effort import segment_settings

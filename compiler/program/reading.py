@@ -9,6 +9,9 @@ import onnx
 from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.specialise import Problem
+from compiler.frontend.importing.unknown import unknown_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import (
     check_model,
@@ -17,14 +20,11 @@ from compiler.frontend.load import (
     opsets_of,
     read_model,
 )
-from compiler.frontend.part import ModelContext
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
-from compiler.frontend.specialise import Problem
 from compiler.frontend.tensors import arrays_of, bring_inside
-from compiler.frontend.unknown import unknown_operator
 from compiler.program.body import BodyGraph, without_constants
 from compiler.program.host import (
     obstacle_of_types,

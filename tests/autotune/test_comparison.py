@@ -7,7 +7,7 @@ import compiler
 from compiler.artifact.choice_json import choice_from_json, choice_to_json
 from compiler.autotune.substitution.kernels import predicted
 from compiler.errors import ArgumentError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.passes.pipeline import parse as passes
 from compiler.passes.runner import Runner

@@ -28,7 +28,7 @@ from compiler.driver.build import Build, build
 from compiler.driver.settings import Settings
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels import database
 from compiler.kernels.building import build_control_kernels, build_kernels
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin

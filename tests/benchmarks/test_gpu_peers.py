@@ -19,7 +19,7 @@ from benchmarks.peers.floor import Demand, demand_of
 from benchmarks.peers.opara import allocate_streams, crossings
 from benchmarks.peers.timing import ROUNDS, WARM_UP, take_turns
 from compiler.errors import DeviceError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from examples import zoo
 from examples.zoo.export import BUILDERS
 

@@ -8,7 +8,7 @@ from onnx import numpy_helper, parser
 
 from benchmarks.kernels import TYPES, library_call
 from compiler.autotune.kernels.prepare import fused_groups
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.target.target import parse_gpu
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.autotune.schedule import scheduled
 from compiler.driver.packed_weights import WeightPacker
 from compiler.errors import ModelError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir import taskflow
 from compiler.ir.types import tensor_type

@@ -10,7 +10,7 @@ import pytest
 from compiler.artifact.module import Module
 from compiler.driver.build import build_module
 from compiler.driver.settings import Settings
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels.building import KernelCache
 from tests.frontend.checks import parse, run
 from tests.kernels.gpu.emulator import COMPILER

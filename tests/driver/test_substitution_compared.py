@@ -14,7 +14,7 @@ from compiler.choice.judges import MeasuredJudge
 from compiler.driver.build import Build, build_module
 from compiler.driver.settings import Settings
 from compiler.errors import DeviceError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels.building import KernelCache
 from compiler.schedule.choices import Timing
 from tests.driver.test_substitution import repvgg

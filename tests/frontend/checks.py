@@ -9,8 +9,8 @@ import onnx
 import onnxruntime
 from onnx import helper, parser
 
-from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import Imported, import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.net.operators import KINDS
 

@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from tests.frontend.checks import assert_close, check, counts, operators, parse, run, types
 
 GENERATOR = np.random.default_rng(7)

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from compiler.errors import FlowloomError, ModelError, ShapeError
-from compiler.frontend import Imported, import_model
-from compiler.frontend.export import graph_of
+from compiler.frontend.importing import Imported, import_model
+from compiler.ir.groups import graph_of
 from compiler.ir.types import shape_of
 from tests.frontend.checks import parse, run
 

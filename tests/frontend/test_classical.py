@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from compiler.errors import ShapeError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.rules.classical import ML_DOMAIN
 from tests.frontend.checks import run, types

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.rules.dead_taps import live_taps
 from compiler.ir.dataflow import OperatorOp

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
-from compiler.frontend import import_model
-from compiler.frontend.export import graph_of
+from compiler.frontend.importing import import_model
+from compiler.ir.groups import graph_of
 from compiler.ir.types import shape_of
 from tests.frontend.checks import parse, random_inputs, run, types
 

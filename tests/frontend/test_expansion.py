@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 import compiler
 from compiler.errors import ModelError
-from compiler.frontend import import_model
 from compiler.frontend.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
+from compiler.frontend.importing import import_model
 from tests.frontend.checks import parse
 
 NESTED = """g (float[2] x) => (float[2] y) {

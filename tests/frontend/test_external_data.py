@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from compiler.errors import FlowloomError, ModelError
-from compiler.frontend import import_model
 from compiler.frontend.external import ModelFolder
+from compiler.frontend.importing import import_model
 from compiler.frontend.tensors import array_of, dense_array_of
 from tests.frontend.checks import parse
 

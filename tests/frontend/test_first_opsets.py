@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from tests.frontend.checks import assert_close, parse, random_inputs, run
 
 X, CHANNELS = "float[2,3,4,4] x", "float[3] w"

@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import FlowloomError
-from compiler.frontend import import_model
 from compiler.frontend.expansion import MODEL_GROWTH, SPARE_BYTES, Expansion
+from compiler.frontend.importing import import_model
 from compiler.ir import dataflow
 
 LARGE = 10**9

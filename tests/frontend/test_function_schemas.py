@@ -14,10 +14,10 @@ from onnx.reference import ReferenceEvaluator
 
 import compiler
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
+from compiler.frontend.importing.specialise import BodyNode, Specialiser
+from compiler.frontend.importing.unknown import RANDOM
 from compiler.frontend.interpreter import interpret
-from compiler.frontend.specialise import BodyNode, Specialiser
-from compiler.frontend.unknown import RANDOM
 from tests.frontend.test_onnx_nodes import (
     array,
     every_case,

@@ -8,9 +8,10 @@ from onnx import TensorProto, helper
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend import Imported, import_model, importer
 from compiler.frontend.emit import emit
 from compiler.frontend.graph import Graph
+from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.importing import model as importer
 from compiler.frontend.interpreter import interpret
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp

@@ -8,8 +8,9 @@ import pytest
 
 import compiler
 from compiler.errors import InputDataError, ModelError, ShapeError
-from compiler.frontend import import_model
-from compiler.frontend.export import export_model, graph_of
+from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
+from compiler.ir.groups import graph_of
 from compiler.schedule.tasks import IN_RANGE
 from compiler.tools.cli import main
 from tests.frontend.checks import parse, run

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import Imported, import_model
 from compiler.ir.context import parse_module
 from examples import zoo
 from examples.zoo.export import MODELS, OTHERS, lighten, main

@@ -5,7 +5,7 @@ import pytest
 from onnx import helper, numpy_helper, parser
 
 from compiler.errors import ModelError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.load import read_model
 from compiler.frontend.node_order import captures_of, names_read
 from tests.frontend.checks import check, parse

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx.helper import get_attribute_value
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.sources import Source, check_source
 from compiler.net.operators import KnownTensor

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compiler.frontend import NORMALISED_OPSET, import_model
+from compiler.frontend.builder import NORMALISED_OPSET
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
 from tests.frontend.checks import check, counts, parse, types
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import check, counts
 

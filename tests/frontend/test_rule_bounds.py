@@ -16,8 +16,8 @@ from onnx import helper, numpy_helper
 
 import compiler
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend import import_model
 from compiler.frontend.expansion import COPY_BYTES
+from compiler.frontend.importing import import_model
 from compiler.frontend.rules.dead_taps import reads_image
 from compiler.frontend.semantics import Semantics
 from compiler.ir.dataflow import OperatorOp

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import compiler
 from compiler import ModelError, ShapeError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 
 Array = np.ndarray[Any, Any]
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

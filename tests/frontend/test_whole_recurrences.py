@@ -11,8 +11,8 @@ from onnx import helper
 
 import compiler
 from compiler.backends.emu.device import device
-from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.recurrences import Recurrence
 from tests.frontend.checks import assert_close, counts, random_inputs, run

@@ -10,7 +10,7 @@ import tvm_ffi
 from onnx import helper
 from tvm.ir import Expr
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.edit import graphs_of
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.tir.function import generic_function

@@ -24,9 +24,9 @@ from compiler import (
 )
 from compiler.artifact.checking import checked_artifacts
 from compiler.artifact.manifest import MODEL_FILE, PROGRAM_MANIFEST, format_in, trust_all
-from compiler.frontend import Imported, import_model
-from compiler.frontend.export import graph_of
+from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.semantics import Semantics
+from compiler.ir.groups import graph_of
 from compiler.ir.types import dtype_of, shape_of
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.chains import check_chain

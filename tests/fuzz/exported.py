@@ -20,7 +20,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 import compiler
-from compiler.frontend.unknown import RANDOM
+from compiler.frontend.importing.unknown import RANDOM
 from tests.fuzz.case import Array, Case, Failure
 from tests.fuzz.oracle import Refused, run_model
 

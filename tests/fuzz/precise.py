@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler import FlowloomError
-from compiler.frontend import Imported, import_model
-from compiler.frontend.export import graph_of, operators, outer_value
+from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
 from compiler.frontend.semantics import Semantics
 from compiler.ir import dataflow
+from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, numpy_dtype
 from tests.fuzz.case import Case

@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.boundary import boundary_kernels
 from compiler.ir.dataflow import GraphOp
 from compiler.passes.pipeline import parse

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from xdsl.ir import SSAValue
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.hoisting import broadcast_before
 from compiler.ir.dataflow import OperatorOp

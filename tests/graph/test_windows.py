@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.network import read_network
 from compiler.graph.targets import set_target

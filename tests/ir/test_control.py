@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.errors import ModelError
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir import dataflow, taskflow
 from compiler.ir.context import parse_module

@@ -4,7 +4,7 @@ import onnx
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.index_limits import index_limits
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 from xdsl.context import Context
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.layouts import can_block
 from compiler.kernels.building.cuda_kernel import compile_kernel
 from compiler.kernels.building.kernel import build_kernel

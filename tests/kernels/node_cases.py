@@ -11,7 +11,7 @@ import numpy
 import onnx
 from onnx.helper import get_attribute_value
 
-from compiler.frontend.importer import import_model
+from compiler.frontend.importing.model import import_model
 from compiler.ir import values
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import Group, TensorInfo

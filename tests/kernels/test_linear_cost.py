@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvm.ir import Expr
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.edit import graphs_of
 from compiler.kernels.building import kernel as kernel  # registers the lowerings
 from compiler.kernels.building.cuda_kernel import generate

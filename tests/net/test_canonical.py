@@ -6,7 +6,7 @@ import onnx
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.frontend.importer import import_model
+from compiler.frontend.importing.model import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.kernels.group import Group, Operator, TensorInfo

@@ -15,10 +15,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from compiler.frontend import import_model
 from compiler.frontend.evaluate import infer_types
 from compiler.frontend.export import export_model
 from compiler.frontend.graph import constant
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, numpy_dtype
 from compiler.kernels.building.cuda_kernel import generate

@@ -12,7 +12,7 @@ LEAST = 3
 """The fewest operators in one literal that are a table."""
 
 TABLES = {
-    "frontend/checking.py": (1, "where onnx infers other shapes"),
+    "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
     "frontend/first_opsets.py": (2, "how opsets before 7 differ: no entry has such a form"),
     "frontend/padding/graphs.py": (1, "padding goes with symbolic shapes"),
     "frontend/padding/indexing.py": (1, "padding goes with symbolic shapes"),

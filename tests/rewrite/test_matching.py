@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.rewriting.dataflow import read_terms
 from compiler.graph.rewriting.terms import Terms
 from compiler.rewrite import matches

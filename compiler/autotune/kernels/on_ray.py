@@ -19,7 +19,7 @@ from compiler.autotune.kernels.remote_prepare import PreparePart, database_conte
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.kernels.tune import TuneOptions
 from compiler.errors import ClusterError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.progress import Announcement, notify
 from compiler.target.target import parse_gpu

@@ -17,7 +17,7 @@ from compiler.autotune.kernels.bundle import (
 )
 from compiler.autotune.substitution import CostContext, SimulatedTimes
 from compiler.autotune.substitution.compared import compared_graphs
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp

@@ -33,7 +33,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.driver.build import build
 from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.kernels.building import KernelCache
 from compiler.kernels.building.cache import generator_version

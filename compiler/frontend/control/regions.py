@@ -31,7 +31,7 @@ from compiler.net.operators.shapes import listed
 from compiler.schedule.tasks import ControlForm
 
 if TYPE_CHECKING:
-    from compiler.frontend.specialise import BodyNode, Specialiser
+    from compiler.frontend.importing.specialise import BodyNode, Specialiser
 
 UNBOUNDED = 2**63 - 1
 """The trip count of a loop that only its condition ends."""

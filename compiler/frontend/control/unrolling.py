@@ -22,7 +22,7 @@ from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_
 from compiler.net.operators import Mismatch, ShapeMismatch
 
 if TYPE_CHECKING:
-    from compiler.frontend.specialise import BodyNode, Specialiser
+    from compiler.frontend.importing.specialise import BodyNode, Specialiser
 
 import numpy as np
 import onnx

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
 from compiler.errors import ModelError
-from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter.control import run_control
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
+from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 from compiler.net.evaluation.rounding import is_floating

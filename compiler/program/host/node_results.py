@@ -8,8 +8,8 @@ import onnx
 
 from compiler.errors import InputDataError, UnsupportedOperatorError
 from compiler.frontend.graph import Graph, Value, constant
-from compiler.frontend.part import ModelContext
-from compiler.frontend.specialise import Scope, Specialiser
+from compiler.frontend.importing.part import ModelContext
+from compiler.frontend.importing.specialise import Scope, Specialiser
 
 Array = np.ndarray
 

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 import compiler
 from compiler.backends.memory import Array
 from compiler.errors import ScheduleError
-from compiler.frontend.export import graph_of
 from compiler.frontend.interpreter import interpret
+from compiler.ir.groups import graph_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.passes.runner import Snapshot, watching
 from compiler.schedule.tasks import IN_RANGE, Allocation

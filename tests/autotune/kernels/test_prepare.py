@@ -11,7 +11,7 @@ from compiler.autotune.kernels.bundle import load_bundle
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.prepare import prepare_bundle
 from compiler.autotune.substitution.compared import compared_graphs
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels import database
 from compiler.kernels.building.module import distinct_groups

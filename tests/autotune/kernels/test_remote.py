@@ -25,7 +25,7 @@ from compiler.autotune.kernels.remote_prepare import (
 from compiler.autotune.kernels.results import Result
 from compiler.backends.gpu.driver import Handle
 from compiler.errors import ClusterError, DeviceError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import full_version

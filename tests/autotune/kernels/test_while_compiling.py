@@ -20,7 +20,7 @@ from compiler.autotune.schedule import decision
 from compiler.backends.gpu.memory import upload
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels import database
 from compiler.kernels.building import KernelCache
 from compiler.kernels.building.select import Provenance, Selection, best

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, TensorProto, numpy_helper, parser
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.backends.emu.device import device
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp, GroupOp

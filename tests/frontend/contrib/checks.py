@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import Imported, import_model
 from tests.frontend.checks import run
 
 Operands = Sequence[np.ndarray | None]

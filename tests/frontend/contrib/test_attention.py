@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from tests.frontend.contrib.checks import (
     check,
     compare,

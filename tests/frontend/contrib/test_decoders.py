@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from tests.frontend.contrib.checks import check, model_of, normal, whole
 
 BATCH, LENGTH, HEADS, FEW, SIZE = 2, 3, 4, 2, 16

@@ -8,7 +8,7 @@ import pytest
 from onnx import AttributeProto, helper
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.rules.contrib import CONTRIB
 from compiler.frontend.rules.contrib.signatures import SIGNATURES
 from compiler.net.spec import OpSpec

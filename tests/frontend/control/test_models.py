@@ -5,8 +5,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.control.checks import check, kinds, reference, static
 from tests.frontend.control.models import control_models

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from onnx import helper, numpy_helper
 
 from compiler.errors import ShapeError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import run
 

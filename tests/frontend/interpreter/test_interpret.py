@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from compiler.errors import ModelError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import parse
 from tests.graphs import GraphBuilder

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from compiler.errors import UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.frontend.test_onnx_nodes import LETTERS, Case, array, cases, has_tensors_only, tolerance

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 
 from compiler.frontend.graph import Graph, Value
+from compiler.frontend.importing.part import ModelContext, ModelPart, specialise_part
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.padding.graphs import padding_of
 from compiler.frontend.padding.masking import EXTENT, padded_graph
-from compiler.frontend.part import ModelContext, ModelPart, specialise_part
 
 WIDTH = 4
 """The size of the axes that are not padded."""

@@ -12,7 +12,7 @@ from onnx import helper
 from onnx.numpy_helper import from_array, to_array
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.quantised.contract import KEEP_CODES
 from compiler.ir.dataflow import OperatorOp

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 
 import compiler
 from compiler.artifact.module import Module
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from tests.frontend.checks import parse

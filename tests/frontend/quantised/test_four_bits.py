@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
-from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import run as interpreter
 from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS
 from compiler.ir.dataflow import OperatorOp

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from tests.frontend.checks import parse

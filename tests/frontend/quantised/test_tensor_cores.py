@@ -7,7 +7,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from tests.frontend.checks import parse

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
 from tests.frontend.checks import parse, run

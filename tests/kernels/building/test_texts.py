@@ -7,7 +7,7 @@ from pathlib import Path
 PROGRAM = """
 from onnx import parser
 from compiler.driver.build import set_target
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels.building.texts import kernel_texts
 from compiler.passes.runner import Runner
 from compiler.passes.pipeline import parse

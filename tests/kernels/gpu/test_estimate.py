@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.autotune.kernels.prepare import fused_groups
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.kernels.building.estimate import estimated
 from compiler.kernels.building.select import best
 from compiler.kernels.group import Group

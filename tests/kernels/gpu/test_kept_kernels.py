@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.kernels import database
 from compiler.kernels.building import KernelCache, build_kernels, counted_groups

@@ -20,8 +20,8 @@ from compiler.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.kernels.building import module as build
 from compiler.kernels.ops.lowering import LOWERINGS, Context, lowering
 from compiler.net.attributes import Shape, number

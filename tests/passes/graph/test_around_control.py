@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper, parser
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of

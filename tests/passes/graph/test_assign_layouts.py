@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from compiler.artifact.module import Module
 from compiler.driver.build import build_module
 from compiler.driver.settings import Settings
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
 from compiler.graph.layouts import (

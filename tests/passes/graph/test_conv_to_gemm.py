@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.errors import ModelError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.patches import FEWEST_ELEMENTS
 from compiler.graph.targets import set_target
 from compiler.graph.weights import reshaped_key, weight_array

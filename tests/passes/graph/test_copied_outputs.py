@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of

@@ -5,7 +5,7 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.aliases import plan_views
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
-from compiler.frontend.importer import Imported
+from compiler.frontend.importing import import_model
+from compiler.frontend.importing.model import Imported
 from compiler.frontend.interpreter import interpret
 from compiler.graph.fusion.ranges import LEAST_ELEMENTS, MOST_PARTS, range_parts
 from compiler.graph.targets import set_target

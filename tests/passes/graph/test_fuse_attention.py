@@ -10,7 +10,7 @@ from onnx.parser import parse_model
 from xdsl.ir import SSAValue
 
 from compiler.backends.memory import Array
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.attention import find_attentions
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp

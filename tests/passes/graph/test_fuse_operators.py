@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from onnx import parser
 
 from compiler.errors import PipelineError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.aliases import plan_views
 from compiler.graph.fusion.rules import DEEPEST_FUSION
 from compiler.graph.fusion.state import MOST_FUSED_OPERATORS

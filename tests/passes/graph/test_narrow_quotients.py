@@ -3,7 +3,7 @@
 import pytest
 from onnx import parser
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of

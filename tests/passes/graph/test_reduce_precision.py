@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, parser
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
 from compiler.graph.signature import signature

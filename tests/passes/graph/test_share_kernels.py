@@ -9,8 +9,8 @@ from onnx import helper
 from onnx.numpy_helper import from_array
 
 import compiler
-from compiler.frontend import import_model
 from compiler.frontend.export import export_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of, shape_of

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from onnx import helper, numpy_helper
 
 from compiler.errors import PipelineError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import caches_of, set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of

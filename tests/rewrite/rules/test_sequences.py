@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.rewriting.dataflow import read_terms, write_terms
 from compiler.graph.rewriting.terms import Terms

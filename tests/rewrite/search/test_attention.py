@@ -5,7 +5,7 @@ import pytest
 
 from compiler.autotune.substitution.costs import TermCosts
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.rewriting.dataflow import read_terms
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
 from compiler.graph.targets import set_target

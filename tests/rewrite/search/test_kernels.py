@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.rewriting.dataflow import read_terms
 from compiler.graph.rewriting.terms import Terms
 from compiler.graph.targets import set_target

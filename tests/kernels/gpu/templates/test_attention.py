@@ -11,7 +11,7 @@ from onnx import ModelProto, helper
 
 import compiler
 from compiler.driver.build import set_target
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin

@@ -8,7 +8,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import compiler
 from compiler.errors import KernelError
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, extract_group

@@ -8,7 +8,7 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from compiler.driver.build import set_target
-from compiler.frontend import import_model
+from compiler.frontend.importing import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources

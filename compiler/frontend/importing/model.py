@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
-from compiler.frontend.checking import check_declared, declared_types, shapes_are_declared
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
+from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, folder_of, opsets_of, read_model
@@ -35,7 +35,7 @@ from compiler.frontend.quantised.tensor_cores import (
 from compiler.frontend.quantised.widen import widen_bytes
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
-from compiler.frontend.specialise import Problem, Scope, Specialiser, required
+from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.support.collector import collector_paused
 

@@ -10,9 +10,9 @@ from compiler.frontend.builder import supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
+from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
 MOST_KNOWN = 64

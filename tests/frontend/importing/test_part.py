@@ -5,7 +5,12 @@ import onnx
 import pytest
 
 from compiler.frontend.graph import Value
-from compiler.frontend.part import ModelContext, ModelPart, SpecialisedPart, specialise_part
+from compiler.frontend.importing.part import (
+    ModelContext,
+    ModelPart,
+    SpecialisedPart,
+    specialise_part,
+)
 
 X = Value("x", "float32", (8, 4))
 

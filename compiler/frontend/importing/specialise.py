@@ -14,7 +14,6 @@ from onnx import helper
 
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
-from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control.bodies import check_bodies
 from compiler.frontend.control.functions import excess_of
 from compiler.frontend.control.unrolling import CONTROL
@@ -39,6 +38,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
@@ -48,8 +48,8 @@ from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
 from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
+from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
-from compiler.frontend.unknown import DATA_DEPENDENT, RANDOM, unknown_operator
 from compiler.net.operators import KINDS, Mismatch
 from compiler.net.operators.registration import REGISTERED, operator_name
 
