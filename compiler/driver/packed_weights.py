@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from compiler.graph.packing import apply_packing
-from compiler.graph.weights import Array, weight_array
+from compiler.graph.rewriting.weights import Array, weight_array
 from compiler.ir import taskflow
 from compiler.ir.values import stored_as
 

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.frontend.export_nodes import Nodes, partial_range_nodes
 from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
-from compiler.graph.weights import weight_array
+from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.errors import ModelError
 from compiler.frontend.interpreter.control import run_control
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
-from compiler.graph.weights import weight_array
+from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of

@@ -4,7 +4,7 @@ import numpy as np
 
 from compiler.frontend.graph import Inputs
 from compiler.frontend.rules.call import Call
-from compiler.graph.weights import Array
+from compiler.graph.rewriting.weights import Array
 
 
 def live_taps(

@@ -6,7 +6,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from compiler.graph.weights import derived_key, reshaped_key
+from compiler.graph.rewriting.weights import derived_key, reshaped_key
 from compiler.ir.dataflow import ConstantOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array

@@ -4,7 +4,7 @@ from typing import Any
 
 from compiler.graph.rewriting.attributes import FrozenArray
 from compiler.graph.rewriting.terms import Term, reachable
-from compiler.graph.weights import derived_key
+from compiler.graph.rewriting.weights import derived_key
 
 
 def constant_key(term: Term) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.simplify import simplified
-from compiler.graph.weights import FOLDED
+from compiler.graph.rewriting.weights import FOLDED
 from compiler.net.operators import KnownTensor, infer
 
 CONSTANT = frozenset({"weight", "constant", "fill", "identity"}) | FOLDED

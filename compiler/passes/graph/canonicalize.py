@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.fusion.hoisting import Hoisted
-from compiler.graph.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
-from compiler.graph.weights import reshaped_key
+from compiler.graph.fusion.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
+from compiler.graph.rewriting.weights import reshaped_key
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -29,9 +29,9 @@ class Canonicalize(GraphPass):
     """Simplify operators locally, merge equal ones and remove dead ones; results stay bit-exact.
 
     Requires: nothing; groups stay as they are. Ensures: no simplification of
-    `compiler.graph.simplify` applies, no two operators are equal, none is dead; a Concat with the
-    bytes of an earlier one is a Reshape of it; elementwise operators on a Reshape of a contraction
-    come before it, with operands in other shapes, so that they can be its epilogue.
+    `compiler.graph.fusion.simplify` applies, no two operators are equal, none is dead; a Concat
+    with the bytes of an earlier one is a Reshape of it; elementwise operators on a Reshape of a
+    contraction come before it, with operands in other shapes, so that they can be its epilogue.
 
         %1 = dataflow.op "Relu" (%0) ...
         %2 = dataflow.op "Identity" (%1) ...

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.graph.patches import Patches, find_patches
-from compiler.graph.weights import reshaped_key
+from compiler.graph.rewriting.weights import reshaped_key
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, integers_before, like_before, replace
 from compiler.ir.types import dtype_of, shape_of, tensor_type

@@ -10,9 +10,9 @@ from xdsl.rewriter import Rewriter
 
 from compiler.graph.cost import roofline_of
 from compiler.graph.network import GraphNetwork, read_network
+from compiler.graph.rewriting.weights import concatenated_key
 from compiler.graph.siblings import Family, find_families, head_size, weight_axis
 from compiler.graph.targets import target_of
-from compiler.graph.weights import concatenated_key
 from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import (
     graphs_of,

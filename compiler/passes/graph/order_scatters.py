@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.graph.fusion.scattered_sums import MOST_SLOTS, ScatteredSum, find_scattered_sum
+from compiler.graph.rewriting.weights import derived_key, reshaped_key
 from compiler.graph.targets import target_of
-from compiler.graph.weights import derived_key, reshaped_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import (
     erase_dead,

@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
+from compiler.graph.rewriting.weights import derived_key
 from compiler.graph.scales import (
     AttentionPart,
     SharedScale,
@@ -19,7 +20,6 @@ from compiler.graph.scales import (
 )
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
-from compiler.graph.weights import derived_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, replace
 from compiler.ir.types import dtype_of, int64, tensor_type

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter import interpret
-from compiler.graph.weights import weight_array
+from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow, taskflow
 from compiler.ir.layouts import stored_block, with_block
 from compiler.ir.types import dtype_of, shape_of

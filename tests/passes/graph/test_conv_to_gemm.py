@@ -12,8 +12,8 @@ import compiler
 from compiler.errors import ModelError
 from compiler.frontend.importing import import_model
 from compiler.graph.patches import FEWEST_ELEMENTS
+from compiler.graph.rewriting.weights import reshaped_key, weight_array
 from compiler.graph.targets import set_target
-from compiler.graph.weights import reshaped_key, weight_array
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner

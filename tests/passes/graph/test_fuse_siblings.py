@@ -6,8 +6,8 @@ from xdsl.ir import SSAValue
 
 from compiler.errors import ModelError
 from compiler.frontend.export import export_model
+from compiler.graph.rewriting.weights import concatenated_key, weight_array
 from compiler.graph.targets import set_target
-from compiler.graph.weights import concatenated_key, weight_array
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from tests.apply_passes import nodes_of, run

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import compiler
-from compiler.graph.weights import ordered_updates
+from compiler.graph.rewriting.weights import ordered_updates
 from compiler.kernels.gpu.templates.segment_sum.problem import Problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu

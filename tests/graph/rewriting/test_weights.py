@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.errors import ModelError
-from compiler.graph.weights import (
+from compiler.graph.rewriting.weights import (
     FOLDED,
     concatenated_key,
     derived_key,
