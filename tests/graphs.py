@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
-from compiler.net.canonical import from_front
+from compiler.net.operators.canonical import from_front
 
 Array = NDArray[np.generic]
 OPSET = 21

@@ -20,8 +20,8 @@ from compiler.frontend.graph import (
 )
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
-from compiler.net.canonical import from_front
 from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators.canonical import from_front
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 

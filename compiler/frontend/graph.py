@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.net.canonical import complete_attributes
+from compiler.net.operators.canonical import complete_attributes
 from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import FLOAT8
 

@@ -10,8 +10,8 @@ from xdsl.utils.exceptions import VerifyException
 from compiler.ir.layouts import with_block
 from compiler.ir.types import Element, dtype_of, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array, attribute_to_value
-from compiler.net.canonical import check_canonical
 from compiler.net.operators import KnownTensor, Mismatch, infer
+from compiler.net.operators.canonical import check_canonical
 
 Constant = DenseIntOrFPElementsAttr | None
 

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation
 from compiler.errors import ModelError
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
-from compiler.net.canonical import complete_attributes
+from compiler.net.operators.canonical import complete_attributes
 
 Array = NDArray[np.generic]
 Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[str]

@@ -17,7 +17,7 @@ from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, Weight
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
-from compiler.net.canonical import complete_attributes
+from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
 

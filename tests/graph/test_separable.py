@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.graph.separable import TILE_ROWS, ConvolutionShapes, are_separable, pays
-from compiler.net.canonical import complete_attributes
+from compiler.net.operators.canonical import complete_attributes
 
 
 def pair(

@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.canonical import complete_attributes
 from compiler.net.operators import KnownTensor
+from compiler.net.operators.canonical import complete_attributes
 from compiler.net.operators.injective import slice_range
 
 Shape = tuple[int, ...]

@@ -12,8 +12,8 @@ from compiler.graph.rewriting.attributes import as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.graph.rewriting.weights import weight_array
-from compiler.net.canonical import complete_attributes
 from compiler.net.operators import KnownTensor
+from compiler.net.operators.canonical import complete_attributes
 
 
 @dataclass

@@ -10,8 +10,8 @@ from compiler.frontend.importing.model import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.net.canonical import complete_attributes
 from compiler.net.operators import OPERATORS
+from compiler.net.operators.canonical import complete_attributes
 from tests.graphs import GraphBuilder
 
 SHAPES = [(2, 6, 4, 5), (6, 6, 3, 1)]
