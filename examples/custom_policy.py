@@ -9,7 +9,7 @@ The same string is `compiler.compile`'s `pipeline`. In Python a policy can have 
 `STREAM_ASSIGNMENTS.register("longest-first")(longest_first)` before `compile`.
 """
 
-from compiler.scheduling.assignment import Assignment
+from compiler.scheduling.policies.assignment import Assignment
 from compiler.support.dag import DAG
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.errors import PipelineError
-from compiler.scheduling.assignment import Assignment, check_assignment
+from compiler.scheduling.policies.assignment import Assignment, check_assignment
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS

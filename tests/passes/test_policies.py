@@ -68,7 +68,7 @@ def short(dag, streams): return Assignment([])
 def far(dag, streams): return Assignment([streams] * len(dag))
 def partitions(dag, most): return []
 def order(dag, demands): return list(range(1, len(dag)))
-from compiler.scheduling.assignment import Assignment
+from compiler.scheduling.policies.assignment import Assignment
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
+from compiler.scheduling.policies.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.ordering import order_critical_path
 from compiler.support.dag import DAG
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compiler.errors import PipelineError
-from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
+from compiler.scheduling.policies.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.list_schedule import WAIT_NS
 from compiler.support.dag import DAG, subgraph
 

@@ -1,6 +1,6 @@
 """The machine that stream policies plan for: streams that run alike, and waits that cost time."""
 
-from compiler.scheduling.assignment import Assignment
+from compiler.scheduling.policies.assignment import Assignment
 from compiler.support.dag import DAG
 
 WAIT_NS = 150

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from compiler.errors import PipelineError
-from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
-from compiler.scheduling.matching import FREE, maximum_matching
+from compiler.scheduling.policies.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.chains import fold
+from compiler.scheduling.policies.matching import FREE, maximum_matching
 from compiler.support.dag import DAG, descendants, transitive_reduction
 
 MOST_NODES = 10_000

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compiler.errors import PipelineError
-from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
+from compiler.scheduling.policies.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_bound, makespan
 from compiler.support.dag import DAG
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from compiler.scheduling.registry import Registry
+from compiler.scheduling.policies.registry import Registry
 from compiler.support.dag import DAG, topological_order
 
 

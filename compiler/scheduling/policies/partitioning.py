@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from compiler.scheduling.policies.balanced import partition_balanced
-from compiler.scheduling.registry import Registry
+from compiler.scheduling.policies.registry import Registry
 from compiler.support.dag import DAG
 
 Partitioning = Callable[[DAG, int], list[int]]

@@ -3,8 +3,8 @@
 from heapq import heappop, heappush, heapreplace
 from itertools import groupby
 
-from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies import chains, ios, nimble, optimal
+from compiler.scheduling.policies.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies.list_schedule import WAIT_NS
 from compiler.scheduling.policies.ordering import order_critical_path
 from compiler.support.dag import DAG, critical_path

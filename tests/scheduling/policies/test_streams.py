@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
-from compiler.scheduling.assignment import Assignment, check_assignment
 from compiler.scheduling.policies import optimal
+from compiler.scheduling.policies.assignment import Assignment, check_assignment
 from compiler.scheduling.policies.chains import assign_opara, opara_chains
 from compiler.scheduling.policies.list_schedule import (
     WAIT_NS,
