@@ -20,7 +20,7 @@ from benchmarks.simulator import HOST
 from benchmarks.simulator import errors as errors_of
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_dag
+from compiler.passes.base.adapter import read_dag
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.schedule.kernels import KernelSpec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compiler.autotune.schedule.candidates import scheduled
 from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
-from compiler.passes.adapter import read_groups, write_placement
+from compiler.passes.base.adapter import read_groups, write_placement
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner, taskflow_graph, verify
 from compiler.scheduling.inner_loops import change, kept_edges

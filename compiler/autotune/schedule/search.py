@@ -13,7 +13,7 @@ from compiler.errors import PipelineError
 from compiler.graph.cost import cost_of
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_groups
+from compiler.passes.base.adapter import read_groups
 from compiler.passes.pipeline import LOWERING, default_pipeline, parse
 from compiler.schedule.choices import SearchRecord
 from compiler.schedule.kernels import KernelSpec

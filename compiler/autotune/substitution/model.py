@@ -19,7 +19,7 @@ from compiler.ir.edit import graphs_of
 from compiler.ir.types import int64
 from compiler.kernels.building import KernelCache
 from compiler.kernels.shared_packings import packings_by_key
-from compiler.passes.adapter import read_groups
+from compiler.passes.base.adapter import read_groups
 from compiler.progress import in_parts
 from compiler.rewrite.search.backtracking import Cost
 from compiler.rewrite.search.cost_model import CostPolicy
@@ -44,7 +44,8 @@ def simulator_version() -> str:
     rooms = ("scheduling", "autotune/substitution", "choice", "passes/graph", "ir")
     kinds = product(rooms, ("py", "ll"))
     files = [path for room, kind in kinds for path in package.glob(f"{room}/**/*.{kind}")]
-    files += [package / "passes" / name for name in ("adapter.py", "pipeline.py", "runner.py")]
+    parts = ("base/adapter.py", "pipeline.py", "runner.py")
+    files += [package / "passes" / name for name in parts]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
 
 

@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.dataflow import ControlOp
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_dag, write_placement
 from compiler.passes.base import SchedulePass
+from compiler.passes.base.adapter import read_dag, write_placement
 from compiler.scheduling.placement import Placement
 from compiler.scheduling.placement_text import placement_from_text
 from compiler.support.dag import DAG

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import PipelineError
 from compiler.graph.targets import caches_of
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_dag, read_placement, weights_read, write_placement
 from compiler.passes.base import SchedulePass
+from compiler.passes.base.adapter import read_dag, read_placement, weights_read, write_placement
 from compiler.scheduling.reuse import keep_weights
 
 

@@ -12,8 +12,8 @@ from compiler.errors import PipelineError
 from compiler.graph.aliases import ViewPlan, plan_views
 from compiler.ir import dataflow, taskflow
 from compiler.ir.taskflow_control import make_control
-from compiler.passes.adapter import read_placement
 from compiler.passes.base import SchedulePass
+from compiler.passes.base.adapter import read_placement
 from compiler.passes.schedule.lower_bodies import lower_bodies
 from compiler.passes.schedule.task_memory import TaskMemory, op_label
 from compiler.scheduling.subflows import partition_runs, stage_barriers

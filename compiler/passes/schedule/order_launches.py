@@ -6,8 +6,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_groups, read_placement, write_placement
 from compiler.passes.base import SchedulePass
+from compiler.passes.base.adapter import read_groups, read_placement, write_placement
 from compiler.scheduling.placement import order_launches
 
 

@@ -13,7 +13,7 @@ from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.net.operators import KINDS, Kind
-from compiler.passes.adapter import read_dag
+from compiler.passes.base.adapter import read_dag
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.support.dag import DAG

@@ -13,7 +13,7 @@ from compiler.frontend.importing import import_model
 from compiler.graph.targets import caches_of, set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
-from compiler.passes.adapter import read_placement, weights_read
+from compiler.passes.base.adapter import read_placement, weights_read
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.target.caches import (

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
-from compiler.passes.adapter import read_dag
+from compiler.passes.base.adapter import read_dag
 from tests.apply_passes import run
 from tests.strategies import Model, dataflow_graphs
 
