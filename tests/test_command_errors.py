@@ -15,9 +15,9 @@ import compiler
 from compiler.artifact.choice_json import choice_from_json
 from compiler.errors import ArtifactError, DeviceError
 from compiler.passes import PASSES
-from compiler.tools import cli, commands
-from compiler.tools.cli import main
-from compiler.tools.commands import first_sentence
+from compiler.tools.cli import commands, main
+from compiler.tools.cli.commands import first_sentence
+from compiler.tools.cli.parser import INTERRUPTED
 from compiler.tools.option_types import input_shape
 from compiler.tools.outputs import check_artifact, check_file
 
@@ -227,7 +227,7 @@ RELU = _relu()
 
 def test_names_that_are_no_text_can_be_printed(tmp_path: Path):
     (tmp_path / "model.onnx").write_bytes(RELU)
-    program = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", b"o\xff"]
+    program = [sys.executable, "-m", "compiler", "compile", "model.onnx", "-o", b"o\xff"]
     path = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     ran = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
@@ -240,7 +240,8 @@ WAITS = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start tests without it
 from compiler.kernels.building import workers
-from compiler.tools import cli, commands
+from compiler.tools import cli
+from compiler.tools.cli import commands
 def wait(_):
     worker = workers.Worker()
     print("ready", flush=True)
@@ -307,4 +308,4 @@ def test_a_shape_may_be_empty_or_hold_nothing():
 
 
 def test_the_exit_status_of_an_interrupt_is_a_shells():
-    assert cli.INTERRUPTED == 128 + signal.SIGINT
+    assert INTERRUPTED == 128 + signal.SIGINT

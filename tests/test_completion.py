@@ -9,7 +9,7 @@ import pytest
 
 from compiler.errors import MissingExtraError
 from compiler.tools.cli import main, make_parser
-from compiler.tools.completion import SHELLS, completion_script
+from compiler.tools.cli.completion import SHELLS, completion_script
 
 ROOT = Path(__file__).parent.parent
 

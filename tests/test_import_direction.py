@@ -46,12 +46,12 @@ DEFERRED = {
     "scheduling/simulator.py": "speed: llvmlite",
     "tools/bisect/command.py": "speed: the command line's help and completion",
     "tools/checking/saved.py": "speed: a saved module is checked without xDSL",
-    "tools/commands.py": "speed: the command line's help and completion",
+    "tools/cli/commands.py": "speed: the command line's help and completion",
     "tools/explore/sides.py": "speed: only for saved programs",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
     "tools/onnx_coverage.py": "speed: only for the page",
     "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",
-    "tools/tuning.py": "speed: the command line's help and completion",
+    "tools/cli/tuning.py": "speed: the command line's help and completion",
 }
 """The files that import modules of ours inside functions, with the reason."""
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from compiler.errors import FlowloomError
 from compiler.progress import Paused, notify
-from compiler.tools.commands import compile_arguments
+from compiler.tools.compile_options import compile_arguments
 from compiler.tools.inputs import read_inputs
 from compiler.tools.models import named_model
 from compiler.tools.option_types import positive, seconds, seed

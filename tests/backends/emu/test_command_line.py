@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emula
 
 def flowloom(*words: str | Path, **environment: str) -> str:
     """What the command prints in a process that finds no compiler."""
-    command = [sys.executable, "-m", "compiler.tools.cli", *map(str, words)]
+    command = [sys.executable, "-m", "compiler", *map(str, words)]
     own = {**os.environ, "PATH": "", "CXX": "", **environment}
     ran = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -160,7 +160,7 @@ def run_without_cache(place: Path, *options: str, **changes: str) -> list[str]:
     """The lines that compiling a small model prints to standard error, where it must not fail."""
     model = helper.make_model(parser.parse_graph("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
     onnx.save(model, place / "model.onnx")
-    command = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", "built"]
+    command = [sys.executable, "-m", "compiler", "compile", "model.onnx", "-o", "built"]
     command += ["--quiet"]
     kept = {n: v for n, v in os.environ.items() if n not in ("FLOWLOOM_CACHE", "XDG_CACHE_HOME")}
     path = os.pathsep.join(filter(None, map(os.path.abspath, sys.path)))

@@ -21,6 +21,7 @@ from compiler.progress import Announcement, Paused, notify, step_progress
 from compiler.schedule.choices import TuningRecord
 from compiler.support.words import counted, in_bytes
 from compiler.target.target import parse_target
+from compiler.tools.compile_options import compile_arguments
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
 from compiler.tools.outputs import check_artifact, check_file, write_npz, write_text
@@ -290,45 +291,6 @@ def cache_command(options: Namespace) -> int:
     for target, (entries, nbytes) in sorted(status.targets.items()):
         print(f"    {target}: {counted(entries, 'kernel')}, {in_bytes(nbytes)}")
     return 0
-
-
-def compile_arguments(options: Namespace) -> dict[str, Any]:
-    """The arguments of `compiler.compile` that the options of a command stand for, but the model.
-
-    Raises FlowloomError for options that contradict each other.
-    """
-    if options.frozen and options.profile is None:
-        raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
-    return {
-        "target": options.target or "cpu",
-        "pipeline": options.pipeline,
-        "input_shapes": dict(options.input_shape),
-        "buckets": _buckets(options),
-        "arch": options.arch,
-        "precision": options.precision,
-        "threads": getattr(options, "threads", None),
-        "dump_ir": options.dump_ir,
-        "budget": 0 if options.frozen else options.budget,
-        "profile": options.profile,
-        "schedule": options.schedule,
-        "passes": options.own_passes,
-        "overridable": options.overridable,
-        "cache": not options.no_cache,
-        "check_indices": options.check_indices or bool(getattr(options, "check", False)),
-        "dynamic": not options.static,
-        "graphs": "all" if options.graphs is None else options.graphs,
-        "quantised": "auto" if options.quantised is None else options.quantised,
-        "semantics": ",".join(options.semantics) or None,
-        "check": getattr(options, "check_groups", False),
-    }
-
-
-def _buckets(options: Namespace) -> dict[str, list[int]]:
-    """The sizes of each dimension of all `--bucket`."""
-    found: dict[str, list[int]] = {}
-    for name, sizes in options.bucket:
-        found.setdefault(name, []).extend(sizes)
-    return found
 
 
 def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:

@@ -12,10 +12,10 @@ from typing import Any
 
 from compiler import __version__
 from compiler.errors import FlowloomError
-from compiler.tools import commands, tuning
 from compiler.tools.bisect.command import add_bisect
 from compiler.tools.checking.saved import check_command
-from compiler.tools.completion import add_completion
+from compiler.tools.cli import commands, tuning
+from compiler.tools.cli.completion import add_completion
 from compiler.tools.option_types import bucket, input_shape, megabytes, positive, seconds, seed
 from compiler.tools.progress.options import add_json, add_progress, shown_progress
 
@@ -441,7 +441,3 @@ def described(error: BaseException) -> str:
         f"internal error: {type(error).__name__}: {text} ({frame.filename}, line {frame.lineno});"
         " please report it with what `flowloom --debug` prints"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
