@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from compiler.autotune.bindings import timed_run
 from compiler.autotune.kernel_times import time_in_a_run
@@ -25,8 +25,8 @@ from compiler.autotune.trials import ScheduleTrial, TrialError, trials_on
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.memory import Array
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
-from compiler.driver.build import Build
 from compiler.errors import KernelError
 from compiler.kernels.building.cuda_kernel import compile_kernel
 from compiler.kernels.building.select import Candidate, Provenance, measurable, provenance_of
@@ -35,8 +35,9 @@ from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource
+from compiler.schedule.choices import Choice
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Task
+from compiler.schedule.tasks import Schedule, Task
 from compiler.target.target import GpuTarget
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +50,15 @@ _Spec = Future[KernelSpec | None]
 
 COMPARE_SECONDS, COMPARE_SAMPLES = 0.5, 100
 """How long, and how often at most, the choices that are compared run."""
+
+
+class CompiledModel(Protocol):
+    """A compiled model, as far as it takes to load it with other kernels."""
+
+    schedule: Schedule
+    kernels: dict[str, KernelSpec]
+    weights: dict[str, Array]
+    choice: Choice | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class KernelAlternatives:
 
 def descend_in_context(
     driver: Driver,
-    built: Build,
+    built: CompiledModel,
     groups: Mapping[str, Group],
     target: GpuTarget,
     seconds: float,
@@ -117,7 +127,7 @@ def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
 
 
 def alternatives(
-    built: Build, groups: Mapping[str, Group], target: GpuTarget, device: str
+    built: CompiledModel, groups: Mapping[str, Group], target: GpuTarget, device: str
 ) -> list[KernelAlternatives]:
     """The heaviest kernels of a module of which several options were measured on a device."""
     uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
@@ -194,7 +204,7 @@ def _kernel(user: _User, config: Any) -> KernelSource | None:
 
 
 def _options(
-    users: Sequence[_User], built: Build, specs: Mapping[Config, Mapping[str, _Spec]]
+    users: Sequence[_User], built: CompiledModel, specs: Mapping[Config, Mapping[str, _Spec]]
 ) -> KernelAlternatives:
     """The configs that fit all groups of a key; none if another template built these."""
     entry, found = users[0].entry, dict[Config, dict[str, KernelSpec]]()

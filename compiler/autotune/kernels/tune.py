@@ -15,7 +15,7 @@ from compiler.autotune.kernels.bundle import Bundle
 from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.duration import expected_duration
-from compiler.autotune.kernels.in_context import descend_in_context, record
+from compiler.autotune.kernels.in_context import CompiledModel, descend_in_context, record
 from compiler.autotune.kernels.measure import TextCompiler, device_name, header_here, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.prepare import (
@@ -26,16 +26,12 @@ from compiler.autotune.kernels.prepare import (
 )
 from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.lock import locked
-from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.autotune.substitution.model import simulator_version
 from compiler.autotune.trials import TrialError, TrialUnavailableError
 from compiler.backends.gpu.driver import Driver
-from compiler.driver.build import build
-from compiler.driver.settings import Settings
 from compiler.errors import ArtifactError
 from compiler.frontend.importing import import_model
 from compiler.graph.fusion.recurrences import recurrence_kernels
-from compiler.kernels.building import KernelCache
 from compiler.kernels.building.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.progress import in_parts, step_progress
@@ -58,6 +54,14 @@ class TuneOptions:
     in_context: float = 0.0
     """Seconds for each model and precision of measuring the whole model with the best choices, on
     this machine."""
+
+
+class ModelCompiler(Protocol):
+    """Compiles a model for a target, choosing its schedule by measuring."""
+
+    def __call__(
+        self, model: Path, input_shapes: Mapping[str, Sequence[int]], target: str
+    ) -> CompiledModel: ...
 
 
 class Machines(Protocol):
@@ -84,6 +88,7 @@ class ThisMachine:
     """Prepares and measures here, where the device is."""
 
     driver: Driver
+    compile: ModelCompiler
     jobs: int = 0
     """Compilers at once; 0 for one a core."""
 
@@ -145,28 +150,27 @@ def _tune(
     ):
         target, shapes = f"cuda:{header.arch}:{precision}", options.input_shapes
         if options.in_context and isinstance(machines, ThisMachine):
-            found = _in_context(machines.driver, path, target, options)
+            found = _in_context(machines, path, target, options)
             report(f"{path.name} {precision}: {found}")
         covered = coverage(path, target, header.device, shapes)
         report(f"{path.name} {precision}: {covered}")
 
 
-def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -> str:
+def _in_context(machine: ThisMachine, path: Path, target: str, options: TuneOptions) -> str:
     """Choose among the best few configs of a model's kernels in the whole model; says the gain."""
-    machine = parse_gpu(target)
-    settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
-    built = build(path, options.input_shapes, settings)
-    module = import_model(path, options.input_shapes, has_kernel=recurrence_kernels(machine)).module
+    gpu, shapes = parse_gpu(target), options.input_shapes
+    built = machine.compile(path, shapes, target)
+    module = import_model(path, shapes, has_kernel=recurrence_kernels(gpu)).module
     assert built.choice is not None
-    groups = built_groups(module, machine, built.choice.schedule.pipeline)
+    groups = built_groups(module, gpu, built.choice.schedule.pipeline)
     try:
-        found = descend_in_context(driver, built, groups, machine, options.in_context)
+        found = descend_in_context(machine.driver, built, groups, gpu, options.in_context)
     except (TrialError, TrialUnavailableError) as error:
         return f"not measured as a whole: {error}"
     if found is None:
         return "no kernel has several measured choices that fit its schedule"
     descent, entries = found
-    record(descent, entries, path.name, machine, device_name(driver))
+    record(descent, entries, path.name, gpu, device_name(machine.driver))
     before, after = descent.start.median / 1e6, descent.end.median / 1e6
     return (
         f"{before:.4f} ms to {after:.4f} ms in the whole model, {len(descent.steps)} kernels"

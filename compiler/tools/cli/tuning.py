@@ -3,7 +3,7 @@
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -67,12 +67,23 @@ def tune_command(options: Namespace) -> int:
         in_context=0.0 if options.ray else in_context,
     )
     with ExitStack() as stack:
-        here = ThisMachine(_device(), options.jobs) if not options.ray else None
+        here = ThisMachine(_device(), _compiled, options.jobs) if not options.ray else None
         machines = here or stack.enter_context(_ray_machines(options))
         tune(machines, wanted, _reporter(options))
         if options.json:
             conclude(options, "", _tuned_figures(machines.header, wanted))
     return 0
+
+
+def _compiled(model: Path, input_shapes: Mapping[str, Sequence[int]], target: str) -> Any:
+    """A model compiled as `flowloom compile` does it, in the default budget."""
+    from compiler.autotune.schedule import DEFAULT_BUDGET
+    from compiler.driver.build import build
+    from compiler.driver.settings import Settings
+    from compiler.kernels.building import KernelCache
+
+    settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
+    return build(model, input_shapes, settings)
 
 
 def _ray_machines(options: Namespace) -> Any:
