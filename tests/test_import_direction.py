@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -212,3 +212,33 @@ def test_a_cycle_is_found():
 
 def test_no_modules_import_each_other_also_inside_functions():
     assert cycle({name: imported(path) & FILES.keys() for name, path in FILES.items()}) == []
+
+
+def folder_of(module: str, depth: int) -> str:
+    """The folder of a module down to a depth below `compiler`; a module at the top is itself."""
+    parts = FILES[module].relative_to(ROOT).with_suffix("").parts
+    return "/".join(parts[:-1][:depth]) or parts[0]
+
+
+def folder_cycle(imports: Iterable[tuple[str, str]], depth: int) -> list[str]:
+    """Folders, down to a depth, that form an import cycle; empty where there are none."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for module, name in imports:
+        one, other = folder_of(module, depth), folder_of(name, depth)
+        if one != other and not {one, other} & {"__init__", "__main__"}:
+            folders[one].add(other)
+    return cycle(folders)
+
+
+def test_a_cycle_of_a_folder_and_its_sub_folder_is_found():
+    down = ("compiler.passes.pipeline", "compiler.passes.base.kinds")
+    up = ("compiler.passes.base.kinds", "compiler.passes.runner")
+    assert folder_cycle([down], 2) == []
+    assert folder_cycle([down, up], 1) == []
+    assert set(folder_cycle([down, up], 2)) == {"passes", "passes/base"}
+
+
+def test_no_folders_import_each_other_at_any_depth():
+    deepest = max(len(path.relative_to(ROOT).parts) for path in FILES.values())
+    circles = {depth: folder_cycle(arrows(), depth) for depth in range(1, deepest)}
+    assert not any(circles.values()), circles
