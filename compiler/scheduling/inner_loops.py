@@ -1,6 +1,6 @@
 """The inner loops of simulation and search, in C: `inner_loops.c` says how.
 
-Import it only where something is simulated. Arrays are contiguous; those of a schedule's state are
+Arrays are contiguous; those of a schedule's state are
 `order`, the tasks by place; `streams`, by task; and `fused`, by place: whether its task is in the
 partition of the place before. A DAG is two arrays: task v's neighbours are
 `items[first[v]:first[v + 1]]`.
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.ctypeslib import ndpointer
 
 from compiler.scheduling.arrays import Booleans, Floats, Integers
-from compiler.support.native_code import native_function
 
 CODE = Path(__file__).with_name("inner_loops.ll")
 
@@ -69,6 +68,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 
 def _function(name: str) -> Any:
+    from compiler.support.native_code import native_function
+
     return native_function(CODE, name, *_SIGNATURES[name])
 
 

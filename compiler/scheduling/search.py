@@ -13,6 +13,7 @@ import numpy as np
 from compiler.errors import PipelineError
 from compiler.progress import in_parts
 from compiler.scheduling.arrays import Booleans, Integers
+from compiler.scheduling.inner_loops import improve, kept_edges, run_time
 from compiler.scheduling.outline import awaited_nodes, launched_together
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.simulator import Simulator
@@ -71,15 +72,11 @@ class ScheduleSearch:
 
     def makespan(self, placement: Placement) -> float:
         """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
-        from compiler.scheduling.inner_loops import run_time
-
         edges = self.waits(placement)
         return run_time(state_of(placement), edges, self._tasks, self._latencies)
 
     def waits(self, placement: Placement) -> Integers:
         """The waits that `elide-sync` leaves, as pairs of nodes."""
-        from compiler.scheduling.inner_loops import kept_edges
-
         before = self.before
         if any(stage is not None for stage in placement.stages):
             before = _rows(awaited_nodes(self.groups.dag, placement))
@@ -89,8 +86,6 @@ class ScheduleSearch:
         self, start: Placement, width: int, steps: int, seed: int
     ) -> tuple[Placement, int]:
         """A placement after so many moves on `width` streams, and how many were kept."""
-        from compiler.scheduling.inner_loops import improve
-
         chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
         state = state_of(start)
         kept = improve(chances, width, state, self.before, self.after, self._tasks, self._latencies)

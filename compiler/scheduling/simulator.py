@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from compiler.schedule.choices import Mode
 from compiler.schedule.tasks import Schedule
 from compiler.scheduling.arrays import Floats
+from compiler.scheduling.inner_loops import simulate
 from compiler.target.devices import H200, DeviceModel, Latencies
 
 IntegerSequence = Sequence[int] | NDArray[Any]
@@ -104,8 +105,6 @@ class Simulator:
         Outside one graph, the host has queued a task at its `release`, and it starts by `delay`
         later than in a graph.
         """
-        from compiler.scheduling.inner_loops import simulate
-
         known = self.device.latencies
         state = np.array(order, np.int64), np.array(stream_of, np.int64)
         given = np.asarray(edges, np.int64).reshape(-1, 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import compiler
+from compiler.artifact.module import Module
 from compiler.backends.memory import Array
 from compiler.errors import ShapeError
 from compiler.schedule.tasks import Allocation
@@ -44,7 +44,7 @@ def _check_static(spec: Any) -> None:
         )
 
 
-def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
+def random_inputs(module: Module, seed: int) -> dict[str, Array]:
     """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
     return random_arrays(module.inputs, seed)
 

@@ -24,6 +24,7 @@ from typing import Any, Literal, cast
 import onnx
 from onnx import numpy_helper
 
+from compiler.errors import FlowloomError
 from compiler.target.target import parse_target
 
 Outcome = Literal["right", "refused", "wrong", "crashed"]
@@ -95,7 +96,6 @@ def run_case(case: NodeCase, operator: str, target: str = "cpu") -> CaseResult:
     from onnx.backend.test.runner import Runner
 
     from compiler.backend import FlowloomBackend
-    from compiler.errors import FlowloomError
 
     result = partial(CaseResult, case.name, operator, opset=version_of(case))
     try:

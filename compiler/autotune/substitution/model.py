@@ -24,6 +24,7 @@ from compiler.progress import in_parts
 from compiler.rewrite.search.backtracking import Cost
 from compiler.rewrite.search.cost_model import CostPolicy
 from compiler.schedule.choices import ChoiceSource, Timing
+from compiler.scheduling.inner_loops import compile_loops
 from compiler.scheduling.placement import PlacementPolicy, place
 from compiler.scheduling.search import ScheduleSearch
 from compiler.scheduling.simulator import Simulator
@@ -71,8 +72,6 @@ class SimulatedTimes:
 
         The simulator, which judges what is found, is compiled meanwhile.
         """
-        from compiler.scheduling.inner_loops import compile_loops
-
         Thread(target=compile_loops).start()
         return TermCosts(like, self.kernels).cost(policy, alpha)
 

@@ -11,6 +11,7 @@ from compiler.errors import ArgumentError
 from compiler.schedule.tasks import Schedule
 from compiler.support.words import counted, in_bytes
 from compiler.verify.footprints import containment_lines
+from compiler.verify.happens_before import check_schedule
 
 
 def check_command(options: Namespace) -> int:
@@ -20,7 +21,6 @@ def check_command(options: Namespace) -> int:
         _check_saved(path, options.trusted, options.sign)
         return 0
     from compiler.tools.opt import load_schedules
-    from compiler.verify.happens_before import check_schedule
 
     if options.trusted or options.sign:
         raise ArgumentError(f"signatures are of saved directories, and {path} is not one")

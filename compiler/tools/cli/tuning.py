@@ -11,6 +11,7 @@ from typing import Any
 
 from compiler.errors import ArgumentError, ArtifactError, DeviceError, ModelError
 from compiler.progress import Paused, in_parts, notify, step_progress
+from compiler.target.target import parse_target
 from compiler.tools.outputs import check_file
 from compiler.tools.progress.options import conclude
 
@@ -235,7 +236,6 @@ def _coverage(path: Path, precision: str, options: Namespace) -> dict[str, str]:
     from compiler.autotune.kernels.coverage import coverage
     from compiler.driver.build import full_target
     from compiler.kernels.database import device_of
-    from compiler.target.target import parse_target
 
     target = full_target("cuda", options.arch, precision)
     architecture = parse_target(target).architecture
