@@ -37,7 +37,7 @@ def evaluate(model: onnx.ModelProto, feeds: Mapping[str, numpy.ndarray]) -> list
 
 
 def exact(type: str, inputs: list[numpy.ndarray], attributes: Mapping[str, Any]) -> numpy.ndarray:
-    """The operator's result in float64; attributes of the table that ONNX lacks are for kernels."""
+    """The operator's result in float64; others than those of ONNX are for kernels."""
     known = onnx.defs.get_schema(type).attributes
     attributes = {name: value for name, value in attributes.items() if name in known}
     names = [f"x{i}" for i in range(len(inputs))]
