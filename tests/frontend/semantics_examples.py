@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -30,6 +31,8 @@ class Example:
     opset: int = 22
     free: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict[str, Any])
     """Shapes of inputs with open dimensions, for a dynamic module."""
+    widened: bool = False
+    """Whether a Cast to int32 follows, as onnxruntime returns no integers of less than a byte."""
 
     def __str__(self) -> str:
         return self.rule
@@ -55,12 +58,17 @@ class Example:
             for name, x in self.feeds.items()
         ]
         kinds = [kind, onnx.TensorProto.INT64 if self.operator == "MaxPool" else kind, kind]
+        nodes = [node]
+        if self.widened:
+            node.output[0] = "packed"
+            kinds = [onnx.TensorProto.INT32]
+            nodes.append(helper.make_node("Cast", ["packed"], results, to=kinds[0]))
         outputs = [
             helper.make_tensor_value_info(name, element, None)
             for name, element in zip(results, kinds, strict=False)
         ]
         known = [numpy_helper.from_array(np.asarray(self.inputs[n]), n) for n in self.constants]
-        graph = helper.make_graph([node], "main", infos, outputs, known)
+        graph = helper.make_graph(nodes, "main", infos, outputs, known)
         opsets = [helper.make_opsetid("", self.opset)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
@@ -88,6 +96,44 @@ def _rounded_integers(example: Example) -> Array:
     at = np.clip(at, 0, old[-1])
     rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
     return np.rint(np.stack(rows))
+
+
+def _resampled(example: Example) -> Array:
+    """Rows interpolated in float64 at i / scale."""
+    (x,) = example.feeds.values()
+    scale = float(np.asarray(example.inputs["scales"])[-1])
+    old = np.arange(x.shape[-1], dtype=np.float64)
+    rows: list[Array] = [np.interp(old / scale, old, row.astype(np.float64)) for row in x]
+    return np.stack(rows)
+
+
+def _cropped(example: Example) -> Array:
+    """Rows interpolated in float64 at as many positions from one end of a region to the other."""
+    (x,) = example.feeds.values()
+    start, end = np.asarray(example.inputs["roi"], np.float64) * (x.shape[1] - 1)
+    old, at = np.arange(x.shape[1]), np.linspace(start, end, x.shape[1])
+    rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
+    return np.stack(rows)
+
+
+def _unpooled(example: Example) -> Array:
+    """Elements at indices in an output of twice the size, which zeros after it enlarge."""
+    x, places = example.feeds.values()
+    small = np.zeros((1, 1, 2 * x.shape[2], 2 * x.shape[3]))
+    small.reshape(-1)[places.reshape(-1)] = x.reshape(-1)
+    wanted = np.asarray(example.inputs["shape"])
+    after = [(0, int(size) - own) for size, own in zip(wanted, small.shape, strict=True)]
+    return np.pad(small, after)
+
+
+def _unchanged(example: Example) -> Array:
+    """The first input."""
+    return next(iter(example.feeds.values())).astype(np.float64)
+
+
+def _cut(example: Example) -> Array:
+    """The first input without fractions."""
+    return np.trunc(_unchanged(example))
 
 
 def _pooled(example: Example) -> Array:
@@ -196,6 +242,89 @@ EXAMPLES = (
         _by_reference,
         ("roi", "scales"),
         free={"x": (2, "width")},
+    ),
+    Example(
+        "resize-same-size",
+        "Resize",
+        {"mode": "cubic", "antialias": 1},
+        {"x": _normal(1, 1, 4, 6), "roi": None, "scales": _floats(1, 1, 1.2, 1.1)},
+        _by_reference,
+        ("scales",),
+        free={"x": (1, "channels", 4, 6)},
+    ),
+    Example(
+        "resize-same-size",
+        "Resize",
+        {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"},
+        {"x": _normal(3, 4), "roi": None, "scales": _floats(1, 1.2)},
+        _by_reference,
+        ("scales",),
+        free={"x": ("batch", 4)},
+    ),
+    Example(
+        "resize-same-size",
+        "Upsample",
+        _LINEAR,
+        {"x": _normal(3, 9), "scales": _floats(1, 1.1)},
+        _resampled,
+        ("scales",),
+        opset=9,
+        free={"x": ("batch", 9)},
+    ),
+    Example(
+        "resize-same-size",
+        "Resize",
+        _LINEAR,
+        {"x": _normal(3, 9), "scales": _floats(1, 1.1)},
+        _resampled,
+        ("scales",),
+        opset=10,
+        free={"x": ("batch", 9)},
+    ),
+    Example(
+        "resize-same-size",
+        "Resize",
+        _LINEAR | _CROPS | {"axes": [1]},
+        {"x": _normal(4, 6), "roi": _floats(0.1, 0.8), "scales": _floats(1.1)},
+        _cropped,
+        ("roi", "scales"),
+        free={"x": ("batch", 6)},
+    ),
+    Example(
+        "max-unpool-output-shape",
+        "MaxUnpool",
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {"x": _normal(1, 1, 2, 2), "places": np.array([[[[5, 7], [13, 15]]]])}
+        | {"shape": np.array([1, 1, 5, 6])},
+        _unpooled,
+        ("shape",),
+    ),
+    Example(
+        "squeeze-empty-axes",
+        "Squeeze",
+        {},
+        {"x": _normal(1, 3, 1), "axes": np.zeros(0, np.int64)},
+        _unchanged,
+        ("axes",),
+        free={"x": (1, "n", 1)},
+    ),
+    Example(
+        "cast-packed-integers",
+        "Cast",
+        {"to": onnx.TensorProto.INT4},
+        {"x": _floats(-7.6, -2.5, -0.5, 0.49999997, 0.5, 1.4, 2.5, 6.7)},
+        _cut,
+        free={"x": ("n",)},
+        widened=True,
+    ),
+    Example(
+        "cast-packed-integers",
+        "CastLike",
+        {},
+        {"x": _floats(0.5, 2.5).astype(np.float16), "like": np.zeros(1, ml_dtypes.uint4)},
+        _cut,
+        ("like",),
+        widened=True,
     ),
     Example(
         "pool-same-pads",

@@ -138,7 +138,7 @@ DIFFERENCES = [
     Difference(
         "Resize Upsample",
         "integers are interpolated with antialias, or along the second of four axes",
-        lambda call: is_whole_resize(call) and not cuts_fractions(call),
+        lambda call: is_whole_resize(call) and not is_chosen(call),
         "rounds in fixed point, and with antialias cuts off what is below zero",
         "rounds to the nearest integer, and saturates",
         "ONNX's reference rounds, and the type holds negative numbers",
@@ -338,14 +338,14 @@ CORRECTIONS: Mapping[str, Callable[[Call], list[Array]]] = {
     rule.name: lambda call: [resized(call, call.inputs[0].dtype)]
     for rule in SEMANTICS_RULES
     if "Resize" in rule.operators and rule.name != "resize-crop-same-size"
-}
+} | {"squeeze-empty-axes": lambda call: [call.inputs[0]]}
 """The ONNX text's results by the name of a rule, where they are simple."""
 
 
-def cuts_fractions(call: Call) -> bool:
-    """Whether onnxruntime interpolates integers in float32, and cuts off what follows the point."""
+def is_chosen(call: Call) -> bool:
+    """Whether a rule decides how integers are interpolated, or that they are not."""
     rule = rule_met(call)
-    return rule is not None and rule.name == "resize-integers"
+    return rule is not None and rule.name in ("resize-integers", "resize-same-size")
 
 
 def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:

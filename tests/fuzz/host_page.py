@@ -67,13 +67,10 @@ def without_kernel_types() -> dict[str, set[str]]:
 
 
 def without_rule() -> set[str]:
-    """The operators of ai.onnx that the interpreter knows and no rule or kernel computes.
-
-    CastLike is a function of Cast.
-    """
+    """The operators of ai.onnx that the interpreter knows and no rule or kernel computes."""
     names = {s.name for s in onnx.defs.get_all_schemas_with_history() if not s.domain}
     compiled = {*RULES, *KINDS, *CONTROL, "Constant"}
-    return {name for name in names if is_known_operator(name)} - compiled - {"CastLike"}
+    return {name for name in names if is_known_operator(name)} - compiled
 
 
 def own_functions() -> set[str]:

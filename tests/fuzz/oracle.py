@@ -16,7 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
-from tests.fuzz.differences import call_of, corrected, cuts_fractions
+from tests.fuzz.differences import call_of, corrected, is_chosen
 from tests.fuzz.resizing import is_whole_resize, resized
 
 Array = NDArray[Any]
@@ -210,8 +210,8 @@ class Oracle:
         values: dict[str, Value] = {**constants_of(model), **feeds}
         for node in model.graph.node:
             call = call_of(node, self.opset, values)
-            cut = self.semantics == "onnxruntime" and cuts_fractions(call)
-            if is_exact(node) or cut:
+            chosen = self.semantics == "onnxruntime" and is_chosen(call)
+            if is_exact(node) or chosen:
                 values.update(self.step(node, values))
                 continue
             if is_whole_resize(call):

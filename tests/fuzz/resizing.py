@@ -32,12 +32,15 @@ def is_whole_resize(call: Call) -> bool:
 
 
 def resized(call: Call, dtype: Any) -> Array:
-    """Interpolated in float64, as a dtype; the old operators count from the corners of pixels."""
+    """Interpolated in float64, as a dtype.
+
+    The old operators count from the corners of pixels, and enlarge by rounding down.
+    """
     attributes = {n: v.decode() if isinstance(v, bytes) else v for n, v in call.attributes.items()}
     sizes = call.inputs[3] if call.opset >= 11 and len(call.inputs) > 3 else None
     roi = call.inputs[1] if call.opset >= 11 else None
     if call.opset < 11:
-        attributes["coordinate_transformation_mode"] = "asymmetric"
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     inputs = [call.inputs[0].astype(dtype), roi, _scales(call), sizes]
     (result,) = evaluate_node("Resize", inputs, attributes)
     assert result is not None

@@ -13,7 +13,7 @@ from compiler.net.attributes import Attribute, Mismatch, Shape
 from compiler.net.evaluation.elementwise import exact
 from compiler.net.evaluation.indexing import accumulated
 from compiler.net.evaluation.registry import Array, positive_axis
-from compiler.net.evaluation.rounding import cast_array, converted_array, double
+from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.spec import Evaluation, Kind, OpSpec, Use
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
@@ -297,13 +297,6 @@ def evaluate_sum(node: Use) -> Array:
 def evaluate_cum_prod(node: Use) -> Array:
     """All elements multiplied, up to each one of an axis."""
     return accumulated(np.cumprod, 1, node)
-
-
-@on_constants("CastLike")
-def evaluate_cast_like(node: Use) -> Array:
-    """The element type of the second input."""
-    saturate, round_mode = bool(node["saturate"]), node["round_mode"]
-    return cast_array(node.array(0), node.array(1).dtype, saturate, round_mode)
 
 
 @on_constants("BitCast")

@@ -8,8 +8,10 @@ import numpy as np
 from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
-from compiler.frontend.sources.sampling import unpooled
-from compiler.net.operators import ShapeMismatch
+from compiler.frontend.semantics.table import MAX_UNPOOL_OUTPUT_SHAPE
+from compiler.frontend.semantics.windows import unpooled
+from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import listed
 
 
 class WindowTaps:
@@ -114,11 +116,14 @@ def rewrite_max_unpool(call: Call) -> list[Value]:
     kernel = call.attributes["kernel_shape"]
     strides = call.attributes.get("strides") or [1] * len(kernel)
     pads = call.attributes.get("pads") or [0] * 2 * len(kernel)
-    own = unpooled(x.shape, kernel, strides, pads)
+    own, wanted = unpooled(x.shape, kernel, strides, pads), call.known(2)
+    if MAX_UNPOOL_OUTPUT_SHAPE in call.onnxruntime and wanted is not None:
+        own = tuple(int(size) for size in wanted)
+    if index.array is not None and index.content.max(initial=0) >= prod(own):
+        raise Mismatch(f"its indices are not within {listed(own)}, its output without padding")
     zeros = call.filled(0, [prod(own)], x.dtype)
     flat = [call.reshaped(value, [-1]) for value in (index, x)]
     result = call.reshaped(call.one("ScatterElements", zeros, *flat, axis=0), own)
-    wanted = call.known(2)
     if wanted is None:
         return [result]
     after = [int(n) - o for n, o in zip(wanted, own, strict=True)]

@@ -12,6 +12,7 @@ from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, filled, rule
+from compiler.frontend.semantics.table import CAST_PACKED_INTEGERS, SQUEEZE_EMPTY_AXES
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators import ShapeMismatch
@@ -87,7 +88,7 @@ def rewrite_squeeze(call: Call) -> list[Value]:
     """Axes were attributes before opset 13; they default to every dimension of size one."""
     x = call.data
     axes = call.integers("axes", 1)
-    if axes is None:
+    if axes is None or SQUEEZE_EMPTY_AXES in call.onnxruntime:
         axes = [i for i, size in enumerate(x.shape) if size == 1]
     if not axes:
         return [x]
@@ -219,19 +220,32 @@ def rewrite_dropout(call: Call) -> list[Value]:
     return [call.data, call.filled(kept, call.data.shape, dtype)]
 
 
-@rule("Cast")
+@rule("Cast", "CastLike")
 def rewrite_cast(call: Call) -> list[Value]:
     """Removed if it changes nothing; attributes of other types of a byte are removed too."""
-    target = dtype_name(call.attributes["to"])
-    if call.data.array is not None:
-        return call.emit()
-    supported(Value("", target))
-    if target == call.data.dtype:
-        return [call.data]
-    call.attributes.pop("round_mode", None)
-    if target not in FLOAT8:
-        call.attributes.pop("saturate", None)
-    return call.emit()
+    x, attributes = call.data, call.attributes
+    like = call.op_type == "CastLike"
+    target = call.operand(1).dtype if like else dtype_name(attributes["to"])
+    if x.array is None:
+        supported(Value("", target))
+        if target == x.dtype:
+            return [x]
+        attributes.pop("round_mode", None)
+        if target not in FLOAT8:
+            attributes.pop("saturate", None)
+    if CAST_PACKED_INTEGERS in call.onnxruntime:
+        x = _rounded_half_away(call, x)
+    return [call.one("Cast", x, **{**attributes, "to": element_type(target)})]
+
+
+def _rounded_half_away(call: Call, x: Value) -> Value:
+    """Floats rounded to the nearest integers, halves away from zero, as C's round does."""
+    size = call.one("Abs", x)
+    low = call.one("Floor", size)
+    half = call.builder.constant(0.5, x.dtype)
+    over = call.one("GreaterOrEqual", call.one("Sub", size, low), half)
+    high = call.one("Add", low, call.one("Cast", over, to=element_type(x.dtype)))
+    return call.one("Mul", high, call.one("Sign", x))
 
 
 @rule("IsInf", "IsNaN")

@@ -20,6 +20,7 @@ from compiler.frontend.semantics.table import (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_CROP_SAME_SIZE,
     RESIZE_INTEGERS,
+    RESIZE_SAME_SIZE,
     factors,
 )
 from compiler.frontend.semantics.windows import effective
@@ -212,6 +213,8 @@ def _given(value: Value | None) -> Value | None:
 @rule("Upsample", "Resize")
 def rewrite_resize(call: Call) -> list[Value]:
     """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
+    if RESIZE_SAME_SIZE in call.onnxruntime:
+        return [call.data]
     if call.op_type == "Upsample" or call.version == 10:
         return [_resize_by_scale(call)]
     x, _, scales, sizes = (_given(call.input(i)) for i in range(4))

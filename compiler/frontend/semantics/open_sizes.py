@@ -54,7 +54,7 @@ def _candidates(node: onnx.NodeProto) -> list[SemanticsRule]:
     """The rules that a node may meet by its attributes; those that refuse it raise errors."""
     present = {attribute.name for attribute in node.attribute}
     rules = () if domain_of(node) else rules_of(node.op_type)
-    return [rule for rule in rules if rule.attribute in present and not rule.refuses]
+    return [rule for rule in rules if {rule.attribute} <= {*present, ""} and not rule.refuses]
 
 
 def _nodes(graph: onnx.GraphProto, outer: Infos) -> Iterator[tuple[onnx.NodeProto, Infos]]:

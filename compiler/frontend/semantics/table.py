@@ -1,17 +1,23 @@
 """Every rule: `docs/differences.md`, warnings, checks of choices and tests are made from these."""
 
 from collections.abc import Sequence
-from math import floor
+from math import floor, prod
 
 import numpy as np
 
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
-from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes
+from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes, unpooled
+from compiler.net.evaluation.resize import resamples_in_place
+from compiler.net.operators import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
+from compiler.tensors.dtypes import FLOATS
 
 _WHOLE = ("int32", "int8", "uint8")
 """The integers that onnxruntime interpolates."""
+_PACKED = ("int2", "int4", "uint2", "uint4")
+"""The integers of which several share a byte."""
 
 
 def _is_regular(use: NodeForm, kernel: Sequence[int]) -> bool:
@@ -90,7 +96,8 @@ def _interpolated_integers(use: NodeForm) -> bool:
     linear = use["mode"] in ("linear", "bilinear")
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
     plain = not use["antialias"] and not _has_channels_last(use)
-    return linear and plain and use.dtype in _WHOLE
+    copied = _resampled_same_size(use)
+    return linear and plain and use.dtype in _WHOLE and not copied
 
 
 def _has_channels_last(use: NodeForm) -> bool:
@@ -125,7 +132,7 @@ def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> l
 def _cropped_same_size(use: NodeForm) -> bool:
     roi = use.known(1)
     crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
-    if not crops or roi is None:
+    if not crops or roi is None or _resampled_same_size(use):
         return False
     scaled = _scaled_axes(use)
     regions = zip(*np.split(roi.reshape(-1)[: 2 * len(scaled)], 2), strict=False)
@@ -133,10 +140,64 @@ def _cropped_same_size(use: NodeForm) -> bool:
     return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
 
 
+def _resampled_same_size(use: NodeForm) -> bool:
+    """Whether a Resize that keeps every size reads between its elements, or other ones.
+
+    Corners that are aligned by whole sizes are a rule of their own, and so are cropped regions.
+    """
+    scaled = _scaled_axes(use)
+    fits = len(scaled) == len(use.attributes.get("axes") or use.shape)
+    if not fits or all(scale == 1 for _, scale in scaled) or _fractional_corners(use):
+        return False
+    if 0 in use.shape or not all(0 < scale < np.inf for _, scale in scaled):
+        return False
+    like = np.broadcast_to(np.zeros((), np.int8), use.shape)
+    if use.op_type == "Upsample" or len(use.inputs) <= 2:  # of opset 10, which enlarges by floors
+        scales = np.array([scale for _, scale in scaled], np.float32)
+        mode = "linear" if _interpolates(use) else "nearest"
+        old = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return resamples_in_place(use_of("Resize", [like, None, scales], {"mode": mode, **old}))
+    operands = [None if value is None else value.array for value in use.inputs[1:]]
+    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    roi = operands[0] if crops else None
+    if crops and (roi is None or roi.size != 2 * len(scaled)):
+        return False
+    return resamples_in_place(use_of("Resize", [like, roi, *operands[1:]], use.attributes))
+
+
 def _one_pixel(use: NodeForm) -> bool:
     size = use.known(1)
     aligned = bool(use["align_corners"])
     return aligned and size is not None and 1 in size.reshape(-1)[2:]
+
+
+def _unpooled_into_larger(use: NodeForm) -> bool:
+    """Whether an index names another pixel in `output_shape` than in the unpadded output."""
+    wanted, kernel = use.known(2), list(use.attributes["kernel_shape"])
+    rank = len(use.shape) - 2
+    strides = use.attributes.get("strides") or [1] * rank
+    pads = use.attributes.get("pads") or [0] * 2 * rank
+    if not len(kernel) == len(strides) == len(pads) / 2 == rank:
+        return False
+    if wanted is None or len(wanted) != rank + 2:
+        return False
+    own = unpooled(use.shape, kernel, strides, pads)
+    pairs = enumerate(zip(own, wanted.tolist(), strict=True))
+    return any(size != other and prod(own[:axis]) > 1 for axis, (size, other) in pairs)
+
+
+def _empty_axes(use: NodeForm) -> bool:
+    """Whether a Squeeze names no axes, of which its input has some of one element."""
+    axes = use.attributes.get("axes")
+    if len(use.inputs) > 1 and use.inputs[1] is not None:
+        axes = range(use.inputs[1].shape[0]) if len(use.inputs[1].shape) == 1 else None
+    return axes is not None and not len(axes) and 1 in use.shape
+
+
+def _rounds_to_packed(use: NodeForm) -> bool:
+    like = use.inputs[1] if use.op_type == "CastLike" else None
+    target = dtype_name(use.attributes["to"]) if like is None else like.dtype
+    return target in _PACKED and use.dtype in FLOATS
 
 
 RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
@@ -174,6 +235,17 @@ RESIZE_CROP_SAME_SIZE = SemanticsRule(
     meets=_cropped_same_size,
 )
 
+RESIZE_SAME_SIZE = SemanticsRule(
+    name="resize-same-size",
+    operators=("Resize", "Upsample"),
+    when="some scale is not 1, but every axis keeps its size",
+    onnxruntime="gives the input",
+    onnx="resizes by the scale",
+    reason="the ONNX text: coordinates are computed from the scale",
+    attribute="",
+    meets=_resampled_same_size,
+)
+
 POOL_SAME_PADS = SemanticsRule(
     name="pool-same-pads",
     operators=WINDOW_POOLS,
@@ -198,6 +270,17 @@ POOL_LARGE_KERNEL = SemanticsRule(
     meets=_large_kernel,
     refuses=True,
     changes_shape=True,
+)
+
+MAX_UNPOOL_OUTPUT_SHAPE = SemanticsRule(
+    name="max-unpool-output-shape",
+    operators=("MaxUnpool",),
+    when="`output_shape` is larger than the output that the attributes give",
+    onnxruntime="counts indices in the larger output, as MaxPool does in its input",
+    onnx="counts them in the smaller one, and pads it",
+    reason="ONNX's test maxunpool_export_with_output_shape; its text does not say in which",
+    attribute="kernel_shape",
+    meets=_unpooled_into_larger,
 )
 
 CONV_TRANSPOSE_SAME_SHORT_KERNEL = SemanticsRule(
@@ -234,14 +317,41 @@ LSTM_CLIP_CELL = SemanticsRule(
     meets=lambda use: "clip" in use.attributes,
 )
 
+SQUEEZE_EMPTY_AXES = SemanticsRule(
+    name="squeeze-empty-axes",
+    operators=("Squeeze",),
+    when="`axes` is empty",
+    onnxruntime="removes every axis of one element",
+    onnx="removes none",
+    reason="the ONNX text: all are removed if `axes` is not provided",
+    attribute="",
+    meets=_empty_axes,
+    changes_shape=True,
+)
+
+CAST_PACKED_INTEGERS = SemanticsRule(
+    name="cast-packed-integers",
+    operators=("Cast", "CastLike"),
+    when="floats become integers of 2 or 4 bits",
+    onnxruntime="rounds to the nearest integer, and halves away from zero",
+    onnx="drops the fraction",
+    reason="ONNX's reference; both drop it where wider integers are made",
+    attribute="",
+    meets=_rounds_to_packed,
+)
+
 SEMANTICS_RULES = (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_INTEGERS,
     RESIZE_CROP_SAME_SIZE,
+    RESIZE_SAME_SIZE,
     POOL_SAME_PADS,
     POOL_LARGE_KERNEL,
+    MAX_UNPOOL_OUTPUT_SHAPE,
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
     AFFINE_GRID_ONE_PIXEL,
     LSTM_CLIP_CELL,
+    SQUEEZE_EMPTY_AXES,
+    CAST_PACKED_INTEGERS,
 )
 """All rules, in the order of the page."""

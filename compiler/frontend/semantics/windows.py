@@ -74,3 +74,12 @@ def pool_axes(
         PoolAxis(n, k, s, d, before=before, after=after, ceil=ceil)
         for n, k, s, d, before, after in axes
     ]
+
+
+def unpooled(
+    x: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
+) -> tuple[int, ...]:
+    """The shape [N, C, ...] from which a pool with these windows makes `x`."""
+    rank = len(kernel)
+    sizes = zip(x[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
+    return (*x[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes))

@@ -5,8 +5,9 @@ from math import prod
 
 import numpy as np
 
+from compiler.frontend.semantics.windows import unpooled
 from compiler.frontend.sources.source import Check, Source
-from compiler.net.attributes import Mismatch, Shape
+from compiler.net.attributes import Mismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import ShapeMismatch, check_size
 
@@ -148,16 +149,10 @@ def _max_unpool(source: Source) -> None:
         raise ShapeMismatch(f"its output would be {listed(own)}")
     if wanted is not None and (len(wanted) != len(own) or list(own[:2]) != wanted[:2]):
         raise ShapeMismatch(f"its output_shape is {wanted}, its output is {listed(own)} or larger")
-    if places and not 0 <= min(places) <= max(places) < prod(own):
-        raise Mismatch(f"its indices are not within its output {listed(own)}")
-    check_size("float32", tuple(wanted or own))
-
-
-def unpooled(x: Shape, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> Shape:
-    """The shape from which a pool makes another."""
-    rank = len(kernel)
-    sizes = zip(x[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
-    return (*x[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes))
+    result = tuple(wanted or own)  # in which onnxruntime counts indices
+    if places and not 0 <= min(places) <= max(places) < prod(result):
+        raise Mismatch(f"its indices are not within its output {listed(result)}")
+    check_size("float32", result)
 
 
 SAMPLING: dict[str, Check] = {

@@ -130,6 +130,26 @@ def aligned_filters(node: Use) -> list[tuple[int, Array]]:
     return filters
 
 
+def resamples_in_place(node: Use) -> bool:
+    """Whether every axis keeps its size, and some element is not that of the same index."""
+    axes, mode = _axes(node), node["coordinate_transformation_mode"]
+    crop, nearest = mode == "tf_crop_and_resize", node["mode"] == "nearest"
+    if any(axis.size != axis.extent for axis in axes):
+        return False
+    for axis in axes:
+        if axis.extent == 1 or (axis.scale == 1 and not crop):
+            continue
+        at = _coordinates(mode, axis, np.float32 if nearest else np.float64)
+        last = axis.extent - 1
+        if crop and ((at < 0) | (at > last)).any():
+            return True
+        if nearest:
+            at = np.clip(_nearest(node, at), 0, last)
+        if not np.array_equal(at, np.arange(axis.extent)):
+            return True
+    return False
+
+
 def _symmetric(axis: _Axis, scale: float) -> Array:
     """Half-pixel coordinates with both ends equally far from the borders."""
     offset = axis.extent / 2 * (1 - axis.size / (scale * axis.extent))

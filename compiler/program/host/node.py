@@ -167,7 +167,10 @@ class HostNode:
     def _results(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:
         if self._function is None:
             inputs = {name: values[name] for name in self.node.input if name}
-            return node_results(self.node, inputs, self._context)
+            try:
+                return node_results(self.node, inputs, self._context)
+            except ModelError as error:  # the model was checked before: what it reads is at fault
+                raise InputDataError(str(error)) from error
         inputs = [values[name] if name else None for name in self._reads]
         with np.errstate(all="ignore"):
             results = standard_results(self._types, inputs, self._function(*inputs))

@@ -6,44 +6,11 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from onnx import helper
 
-from compiler.net.evaluation.rounding import cast_array
 from compiler.net.evaluation.text import is_text, object_array, texts_in
 from compiler.program.host.registry import HostCall, HostFunction, host_operator
 
 Array = np.ndarray
-
-
-@host_operator("Cast", first=9)
-def cast_to_type(call: HostCall) -> HostFunction:
-    """Numbers as texts, texts as numbers, and numbers of other types."""
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(call.attributes["to"]))
-    rounding = _rounding(call)
-
-    def converted(x: Array) -> tuple[Array]:
-        return (cast_array(x, dtype, **rounding),)
-
-    return converted
-
-
-@host_operator("CastLike", first=15)
-def cast_like(call: HostCall) -> HostFunction:
-    """A cast to the type of the second input."""
-    rounding = _rounding(call)
-
-    def converted(x: Array, like: Array) -> tuple[Array]:
-        return (cast_array(x, like.dtype, **rounding),)
-
-    return converted
-
-
-def _rounding(call: HostCall) -> dict[str, Any]:
-    """How a cast to a byte rounds."""
-    return {
-        "saturate": bool(call.attributes.get("saturate", 1)),
-        "round_mode": call.attributes.get("round_mode", "up"),
-    }
 
 
 @host_operator("StringConcat", first=20)
