@@ -89,6 +89,28 @@ def test_unique_elements_stay_in_order():
     assert compiler.compile(model).run({"x": x})["y0"].tolist() == [3, 1, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+def test_nan_is_one_unique_element(is_sorted: int, dtype: str):
+    x = np.array([np.nan, 1, -np.nan, 0, 1, np.nan]).astype(dtype)
+    model = node_model("Unique", {"x": x}, 11, 4, sorted=is_sorted)
+    values, first, inverse, counts = compiler.compile(model).run({"x": x}).values()
+    order = [3, 1, 0] if is_sorted else [0, 1, 3]
+    np.testing.assert_array_equal(values, x[order])
+    assert first.tolist() == order
+    np.testing.assert_array_equal(values[inverse], x)
+    assert counts.tolist() == ([1, 2, 3] if is_sorted else [3, 2, 1])
+
+
+def test_slices_with_nan_are_unique_each():
+    x = np.array([[np.nan, 1], [np.nan, 1], [0, 1], [0, 1]], np.float32)
+    model = node_model("Unique", {"x": x}, 11, 4, axis=0)
+    values, first, inverse, counts = compiler.compile(model).run({"x": x}).values()
+    np.testing.assert_array_equal(values, x[[2, 0, 1]])
+    assert [first.tolist(), inverse.tolist()] == [[2, 0, 1], [1, 2, 0, 0]]
+    assert counts.tolist() == [2, 1, 1]
+
+
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_unique_slices_of_any_axis_stay_in_order(axis: int, text: bool):

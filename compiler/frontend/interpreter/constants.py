@@ -130,13 +130,16 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
 
 @on_constants("Unique")
 def evaluate_unique(node: Use) -> list[Array]:
-    """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
+    """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts.
+
+    As in numpy, to which the ONNX text points, NaN is one element, and equals none in a slice.
+    """
     axis, x = node["axis"], node.array(0)
     numbers, texts = double(x), None
     if x.dtype.kind in "OUS":  # numpy has no slices of objects in order
         texts, numbers = np.unique(x.reshape(-1), return_inverse=True)
         numbers = numbers.reshape(x.shape)
-    unique = np.unique(numbers, True, True, True, axis=axis, equal_nan=False)
+    unique = np.unique(numbers, True, True, True, axis=axis)
     values, first, inverse, counts = unique
     inverse = inverse.reshape(-1)
     if not node["sorted"]:
