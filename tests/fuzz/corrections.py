@@ -81,6 +81,25 @@ def out_of_range(call: Call) -> bool:
     return not _holds(dtype, x)
 
 
+def rounded_beyond(call: Call) -> bool:
+    """Whether a number becomes one of float8e4m3fn or float8e5m2 that is just too large."""
+    if call.op == "Cast":
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(call.attributes["to"]))
+    elif len(call.inputs) > (zero := 1 if call.op == "CastLike" else 2):
+        dtype = call.inputs[zero].dtype
+    else:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(call.attributes.get("output_dtype") or 2))
+    bounds = {"float8_e4m3fn": (480, 496), "float8_e5m2": (61440, 65536)}.get(dtype.name)
+    if bounds is None or call.attributes.get("saturate", 1) or call.inputs[0].dtype == object:
+        return False
+    size: Array = np.abs(call.inputs[0].astype(np.float64))
+    if call.op == "QuantizeLinear":
+        if call.inputs[1].size != 1:  # any of many scales may do it
+            return True
+        size = size / np.abs(call.inputs[1].astype(np.float64).reshape(()))
+    return bool(((size >= bounds[0]) & (size < bounds[1])).any())
+
+
 def _holds(dtype: np.dtype[Any], values: Array) -> bool:
     """Whether a type is a float, or holds the integers of all values."""
     if dtype.kind not in "iu":

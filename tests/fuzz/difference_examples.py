@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
@@ -31,6 +32,8 @@ class DifferenceExample:
     domain: str = ""
     types: tuple[int, ...] = ()
     """The element types of the outputs; empty for that of the first input."""
+    widened: bool = False
+    """Whether a Cast to float32 follows, as onnxruntime returns no floats of a byte."""
     processor: str = ""
     """The instructions without which a CPU may not show it, as Linux names them."""
     last_release: str = ""
@@ -86,6 +89,10 @@ _SUMS = np.array([(_SQUARES[max(i - 1, 0) : i + 2] ** 2.0).sum() for i in range(
 _PERMUTED = np.random.default_rng(0).permutation(300).astype(np.float32)
 _LARGE = "floating point does not hold it"
 _ML = "ai.onnx.ml"
+_TOO_LARGE = (
+    "`saturate` is 0, and an element is rounded to a number that is too large for float8e4m3fn or"
+    " float8e5m2"
+)
 
 EXAMPLES = (
     DifferenceExample(
@@ -314,6 +321,31 @@ EXAMPLES = (
         _texts("a", "b").reshape(1, 2),
         outputs=2,
         types=(TensorProto.STRING, TensorProto.INT64),
+    ),
+    DifferenceExample(
+        "an element is NaN",
+        "Unique",
+        {"x": _floats(NAN, 1, NAN, 1)},
+        _floats(1, NAN),
+        opset=11,
+    ),
+    DifferenceExample(
+        _TOO_LARGE,
+        "Cast",
+        {"x": _floats(448, 480, -490, 500)},
+        _floats(448, NAN, NAN, NAN),
+        {"to": TensorProto.FLOAT8E4M3FN, "saturate": 0},
+        widened=True,
+    ),
+    DifferenceExample(
+        _TOO_LARGE,
+        "QuantizeLinear",
+        {"x": _floats(57344, 61440, -65000, 70000), "scale": np.array(1, np.float32)}
+        | {"zero": np.array(0, ml_dtypes.float8_e5m2)},
+        _floats(57344, INF, -INF, INF),
+        {"saturate": 0},
+        types=(TensorProto.FLOAT,),
+        widened=True,
     ),
     DifferenceExample(
         "a key is repeated, or a key of opset 2 is NaN",

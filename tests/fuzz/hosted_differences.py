@@ -132,6 +132,14 @@ HOSTED_DIFFERENCES = [
         split,
     ),
     Difference(
+        "Unique",
+        "an element is NaN",
+        lambda call: call.has_nan(),
+        "takes NaN for equal to every element that it is compared with",
+        "takes it for equal to NaN alone, and slices that have it for different",
+        "the ONNX text points to numpy.unique, which does so",
+    ),
+    Difference(
         "LabelEncoder",
         "a key is repeated, or a key of opset 2 is NaN",
         lambda call: repeats_a_key(call) or (call.opset < 4 and _has_nan_key(call)),

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from tests.fuzz.difference_examples import EXAMPLES, WITHOUT_EXAMPLE, DifferenceExample
@@ -43,15 +43,19 @@ def test_a_difference_is_as_the_page_says(example: DifferenceExample):
     constants = [numpy_helper.from_array(values[name], name) for name in others]
     kind = helper.np_dtype_to_tensor_dtype(values[first].dtype)
     types = example.types or _TYPES.get(example.operator, [kind])
+    nodes = [node]
+    if example.widened:
+        packed = helper.make_node(example.operator, names, ["packed"], **example.attributes)
+        nodes = [packed, helper.make_node("Cast", ["packed"], wanted, to=TensorProto.FLOAT)]
     graph = helper.make_graph(
-        [node],
+        nodes,
         "main",
         [helper.make_tensor_value_info(first, kind, values[first].shape)],
         [helper.make_tensor_value_info(n, t, None) for n, t in zip(wanted, types, strict=True)],
         constants,
     )
     opsets = [helper.make_opsetid(example.domain, example.opset)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     call = call_of(node, example.opset, values)
     difference = known(call)
