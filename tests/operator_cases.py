@@ -293,7 +293,6 @@ def pooling(d: Draw) -> Case:
     outputs = 1
     if op_type == "MaxPool":
         outputs = d.integer(1, 2)
-        attributes |= {"storage_order": d.integer(0, 1)} if d.flag() else {}
     return Case(op_type, [d.array(shape, d.one(*dtypes(op_type)))], attributes, outputs)
 
 

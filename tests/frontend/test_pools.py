@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+import compiler
 from compiler.errors import ShapeError
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
@@ -106,3 +107,32 @@ def test_what_is_left_of_a_window(
     assert types(imported) == [op_type if left else f"Global{op_type}"]
     (op,) = operators(imported)
     assert not left or op["kernel_shape"] == left
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+@pytest.mark.parametrize(
+    ("shape", "attributes"),
+    [
+        ((2, 2, 7), {"kernel_shape": [3], "pads": [1, 2]}),
+        ((2, 2, 5, 4), {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}),
+        ((2, 2, 4, 3, 5), {"kernel_shape": [2, 2, 3], "dilations": [2, 1, 1]}),
+        ((2, 2, 9, 7), {"kernel_shape": [1, 2], "strides": [5, 3], "auto_pad": "SAME_LOWER"}),
+    ],
+)
+def test_column_major_indices_name_the_elements_that_row_major_ones_do(
+    shape: tuple[int, ...], attributes: Attributes, dtype: Any
+):
+    """Of equal elements the first in rows, which a column may have last; as in onnxruntime."""
+    x = np.random.default_rng(3).integers(0, 2, shape).astype(dtype)
+    results: list[Any] = []
+    for order in (0, 1):
+        model = pool("MaxPool", shape, 2, dtype, storage_order=order, **attributes)
+        module = compiler.compile(model, budget=0, semantics="onnxruntime")
+        results.append([*module.run({"x": x}).values()])
+        np.testing.assert_array_equal(results[-1], run(model, {"x": x}))
+    (largest, rows), (_, columns) = results
+    image, *place = np.unravel_index(rows, (shape[0] * shape[1], *shape[2:]))
+    columns_first = (shape[0] * shape[1], *shape[:1:-1])
+    wanted = np.ravel_multi_index((image, *place[::-1]), columns_first)
+    np.testing.assert_array_equal(columns, wanted)
+    np.testing.assert_array_equal(x.reshape(-1)[rows], largest)

@@ -20,11 +20,19 @@ Window = Mapping[str, list[int]]
 
 @rule("MaxPool", "AveragePool", "LpPool")
 def rewrite_pool(call: Call) -> list[Value]:
-    """A pool with explicit pads, whose windows have no taps outside the image alone."""
+    """A pool with explicit pads, whose windows have no taps outside the image alone.
+
+    Its indices are row-major: which of equal elements is taken does not depend on their order.
+    """
+    column_major, shape = call.take("storage_order"), call.data.shape
     if call.onnxruntime:
-        return _by_onnxruntime(call)
-    given = {"kernel_shape": list(call.attributes["kernel_shape"]), **explicit_window(call)}
-    return _explicit(call, given, _counts(call, given))
+        pooled = _by_onnxruntime(call)
+    else:
+        given = {"kernel_shape": list(call.attributes["kernel_shape"]), **explicit_window(call)}
+        pooled = _explicit(call, given, _counts(call, given))
+    if column_major and len(pooled) > 1 and call.used[1] and len(shape) > 3:
+        pooled[1] = _column_major(call, pooled[1], shape)
+    return pooled
 
 
 def _counts(call: Call, window: Window) -> list[int]:
@@ -116,20 +124,33 @@ def _sliced(call: Call, parts: Sequence[range]) -> Value:
 
 
 def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:
-    """Indices in the parts of an image as those in the whole one, in row-major order."""
-    if call["storage_order"]:
-        raise Unsupported("its indices are column-major", call.onnxruntime[0].remedy)
-
-    def op(op_type: str, value: Value, number: int) -> Value:
-        return call.one(op_type, value, call.builder.constant(number, "int64"))
-
-    rest, places = indices, list[Value]()
-    for part in reversed(parts):
-        places.append(op("Add", op("Mul", op("Mod", rest, len(part)), part.step), part.start))
-        rest = op("Div", rest, len(part))
-    for size, place in zip(shape[2:], reversed(places), strict=True):
-        rest = call.one("Add", op("Mul", rest, size), place)
+    """Indices in the parts of an image as those in the whole one."""
+    rest, places = _places(call, indices, [len(part) for part in parts])
+    for size, part, place in zip(shape[2:], parts, places, strict=True):
+        whole = _with(call, "Add", _with(call, "Mul", place, part.step), part.start)
+        rest = call.one("Add", _with(call, "Mul", rest, size), whole)
     return rest
+
+
+def _column_major(call: Call, indices: Value, shape: Sequence[int]) -> Value:
+    """Indices in images whose first axis is the densest."""
+    rest, places = _places(call, indices, shape[2:])
+    for size, place in zip(reversed(shape[2:]), reversed(places), strict=True):
+        rest = call.one("Add", _with(call, "Mul", rest, size), place)
+    return rest
+
+
+def _places(call: Call, indices: Value, sizes: Sequence[int]) -> tuple[Value, list[Value]]:
+    """The number of the image that an index is in, and its place along each axis."""
+    rest, places = indices, list[Value]()
+    for size in reversed(sizes):
+        places.append(_with(call, "Mod", rest, size))
+        rest = _with(call, "Div", rest, size)
+    return rest, places[::-1]
+
+
+def _with(call: Call, op_type: str, value: Value, number: int) -> Value:
+    return call.one(op_type, value, call.builder.constant(number, "int64"))
 
 
 def _cropped(image: Sequence[int], counts: Sequence[int], given: Window) -> Window:

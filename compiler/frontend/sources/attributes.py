@@ -32,6 +32,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "AffineGrid": {"align_corners": flag(0)},
     "Attention": {"is_causal": flag(0)},
     **dict.fromkeys((*WINDOW_POOLS, "Conv"), _WINDOW),
+    "MaxPool": {**_WINDOW, "storage_order": flag(0)},
     "BatchNormalization": {"is_test": flag(0), "spatial": flag(1)},
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _WINDOW_FUNCTION),
     **dict.fromkeys(("Cast", "CastLike"), _ROUND_MODE),

@@ -68,7 +68,9 @@ def lower_max_pool(context: Context) -> list[te.Tensor]:
 
 def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     """The flat position in the source of each window's largest element."""
-    data, shape = _bounded(context.tensor(0)), context.info(0).shape
+    shape = context.info(0).shape
+    # float16 is compared in float32: TVM widens a reduction of pairs wrongly itself
+    data = converted(context.tensor(0), wide(context.info(0).dtype))
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
     dtype = str(data.dtype)
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
@@ -83,16 +85,13 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
     reducer = te.comm_reducer(combine, lambda *_: (minus, worst), name="position")
-    order = list(range(len(window.kernel)))
-    if context.attribute("storage_order"):
-        order = order[::-1]
 
     def body(n: Any, c: Any, *place: Any) -> Sequence[Expr]:
         at = [x - b for x, b in zip(window.at(place, offsets), window.before, strict=True)]
         inside = tirx.all(
             *[t for x, size in zip(at, shape[2:], strict=True) for t in (x >= 0, x < size)]
         )
-        pixel = flatten_index([at[i] for i in order], [shape[2 + i] for i in order])
+        pixel = flatten_index(at, shape[2:])
         plane = (n * shape[1] + c) * prod(shape[2:])
         position = tirx.Select(inside, (plane + pixel).astype("int64"), minus)
         value = tirx.if_then_else(inside, data(n, c, *at), worst)

@@ -107,14 +107,14 @@ def evaluate_max_pool(node: Use) -> list[Array]:
     content = windows(padded_array(x, window, lowest_value(x.dtype)), window)
     results = [converted_array(np.max(content, _spatial(window)), node.array(0).dtype)]
     if node.outputs > 1:
-        results.append(_positions(x, window, content, bool(node["storage_order"])))
+        results.append(_positions(x, window, content))
     return results
 
 
-def _positions(x: Array, window: PoolWindow, content: Array, column_major: bool) -> Array:
+def _positions(x: Array, window: PoolWindow, content: Array) -> Array:
     """The position in the input of each window's largest element, or NaN, the lowest of equals."""
     spatial, rank = x.shape[2:], len(window.kernel)
-    pixels = np.arange(prod(spatial)).reshape(spatial, order="F" if column_major else "C")
+    pixels = np.arange(prod(spatial)).reshape(spatial)
     flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
     indices = windows(padded_array(pixels, window, -1), window)
     largest = np.max(content, _spatial(window), keepdims=True)

@@ -53,7 +53,7 @@ POOLING: dict[str, OpSpec] = {
         Kind.REDUCTION,
         "T -> T int64?",
         _pool,
-        {**_WINDOW, "storage_order": flag(0)},
+        _WINDOW,
         facts=Facts(exact=True, keeps_codes=True, interval=lambda operands: operands[0]),
         T=FLOATS | {"int8", "uint8"},
     ),
