@@ -151,13 +151,13 @@ def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidde
                 _hide_unknown(body.node, opsets, hidden)
 
 
-def _check_opsets(opsets: dict[str, int]) -> None:
+def _check_opsets(opsets: dict[str, int], what: str = "the model") -> None:
     version = opsets.get("", NEWEST_OPSET)  # a model of other domains need not import it
     if version < 1:
-        raise ModelError(f"the model uses opset {version}, the first is 1: export it again")
+        raise ModelError(f"{what} uses opset {version}, the first is 1: export it again")
     if version > NEWEST_OPSET:
         raise ModelError(
-            f"the model uses opset {version}; onnx {onnx.__version__} knows up to {NEWEST_OPSET}: "
+            f"{what} uses opset {version}; onnx {onnx.__version__} knows up to {NEWEST_OPSET}: "
             "upgrade the onnx package, or export the model with an older opset"
         )
 
@@ -169,7 +169,9 @@ def check_model(model: onnx.ModelProto) -> None:
     opsets = opsets_of(model.opset_import)
     _check_opsets(opsets)
     try:
-        onnx.checker.check_model(_checkable_model(model, opsets))
+        light = _checkable_model(model, opsets)
+        for part in (light, *_functions_of_other_opsets(light)):
+            onnx.checker.check_model(part)
     except onnx.checker.ValidationError as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"the model is not valid ONNX: {reason}; export it again") from error
@@ -198,6 +200,28 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
     return light
+
+
+def _functions_of_other_opsets(light: onnx.ModelProto) -> list[onnx.ModelProto]:
+    """The functions that import other versions than the model, each moved to a model of its own.
+
+    ONNX's checker wants the schemas of both versions to be one, which inlining needs and runtimes
+    do not.
+    """
+    opsets, others = opsets_of(light.opset_import), list[onnx.ModelProto]()
+    graph = helper.make_graph([], "functions", [], [])
+    for function in light.functions:
+        imports = opsets_of(function.opset_import)
+        if any(opsets.get(domain, version) != version for domain, version in imports.items()):
+            _check_opsets(imports, f"the function {function.name!r}")
+            model = onnx.ModelProto(ir_version=light.ir_version, graph=graph, functions=[function])
+            model.opset_import.extend(function.opset_import)
+            others.append(model)
+    moved = [model.functions[0] for model in others]
+    same = [function for function in light.functions if function not in moved]
+    del light.functions[:]
+    light.functions.extend(same)
+    return others
 
 
 def overridable(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:

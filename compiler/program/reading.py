@@ -1,8 +1,8 @@
 """A model as a body of a program, with the types of its inputs and outputs."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx
 
@@ -63,7 +63,7 @@ def read_program(
     check_indices: bool,
     semantics: Semantics = ONNX,
 ) -> ReadModel:
-    """Read a model whose operators are all known, inlining its functions.
+    """Read a model whose operators are all known, inlining its functions of the same opsets.
 
     Warns of nodes that meet a rule of `semantics` for some sizes without a choice. Raises
     ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
@@ -144,7 +144,11 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
     Raises ModelError for attributes in bodies that an operator of the host cannot have; other nodes
     are checked when their body's steps are made.
     """
-    unknown = {str(problem) for problem in _problems(graph, context, inner=False)}
+    problems = list(_problems(graph.node, context, inner=False))
+    for function in context.functions:
+        own = replace(context, opsets=opsets_of(function.opset_import))
+        problems += _problems(function.node, own, inner=True)
+    unknown = {str(problem) for problem in problems}
     if unknown:
         count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
         raise UnsupportedOperatorError(
@@ -152,9 +156,11 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
         )
 
 
-def _problems(graph: onnx.GraphProto, context: ModelContext, inner: bool) -> Iterator[Problem]:
-    """The operators of a graph, and of the bodies in it, that nothing implements."""
-    for node in graph.node:
+def _problems(
+    nodes: Iterable[onnx.NodeProto], context: ModelContext, inner: bool
+) -> Iterator[Problem]:
+    """The operators of nodes, and of the bodies in them, that nothing implements."""
+    for node in nodes:
         domain = domain_of(node)
         opset = context.opsets.get(domain, 0)
         error = None
@@ -167,7 +173,7 @@ def _problems(graph: onnx.GraphProto, context: ModelContext, inner: bool) -> Ite
             yield Problem(node.name or node.output[0], node.op_type, where, error)
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
-                yield from _problems(body, context, inner=True)
+                yield from _problems(body.node, context, inner=True)
 
 
 def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:

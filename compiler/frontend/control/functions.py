@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
+from compiler.frontend.evaluate import schema_of
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.load import domain_of, opsets_of
 
@@ -18,10 +19,11 @@ _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
 
 def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A checked model without local functions; the same model if it has none.
+    """A checked model with its local functions inlined; the same model if it has none.
 
-    Operators have the model's opsets from now on: ONNX's checker has compared the versions. Raises
-    ModelError for calls that do not fit, or that nest too deep.
+    Inlined operators have the model's opsets. A function that means others by the versions that it
+    imports stays, with those that it calls, and is called. Raises ModelError for calls that do not
+    fit, or that nest too deep.
     """
     if not model.functions:
         return model
@@ -33,8 +35,26 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     del whole.functions[:], whole.opset_import[:]
     whole.opset_import.extend(helper.make_opsetid(*opset) for opset in imported.items())
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    _Inliner(functions).replace(whole.graph)
+    called = {key for key, f in functions.items() if _means_others(f.node, f, imported)}
+    if called:
+        whole.functions.extend(model.functions)
+    _Inliner({key: f for key, f in functions.items() if key not in called}).replace(whole.graph)
     return whole
+
+
+def _means_others(
+    nodes: Iterable[onnx.NodeProto], function: onnx.FunctionProto, imported: Mapping[str, int]
+) -> bool:
+    """Whether an operator of a function, or of a body in it, has another schema in a model."""
+    own = opsets_of(function.opset_import)
+    for node in nodes:
+        domain = domain_of(node)
+        schemas = [schema_of(node.op_type, v.get(domain, 0), domain) for v in (own, imported)]
+        versions = {None if schema is None else schema.since_version for schema in schemas}
+        bodies = bodies_of(node)
+        if len(versions) > 1 or any(_means_others(b.node, function, imported) for b in bodies):
+            return True
+    return False
 
 
 @dataclass

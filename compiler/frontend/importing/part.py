@@ -12,6 +12,7 @@ from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
+from compiler.frontend.load import domain_of
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 
@@ -32,6 +33,11 @@ class ModelContext:
     has_kernel: Callable[[Recurrence], bool] = unroll_all
     """Whether a recurrence has one kernel for all its steps."""
     semantics: Semantics = ONNX
+
+    def calls_function(self, node: onnx.NodeProto) -> bool:
+        """Whether a node calls a function of the model that is not inlined."""
+        key = domain_of(node), node.op_type, node.overload
+        return any((f.domain, f.name, f.overload) == key for f in self.functions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
     operator = HOST_OPERATORS.get((domain_of(node), node.op_type))
     if operator is not None and context.opsets.get(domain_of(node), 0) >= operator.first:
         return True
-    if is_compiled(node, context.opsets):
+    if is_compiled(node, context.opsets) or context.calls_function(node):
         return True
     exists = schema_of(node.op_type, context.opsets.get("", 0)) is not None
     return exists and not domain_of(node) and is_known_operator(node.op_type)
@@ -94,7 +94,7 @@ def only_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
     """Whether an operator has a function on the host, and nothing else computes or folds it."""
     domain, op_type = domain_of(node), node.op_type
     folded = is_known_operator(op_type) if not domain else op_type in CLASSICAL
-    known = folded or is_compiled(node, context.opsets)
+    known = folded or is_compiled(node, context.opsets) or context.calls_function(node)
     return not known and runs_on_host(node, context)
 
 

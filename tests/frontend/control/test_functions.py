@@ -1,6 +1,7 @@
 """Functions of a model's own equal onnxruntime's, nested and with attributes of every origin: in
 models of any size, whose calls are inlined, and as static graphs."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import helper, parser
 
 import compiler
-from compiler.errors import ModelError
+from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
 from compiler.frontend.expansion import LIMIT_VARIABLE
 from tests.frontend.control.checks import reference
@@ -190,3 +191,58 @@ def test_any_functions(model: onnx.ModelProto):
     for shapes in (None, {"x": [2, 3]}):
         found = compiler.compile(model, input_shapes=shapes).run({"x": X})["y"]
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def _of_opset(opset: int, body: str, size: str = "2", call: str = "y = own.f (x, go)") -> Any:
+    """A model of opset 21 with a function of another."""
+    return parser.parse_model(f"""<ir_version: 8, opset_import: ["": 21, "own": 1]>
+        g (float[{size}, 2, 3] x, bool go) => (float[a, b, c] y) {{ {call} }}
+        <domain: "own", opset_import: ["": {opset}]> f (a, go) => (b) {{ {body} }}""")
+
+
+def _softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    shares = np.exp(x.astype(np.float64))
+    return shares / shares.sum(axes, keepdims=True)
+
+
+@pytest.mark.parametrize("size", ["2", "n"])
+@pytest.mark.parametrize("call", ["y = own.f (x, go)", "s = own.f (x, go) n = Neg (s) y = Neg (n)"])
+@pytest.mark.parametrize(
+    ("opset", "body", "expected"),
+    [
+        (12, "b = Softmax (a)", lambda x: _softmax(x, (1, 2))),  # of all axes from the second on
+        (13, "b = Softmax (a)", lambda x: _softmax(x, (2,))),
+        (11, "b = ReduceSum <axes = [1], keepdims = 1> (a)", lambda x: x.sum(1, keepdims=True)),
+        (9, "b = Slice <starts = [1], ends = [9], axes = [2]> (a)", lambda x: x[:, :, 1:]),
+        (
+            11,
+            """b = If (go) <then_branch = t () => (float[k, l, m] p) { p = Softmax (a) },
+            else_branch = e () => (float[k, l, m] q) { q = Neg (a) }>""",
+            lambda x: _softmax(x, (1, 2)),
+        ),
+    ],
+)
+def test_a_function_has_the_operators_of_the_opset_that_it_imports(
+    opset: int, body: str, expected: Any, call: str, size: str, tmp_path: Path
+):
+    x = np.random.default_rng(1).standard_normal((2, 2, 3)).astype(np.float32)
+    feeds = {"x": x, "go": np.array(True)}
+    module = compiler.compile(_of_opset(opset, body, size, call), budget=0)
+    module.save(tmp_path / "saved")
+    for made in (module, compiler.load(tmp_path / "saved")):
+        np.testing.assert_allclose(made.run(feeds)["y"], expected(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", ["2", "n"])
+@pytest.mark.parametrize(
+    ("opset", "body", "message"),
+    [
+        (12, "b = Foo (a)", "Foo .*has no such operator"),
+        (40, "b = Neg (a)", "the function 'f' uses opset 40"),
+        (0, "b = Neg (a)", "the function 'f' uses opset 0"),
+        (12, "b = Neg (a, a)", "not valid ONNX"),
+    ],
+)
+def test_a_function_of_another_opset_is_checked(size: str, opset: int, body: str, message: str):
+    with pytest.raises((ModelError, UnsupportedOperatorError), match=message):
+        compiler.compile(_of_opset(opset, body, size), budget=0)
