@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, cast
@@ -239,3 +239,19 @@ def test_values_are_arrays_for_values():
     tensor = OrtValue(np.zeros((2, 3), np.float32))
     tensor.update_inplace(OrtValue(X))
     np.testing.assert_array_equal(tensor.numpy(), X)
+
+
+@pytest.mark.parametrize("given", [((), {}), ((1,) * 15, {}), ((), {"surplus": 1})], ids=str)
+def test_missing_and_surplus_arguments_are_told_of_a_public_function(given: Any):
+    """By Python's own TypeError, or by an ArgumentError; either names the function."""
+    positional, named = given
+    for owner, name, function in functions():
+        call: Any = function if owner is None else partial(function, object.__new__(owner))
+        message = name
+        try:
+            call(*positional, **named)
+        except (FlowloomError, AttributeError):  # the object is empty, if it takes what was given
+            continue
+        except TypeError as error:
+            message = str(error)
+        assert name in message, (owner, name)

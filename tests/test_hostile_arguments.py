@@ -13,7 +13,14 @@ import pytest
 from onnx import helper
 
 import compiler
-from compiler import FlowloomError, InferenceSession, OrtValue, SessionOptions, ShapeError
+from compiler import (
+    ArgumentError,
+    FlowloomError,
+    InferenceSession,
+    OrtValue,
+    SessionOptions,
+    ShapeError,
+)
 
 X = np.ones((2, 3), np.float32)
 KINDS = (
@@ -278,3 +285,64 @@ def test_a_sequence_is_a_list_of_arrays():
         for feed in ({"s": value}, {"s": [X, value]}):
             with contextlib.suppress(FlowloomError):
                 module.run(feed)
+
+
+class Lender:
+    """An array of the host that says where it is."""
+
+    def __init__(self, *device: Any) -> None:
+        self.device = device
+
+    def __dlpack_device__(self) -> tuple[Any, ...]:
+        return self.device
+
+    def __dlpack__(self, **_options: object) -> object:
+        return X.__dlpack__()
+
+
+@pytest.mark.parametrize("model", [STATIC, DYNAMIC])
+def test_memory_that_is_elsewhere_than_its_owner_says_is_refused(model: bytes):
+    module = compiler.compile(model, target="emu", budget=0)
+    with pytest.raises(ShapeError, match=r"says .* device \(12, 0\), and lends memory of \(1, 0\)"):
+        module.run({"x": Lender(12, 0)})
+    np.testing.assert_array_equal(module.run({"x": Lender(1, 0)})["y"], X)
+
+
+def test_values_of_dlpack_are_where_they_say():
+    value = OrtValue.from_dlpack(Lender(1, 0))
+    assert value.__dlpack_device__() == (1, 0)
+    np.testing.assert_array_equal(value.numpy(), X)
+    for device in ((10, 0), (99, 1), ("a", 0), (), (None,)):
+        with pytest.raises(ArgumentError):
+            OrtValue.from_dlpack(Lender(*device))
+    with pytest.raises(FlowloomError, match="not on 'cuda'"):
+        OrtValue(X, "cuda")
+
+
+@pytest.mark.parametrize("value", [None, [X], list[Any]()])
+def test_what_is_no_tensor_says_so(value: Any):
+    made = OrtValue(value)
+    for ask in ("shape", "element_type", "data_ptr", "tensor_size_in_bytes", "__dlpack_device__"):
+        with pytest.raises(FlowloomError, match="is no tensor"):
+            getattr(made, ask)()
+    with pytest.raises(FlowloomError, match="is no tensor"):
+        _ = made.dtype
+
+
+@pytest.mark.parametrize("call", ["input", "output", "numpy", "shape", "value"])
+def test_unknown_devices_are_refused_where_they_are_named(call: str):
+    binding: Any = InferenceSession(STATIC).io_binding()
+    calls: dict[str, Callable[[], Any]] = {
+        "input": lambda: binding.bind_input("x", "tpu", 0, np.float32, (2, 3), X.ctypes.data),
+        "output": lambda: binding.bind_output("y", "tpu"),
+        "numpy": lambda: OrtValue.ortvalue_from_numpy(X, "tpu"),
+        "shape": lambda: OrtValue.ortvalue_from_shape_and_type((2, 3), np.float32, "tpu"),
+        "value": lambda: OrtValue(X, "tpu"),
+    }
+    with pytest.raises(ArgumentError, match="'tpu': it must be 'cpu' or 'cuda'"):
+        calls[call]()
+
+
+def test_a_size_that_is_too_large_is_told_the_bound():
+    with pytest.raises(ArgumentError, match="sizes, each at most 2147483647"):
+        OrtValue.ortvalue_from_shape_and_type((10**15,), np.float32)

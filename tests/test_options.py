@@ -163,7 +163,7 @@ def test_modules_refuse_wrong_options(target: str):
 def test_a_mistyped_option_is_told_the_nearest(target: str):
     wrong = {"cpu": "thread"}.get(target, "mod")
     right = {"cpu": "threads"}.get(target, "mode")
-    with pytest.raises(DeviceError, match=f"did you mean '{right}'"):
+    with pytest.raises(ArgumentError, match=f"no option '{wrong}': did you mean '{right}'"):
         backend(target).check_options({wrong: 1})
 
 

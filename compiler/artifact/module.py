@@ -277,7 +277,7 @@ class Module:
     def with_options(self, **options: Any) -> "Module":
         """The same module, to be loaded with further options of its backend (a GPU's `ordinal`).
 
-        Raises DeviceError for an unknown option, and ArgumentError for a wrong value.
+        Raises ArgumentError for an unknown option, and for a wrong value.
         """
         self._backend.check_options(options)
         with taking("a module", **options):
@@ -342,11 +342,11 @@ def load(
 ) -> Module:
     """Load a saved module after verifying its files, its schedule, its kernels and this host.
 
-    Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
-    missing requirement, if this host cannot run it, or an unknown option. With `trusted`, one or
-    several files of public keys, an artifact that none of them signed is an ArtifactError, too.
-    `threads` work on each run (default: as many as the process may use); `options` are the
-    backend's.
+    Raises ArtifactError for a missing, truncated or edited file, ArgumentError for an unknown
+    option, and DeviceError, which names the missing requirement, if this host cannot run it. With
+    `trusted`, one or several files of public keys, an artifact that none of them signed is an
+    ArtifactError, too. `threads` work on each run (default: as many as the process may use);
+    `options` are the backend's.
     """
     check_arguments({"directory": directory, "threads": threads, "trusted": trusted}, LOAD)
     if threads is not None:

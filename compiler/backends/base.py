@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from compiler.backends.memory import Array
-from compiler.errors import DeviceError, KernelError
+from compiler.errors import ArgumentError, DeviceError, KernelError
 from compiler.schedule.choices import Choice
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
@@ -98,7 +98,7 @@ class Backend(Protocol):
         ...
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise DeviceError for an unknown option of `load`, ArgumentError for a wrong value.
+        """Raise ArgumentError for an unknown option of `load`, and for a wrong value.
 
         No device is asked: a compilation and a saved module are checked where there is none.
         """
@@ -125,10 +125,10 @@ class Backend(Protocol):
 
 
 def check_options(given: Mapping[str, Any], known: Mapping[str, ArgumentKind], taker: str) -> None:
-    """Raise DeviceError for an unknown option, and ArgumentError for one of a wrong value."""
+    """Raise ArgumentError for an unknown option, and for one of a wrong value."""
     if unknown := [name for name in given if name not in known]:
         advice = closest_name(unknown[0], known)
-        raise DeviceError(f"unknown options {unknown}; {taker} takes {[*known]}: {advice}")
+        raise ArgumentError(f"{taker} has no option {unknown[0]!r}: {advice}")
     check_arguments(given, known)
 
 

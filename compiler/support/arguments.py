@@ -168,7 +168,7 @@ SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = ArgumentKind("a mapping", _is_mapping)
 BOOLEAN = ArgumentKind("True or False", _is_boolean)
 SEQUENCE = ArgumentKind("a list", _is_list)
-SHAPE = ArgumentKind("a list of sizes", _is_shape)
+SHAPE = ArgumentKind(f"a list of sizes, each at most {LARGEST_SIZE}", _is_shape)
 NAMES = ArgumentKind("a list of names", _are_names)
 FUNCTION = ArgumentKind("a function", callable)
 ADDRESS = whole(0, (1 << 64) - 1)
@@ -266,6 +266,10 @@ def taking(what: str, **arguments: Any) -> Generator[None]:
         raise ArgumentError(f"{what} cannot take {given} ({reason}): correct it") from error
 
 
+_PROTOCOLS = ("__init__", "__array__", "__dlpack__", "__dlpack_device__")
+"""The methods with underscores that users, or libraries for them, call."""
+
+
 def own_errors(
     kinds: Mapping[str, ArgumentKind],
 ) -> Callable[[type[Interface]], type[Interface]]:
@@ -277,9 +281,11 @@ def own_errors(
 
     def wrapped(interface: type[Interface]) -> type[Interface]:
         for name, member in [*vars(interface).items()]:
-            own = not name.startswith("_") or name in ("__init__", "__array__", "__dlpack__")
+            own = not name.startswith("_") or name in _PROTOCOLS
             if own and isinstance(member, FunctionType):
                 setattr(interface, name, _checked(member, kinds))
+            elif own and isinstance(member, property) and member.fget is not None:
+                setattr(interface, name, property(_checked(member.fget, kinds)))
             elif own and isinstance(member, classmethod):
                 function = cast(Any, member).__func__
                 setattr(interface, name, classmethod(_checked(function, kinds)))

@@ -78,12 +78,13 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
     kind, ordinal = array.__dlpack_device__()
     if int(kind) in HOST_DEVICES:
         return None
-    if (int(kind), ordinal) != driver.dlpack_device:
+    device = int(kind), int(ordinal)
+    if device != driver.dlpack_device:
         raise ShapeError(
-            f"an array is on DLPack device {(int(kind), ordinal)}, the executable on "
+            f"an array is on DLPack device {device}, the executable on "
             f"{driver.dlpack_device}: move the array or load the module on its device"
         )
-    return _from_capsule(array, driver.handle_address(stream))
+    return _from_capsule(array, device, driver.handle_address(stream))
 
 
 def _from_interface(interface: dict[str, Any], owner: object) -> DeviceView:
@@ -96,9 +97,14 @@ def _from_interface(interface: dict[str, Any], owner: object) -> DeviceView:
     return DeviceView(interface["data"][0], name, shape, interface.get("stream"), owner)
 
 
-def _from_capsule(array: Any, stream: int) -> DeviceView:
-    on_cuda = int(array.__dlpack_device__()[0]) == dlpack.CUDA
+def _from_capsule(array: Any, device: tuple[int, int], stream: int) -> DeviceView:
+    on_cuda = device[0] == dlpack.CUDA
     capsule = array.__dlpack__(stream=stream or (LEGACY_STREAM if on_cuda else 0))
+    if (place := dlpack.device_of(capsule)) != device:
+        raise ShapeError(
+            f"an array says that it is on DLPack device {device}, and lends memory of {place}:"
+            " correct its __dlpack_device__, or pass a numpy array"
+        )
     address, dtype, shape, strides = dlpack.read(capsule)
     _check_contiguous(shape, strides)
     return DeviceView(address, dtype, shape, None, capsule)

@@ -82,6 +82,12 @@ def read(capsule: Any) -> tuple[int, str, tuple[int, ...], tuple[int, ...] | Non
     return (tensor.data or 0) + tensor.byte_offset, _name(tensor.dtype), shape, strides
 
 
+def device_of(capsule: Any) -> tuple[int, int]:
+    """The device of a capsule's memory: its kind and number."""
+    device = _Managed.from_address(_python.PyCapsule_GetPointer(capsule, NAME)).tensor.device
+    return int(device.kind), int(device.ordinal)
+
+
 def _name(dtype: _DataType) -> str:
     if dtype.code in BYTE_CODES and dtype.lanes == 1:
         return BYTE_CODES[dtype.code]

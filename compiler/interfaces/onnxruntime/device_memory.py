@@ -12,6 +12,9 @@ from compiler.backends.memory import Array, numpy_name
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
 
+DEVICES = ("cpu", "cuda", "gpu", "emu")
+"""onnxruntime's words for devices, and the emulator's."""
+
 
 class OwnedMemory:
     """Device memory that is freed when nothing refers to it."""

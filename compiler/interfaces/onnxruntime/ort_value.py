@@ -5,27 +5,44 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.emu.driver import EXTENSION
+from compiler.backends.gpu.arrays import HOST_DEVICES, DeviceArray
+from compiler.backends.gpu.dlpack import CUDA
 from compiler.backends.host_arrays import native
 from compiler.backends.memory import Array, address, aligned_array, numpy_dtype
 from compiler.errors import InvalidArgument
-from compiler.interfaces.onnxruntime.device_memory import copied_to, driver_of, empty_on, fill
+from compiler.interfaces.onnxruntime.device_memory import (
+    DEVICES,
+    copied_to,
+    driver_of,
+    empty_on,
+    fill,
+)
 from compiler.interfaces.onnxruntime.node_arg import element_dtype, element_of, tensor_text
 from compiler.support.arguments import (
     ARRAY,
     SHAPE,
     SIZE,
-    TEXT,
     ArgumentKind,
+    choice_of,
     own_errors,
     whole,
 )
 
+DEVICE = choice_of(DEVICES)
+"""A device by its word."""
+
+
+def _lends(value: object) -> bool:
+    return all(hasattr(value, name) for name in ("__dlpack__", "__dlpack_device__"))
+
+
 _KINDS: Mapping[str, ArgumentKind] = {
-    "device": TEXT,
+    "device": DEVICE,
     "array": ARRAY,
+    "lender": ArgumentKind("an array with __dlpack__ and __dlpack_device__", _lends),
     "data": ARRAY,
-    "device_type": TEXT,
+    "device_type": DEVICE,
     "device_id": SIZE,
     "vendor_id": whole(-1),
     "onnx_element_type": SIZE,
@@ -43,6 +60,10 @@ class OrtValue:
 
     def __init__(self, value: Any, device: str = "cpu") -> None:
         """Take an array of the host, a tensor on a device, a list, or None."""
+        if is_host_array(value) and device != "cpu":
+            raise InvalidArgument(
+                f"an array of the host is not on {device!r}: copy it by ortvalue_from_numpy"
+            )
         self.value, self._device = value, device
 
     @classmethod
@@ -76,10 +97,15 @@ class OrtValue:
         return cls(empty_on(driver_of(device_type, device_id), dtype.name, shape), device_type)
 
     @classmethod
-    def from_dlpack(cls, array: Any) -> "OrtValue":
+    def from_dlpack(cls, lender: Any) -> "OrtValue":
         """The value of an array of any library, which shares its memory."""
-        kind = int(array.__dlpack_device__()[0])
-        return cls(np.from_dlpack(array)) if kind == 1 else cls(array, "cuda")
+        kind = int(lender.__dlpack_device__()[0])
+        if kind in HOST_DEVICES:
+            return cls(np.from_dlpack(lender))
+        device = {CUDA: "cuda", EXTENSION: "emu"}.get(kind)
+        if device is None:
+            raise InvalidArgument(f"DLPack device {kind} is none of cpu and cuda: move the array")
+        return cls(lender, device)
 
     def numpy(self) -> Array:
         """The tensor as an array of the host: a copy if it is on a device."""
@@ -104,12 +130,12 @@ class OrtValue:
     @property
     def dtype(self) -> "np.dtype[Any]":
         """The numpy dtype of a tensor."""
-        dtype = self.value.dtype
+        dtype = self._tensor().dtype
         return numpy_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)
 
     def shape(self) -> list[int]:
         """The sizes of a tensor."""
-        return [int(size) for size in self.value.shape]
+        return [int(size) for size in self._tensor().shape]
 
     def data_type(self) -> str:
         """The type as text: `tensor(float)`."""
@@ -131,8 +157,8 @@ class OrtValue:
 
     def data_ptr(self) -> int:
         """The address of a tensor's first element."""
-        if is_host_array(self.value):
-            return address(self.value)
+        if is_host_array(tensor := self._tensor()):
+            return address(tensor)
         return int(self.value.__cuda_array_interface__["data"][0])
 
     def tensor_size_in_bytes(self) -> int:
@@ -159,10 +185,16 @@ class OrtValue:
         return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.value.__dlpack__(**options)
+        return self._tensor().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.value.__dlpack_device__()
+        return self._tensor().__dlpack_device__()
+
+    def _tensor(self) -> Any:
+        """The tensor; raises InvalidArgument for other values."""
+        if not self.is_tensor():
+            raise InvalidArgument(f"the value is {self.data_type()}, which is no tensor")
+        return self.value
 
     def __repr__(self) -> str:
         shape = f", {self.shape()}" if self.is_tensor() else ""

@@ -20,7 +20,10 @@ from compiler.net.operators import (
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
 
 OPSET = 23
-RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
+RESOLVED_BY_REWRITING = {
+    *(("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")),
+    ("MaxPool", "storage_order"),
+}
 OF_NO_SCHEMA = {("ConvTranspose", "finite"), ("Cast", "round_mode")}
 """Attributes that rewriting adds, or that opset 24 has for types that are folded."""
 
