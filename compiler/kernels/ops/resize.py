@@ -11,6 +11,7 @@ from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element
+from compiler.net.evaluation.resize import TIE_OF_PIXELS
 
 Array = numpy.ndarray
 
@@ -213,10 +214,8 @@ def _of_nothing(context: Context) -> te.Tensor:
 
 
 def _computed_in(dtype: str) -> str:
-    """The type of interpolation: one whose errors no integer of `dtype` shows but at a tie."""
-    if is_float(dtype):
-        return wide(dtype)
-    return "float32" if dtype in ("int8", "uint8", "bool") else "float64"
+    """The type of interpolation: for integers one that tells ties from what is near to them."""
+    return wide(dtype) if is_float(dtype) else "float64"
 
 
 def _fill(context: Context, dtype: str) -> float:
@@ -229,9 +228,15 @@ def _fill(context: Context, dtype: str) -> float:
 
 
 def _narrow(value: Any, dtype: str) -> Any:
-    """A float as the result's type: integers are rounded, ties to even, and saturate."""
+    """A float as the result's type: integers are rounded, ties to even, and saturate.
+
+    A third of a pixel has no float: what is within rounding errors of a tie counts as one.
+    """
     if is_float(dtype):
         return cast(value, dtype)
+    half = tirx.floor(value) + tirx.const(0.5, dtype_of(value))
+    bound = TIE_OF_PIXELS * (10_000 + tirx.abs(value))
+    value = tirx.Select(tirx.abs(value - half) <= bound, half, value)
     low, high = tirx.min_value(dtype), tirx.max_value(dtype)
     kind = dtype_of(value)
     rounded = tirx.max(tirx.nearbyint(value), tirx.const(float(low.value), kind))

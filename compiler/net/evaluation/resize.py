@@ -13,6 +13,12 @@ _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
 
 
+TIE_OF_PIXELS = 1e-13
+"""The rounding errors of interpolated integers, relative to their size, or to 10,000 if that is
+more: those of coordinates along thousands of elements. Ties of scales such as 1.5 are some 1e-5
+apart from what is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """The resize of one axis, from `extent` to `size` elements, by a scale that may be inexact."""
@@ -256,9 +262,14 @@ def _of_nothing(data: Array, axes: list[_Axis]) -> Array:
 
 
 def _narrowed(data: Array, dtype: np.dtype) -> Array:
-    """Convert to the result's type: integers are rounded to even and saturate."""
+    """Convert to the result's type: integers are rounded to even and saturate.
+
+    A third of a pixel has no float: what is within rounding errors of a tie counts as one.
+    """
     if data.dtype == dtype or is_floating(dtype):
         return converted_array(data, dtype)
+    half = np.floor(data) + 0.5
+    data = np.where(np.abs(data - half) <= TIE_OF_PIXELS * (10_000 + np.abs(data)), half, data)
     if dtype == np.bool_:
         return np.rint(data) > 0
     limits = np.iinfo(dtype)
