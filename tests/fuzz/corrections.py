@@ -81,6 +81,21 @@ def out_of_range(call: Call) -> bool:
     return not _holds(dtype, x)
 
 
+def stacks_nothing(call: Call) -> bool:
+    """Whether a Loop has no iterations, and results to stack whose shapes are not declared."""
+    trips, go = (np.asarray(x).reshape(-1) if x is not None else None for x in call.inputs[:2])
+    ends = (trips is not None and trips.size == 1 and int(trips[0]) <= 0) or (
+        go is not None and go.size == 1 and not go[0]
+    )
+    stacked = call.attributes["body"].output[len(call.inputs) - 1 :]
+    types = [info.type.tensor_type for info in stacked]
+    open_ones = [
+        not t.HasField("shape") or not all(d.HasField("dim_value") for d in t.shape.dim)
+        for t in types
+    ]
+    return ends and any(open_ones)
+
+
 def rounded_beyond(call: Call) -> bool:
     """Whether a number becomes one of float8e4m3fn or float8e5m2 that is just too large."""
     if call.op == "Cast":

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, numpy_helper, parser
 
 Array = NDArray[Any]
 NAN, INF = np.nan, np.inf
@@ -94,7 +94,22 @@ _TOO_LARGE = (
     " float8e5m2"
 )
 
+_STACKING = parser.parse_graph("""
+    stacking (int64 i, bool go, float[n] x) => (bool on, float[n] y, float[n] row)
+    { on = Identity (go) y = Identity (x) row = Neg (x) }
+""")
+
 EXAMPLES = (
+    DifferenceExample(
+        "it ends before its first iteration, and stacks results whose sizes its body leaves open",
+        "Loop",
+        {"x": np.array(0), "go": np.array(True), "start": _floats(1, 2, 3)},
+        np.zeros((0, 3), np.float32),
+        {"body": _STACKING},
+        output=1,
+        outputs=2,
+        types=(TensorProto.FLOAT, TensorProto.FLOAT),
+    ),
     DifferenceExample(
         "an element is NaN",
         "ReduceMax",
