@@ -123,7 +123,8 @@ class Builder:
     ) -> list[Value]:
         """Like `emit`, if some outputs are omitted; those are unknown values.
 
-        An attribute that is None, as one that a node's own schema does not have, has the table's default.
+        An attribute that is None, which a node's own schema does not have, has the table's
+        default.
         """
         self.expansion.count(f"{op_type} {self.node!r}")
         attributes = {name: value for name, value in attributes.items() if value is not None}

@@ -38,6 +38,11 @@ class TensorInfo:
     code: str = ""
     folded: str = ""
 
+    def __post_init__(self) -> None:
+        if self.dtype in FLOAT8:
+            object.__setattr__(self, "code", self.dtype)
+            object.__setattr__(self, "dtype", "uint8")
+
     @property
     def element(self) -> str:
         """The dtype name of the elements, of which kernels see the bytes."""
@@ -243,8 +248,6 @@ def extract_group(group: GroupOp) -> Group:
 
 def _info(value: SSAValue) -> TensorInfo:
     dtype, shape, block = dtype_of(value.type), tuple(shape_of(value.type)), block_of(value.type)
-    if dtype in FLOAT8:
-        return TensorInfo("uint8", shape, block, dtype)
     return TensorInfo(dtype, shape, block)
 
 

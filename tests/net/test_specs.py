@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from compiler.errors import KernelError
 from compiler.frontend.evaluate import infer_types
 from compiler.frontend.export import export_model
 from compiler.frontend.graph import constant
@@ -35,7 +36,7 @@ CASES = int(os.environ.get("FLOWLOOM_SPEC_CASES", "8"))
 KERNELS = max(1, CASES // 4)
 """Kernels take a thousand times as long as the other checks."""
 
-ON_GPUS_ONLY = {"ConvFloat8", "MatMulFloat8", "Recurrence"}
+ON_GPUS_ONLY = {"Recurrence"}
 """Operators whose kernels are templates of GPUs alone, which have tests of their own."""
 
 GENERATORS = {
@@ -152,6 +153,13 @@ def test_a_kernel_computes_what_the_entry_means(op_type: str):
     for case in explicit[:KERNELS]:
         group, arrays = grouped(case)
         assert not differences(harness.evaluate(group, arrays), results(case)), case
+
+
+@pytest.mark.parametrize("op_type", sorted(ON_GPUS_ONLY))
+def test_an_operator_without_a_kernel_is_refused_with_the_remedy(op_type: str):
+    group, arrays = grouped(drawn()[op_type][0])
+    with pytest.raises(KernelError, match=f'no kernel for {op_type} "node": .*import the model'):
+        harness.evaluate(group, arrays)
 
 
 @pytest.mark.deep

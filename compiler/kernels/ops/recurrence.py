@@ -9,4 +9,7 @@ from compiler.net.operators import RECURRENCE
 @lowering(RECURRENCE)
 def lower_recurrence(context: Context) -> list[te.Tensor]:
     """Raises KernelError: one that no template takes is imported unrolled."""
-    raise context.fail("its steps have no kernel together: import the model for the target")
+    raise context.fail(
+        "only GPUs have kernels of all its steps together, for some sizes: import the model for the"
+        " target, which unrolls others"
+    )

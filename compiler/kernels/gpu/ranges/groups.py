@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo, needed
 from compiler.net.operators import PARTIAL_RANGES
 
@@ -39,11 +40,20 @@ def ranged_results(group: Group) -> list[RangedResult]:
 
 
 def without_ranges(group: Group) -> Group:
-    """The group without ranges, which are its last results; the group itself if it has none."""
+    """The group without ranges, which are its last results; the group itself if it has none.
+
+    Raises KernelError for a group of ranges alone.
+    """
     ranges = {v for op in group.operators if op.type == PARTIAL_RANGES for v in op.outputs}
     if not ranges:
         return group
     outputs = tuple(value for value in group.outputs if value not in ranges)
+    if not outputs:
+        label = next(op.label for op in group.operators if op.type == PARTIAL_RANGES)
+        raise KernelError(
+            f"no kernel for {label}: a GPU finds ranges while it stores the tensor, in one kernel;"
+            " import the model for the target, or give the tensor another operator"
+        )
     assert group.outputs[: len(outputs)] == outputs, "ranges are the last results"
     return replace(group, operators=needed(group.operators, outputs), outputs=outputs)
 
