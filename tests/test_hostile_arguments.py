@@ -320,12 +320,12 @@ def test_values_of_dlpack_are_where_they_say():
 
 
 @pytest.mark.parametrize("value", [None, [X], list[Any]()])
-def test_what_is_no_tensor_says_so(value: Any):
+def test_what_is_not_a_tensor_says_so(value: Any):
     made = OrtValue(value)
     for ask in ("shape", "element_type", "data_ptr", "tensor_size_in_bytes", "__dlpack_device__"):
-        with pytest.raises(FlowloomError, match="is no tensor"):
+        with pytest.raises(FlowloomError, match="is not a tensor"):
             getattr(made, ask)()
-    with pytest.raises(FlowloomError, match="is no tensor"):
+    with pytest.raises(FlowloomError, match="is not a tensor"):
         _ = made.dtype
 
 

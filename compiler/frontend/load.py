@@ -203,7 +203,7 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
 
 
 def _functions_of_other_opsets(light: onnx.ModelProto) -> list[onnx.ModelProto]:
-    """The functions that import other versions than the model, each moved to a model of its own.
+    """The functions that import other versions than the model, each moved to a separate model.
 
     ONNX's checker wants the schemas of both versions to be one, which inlining needs and runtimes
     do not.

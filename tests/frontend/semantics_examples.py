@@ -111,7 +111,8 @@ def _cropped(example: Example) -> Array:
     """Rows interpolated in float64 at as many positions from one end of a region to the other."""
     (x,) = example.feeds.values()
     start, end = np.asarray(example.inputs["roi"], np.float64) * (x.shape[1] - 1)
-    old, at = np.arange(x.shape[1]), np.linspace(start, end, x.shape[1])
+    old = np.arange(x.shape[1], dtype=np.float64)
+    at: Array = start + old * (end - start) / old[-1]
     rows: list[Array] = [np.interp(at, old, row.astype(np.float64)) for row in x]
     return np.stack(rows)
 

@@ -1,13 +1,14 @@
 """Pools whose windows reach beyond the image are cropped to it, and nothing else changes."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 import compiler
@@ -16,6 +17,7 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import assert_close, operators, run, types
 
+Array = NDArray[Any]
 Attributes = Mapping[str, Any]
 
 TORCH = {"kernel_shape": [320, 320], "strides": [320, 320], "ceil_mode": 1}
@@ -131,7 +133,9 @@ def test_column_major_indices_name_the_elements_that_row_major_ones_do(
         results.append([*module.run({"x": x}).values()])
         np.testing.assert_array_equal(results[-1], run(model, {"x": x}))
     (largest, rows), (_, columns) = results
-    image, *place = np.unravel_index(rows, (shape[0] * shape[1], *shape[2:]))
+    image, *place = cast(
+        tuple[Array, ...], np.unravel_index(rows, (shape[0] * shape[1], *shape[2:]))
+    )
     columns_first = (shape[0] * shape[1], *shape[:1:-1])
     wanted = np.ravel_multi_index((image, *place[::-1]), columns_first)
     np.testing.assert_array_equal(columns, wanted)

@@ -353,11 +353,23 @@ DIFFERENCES = [
 ]
 """The differences without a choice; `correct` gives the right results where that is simple."""
 
+
+def _resized_again(call: Call) -> list[Array]:
+    return [resized(call, call.inputs[0].dtype)]
+
+
+def _unchanged(call: Call) -> list[Array]:
+    return [call.inputs[0]]
+
+
 CORRECTIONS: Mapping[str, Callable[[Call], list[Array]]] = {
-    rule.name: lambda call: [resized(call, call.inputs[0].dtype)]
-    for rule in SEMANTICS_RULES
-    if "Resize" in rule.operators and rule.name != "resize-crop-same-size"
-} | {"squeeze-empty-axes": lambda call: [call.inputs[0]]}
+    **{
+        rule.name: _resized_again
+        for rule in SEMANTICS_RULES
+        if "Resize" in rule.operators and rule.name != "resize-crop-same-size"
+    },
+    "squeeze-empty-axes": _unchanged,
+}
 """The ONNX text's results by the name of a rule, where they are simple."""
 
 

@@ -70,10 +70,11 @@ def _rounded(x: Fraction, dtype: Any) -> int:
 
 def exact(x: Array, scales: Sequence[float], mode: str, cubic: bool) -> Array:
     """The result of Resize by rational arithmetic."""
-    found = np.vectorize(lambda v: Fraction(int(v)), otypes=[object])(x)
+    found: Array = np.array([Fraction(int(v)) for v in x.reshape(-1)], object).reshape(x.shape)
     for axis, scale in enumerate(scales):
         found = found if scale == 1 else _resized(found, axis, scale, mode, cubic)
-    return np.vectorize(lambda v: _rounded(v, x.dtype), otypes=[x.dtype])(found)
+    whole = [_rounded(v, x.dtype) for v in found.reshape(-1).tolist()]
+    return np.array(whole, x.dtype).reshape(found.shape)
 
 
 def compiled(x: Array, scales: Sequence[float], mode: str, cubic: bool) -> tuple[Array, Array]:

@@ -100,7 +100,7 @@ def _from_interface(interface: dict[str, Any], owner: object) -> DeviceView:
 def _from_capsule(array: Any, device: tuple[int, int], stream: int) -> DeviceView:
     on_cuda = device[0] == dlpack.CUDA
     capsule = array.__dlpack__(stream=stream or (LEGACY_STREAM if on_cuda else 0))
-    if (place := dlpack.device_of(capsule)) != device:
+    if (place := dlpack.place_of(capsule)) != device:
         raise ShapeError(
             f"an array says that it is on DLPack device {device}, and lends memory of {place}:"
             " correct its __dlpack_device__, or pass a numpy array"

@@ -82,7 +82,7 @@ def read(capsule: Any) -> tuple[int, str, tuple[int, ...], tuple[int, ...] | Non
     return (tensor.data or 0) + tensor.byte_offset, _name(tensor.dtype), shape, strides
 
 
-def device_of(capsule: Any) -> tuple[int, int]:
+def place_of(capsule: Any) -> tuple[int, int]:
     """The device of a capsule's memory: its kind and number."""
     device = _Managed.from_address(_python.PyCapsule_GetPointer(capsule, NAME)).tensor.device
     return int(device.kind), int(device.ordinal)

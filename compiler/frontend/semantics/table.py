@@ -143,7 +143,7 @@ def _cropped_same_size(use: NodeForm) -> bool:
 def _resampled_same_size(use: NodeForm) -> bool:
     """Whether a Resize that keeps every size reads between its elements, or other ones.
 
-    Corners that are aligned by whole sizes are a rule of their own, and so are cropped regions.
+    Corners that are aligned by whole sizes have a separate rule, and so have cropped regions.
     """
     scaled = _scaled_axes(use)
     fits = len(scaled) == len(use.attributes.get("axes") or use.shape)

@@ -12,7 +12,7 @@ from compiler.backends.memory import Array, numpy_name
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
 
-DEVICES = ("cpu", "cuda", "gpu", "emu")
+DEVICE_WORDS = ("cpu", "cuda", "gpu", "emu")
 """onnxruntime's words for devices, and the emulator's."""
 
 

@@ -12,7 +12,7 @@ from compiler.backends.memory import Array
 from compiler.errors import InvalidArgument
 from compiler.interfaces.onnxruntime.device_memory import borrowed, driver_of, fill
 from compiler.interfaces.onnxruntime.node_arg import NodeArg, element_dtype
-from compiler.interfaces.onnxruntime.ort_value import DEVICE, OrtValue, wrapped
+from compiler.interfaces.onnxruntime.ort_value import DEVICE_WORD, OrtValue, wrapped
 from compiler.support.arguments import (
     ADDRESS,
     MAPPING,
@@ -30,7 +30,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "inputs": SEQUENCE,
     "outputs": SEQUENCE,
     "name": TEXT,
-    "device_type": DEVICE,
+    "device_type": DEVICE_WORD,
     "device_id": SIZE,
     "found": MAPPING,
     "device": TEXT,

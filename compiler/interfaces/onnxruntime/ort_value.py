@@ -12,7 +12,7 @@ from compiler.backends.host_arrays import native
 from compiler.backends.memory import Array, address, aligned_array, numpy_dtype
 from compiler.errors import InvalidArgument
 from compiler.interfaces.onnxruntime.device_memory import (
-    DEVICES,
+    DEVICE_WORDS,
     copied_to,
     driver_of,
     empty_on,
@@ -29,7 +29,7 @@ from compiler.support.arguments import (
     whole,
 )
 
-DEVICE = choice_of(DEVICES)
+DEVICE_WORD = choice_of(DEVICE_WORDS)
 """A device by its word."""
 
 
@@ -38,11 +38,11 @@ def _lends(value: object) -> bool:
 
 
 _KINDS: Mapping[str, ArgumentKind] = {
-    "device": DEVICE,
+    "device": DEVICE_WORD,
     "array": ARRAY,
     "lender": ArgumentKind("an array with __dlpack__ and __dlpack_device__", _lends),
     "data": ARRAY,
-    "device_type": DEVICE,
+    "device_type": DEVICE_WORD,
     "device_id": SIZE,
     "vendor_id": whole(-1),
     "onnx_element_type": SIZE,
@@ -157,9 +157,10 @@ class OrtValue:
 
     def data_ptr(self) -> int:
         """The address of a tensor's first element."""
-        if is_host_array(tensor := self._tensor()):
-            return address(tensor)
-        return int(self.value.__cuda_array_interface__["data"][0])
+        tensor: Any = self._tensor()
+        if isinstance(tensor, np.ndarray):
+            return address(cast(Array, tensor))
+        return int(tensor.__cuda_array_interface__["data"][0])
 
     def tensor_size_in_bytes(self) -> int:
         """The bytes of a tensor."""
@@ -193,7 +194,7 @@ class OrtValue:
     def _tensor(self) -> Any:
         """The tensor; raises InvalidArgument for other values."""
         if not self.is_tensor():
-            raise InvalidArgument(f"the value is {self.data_type()}, which is no tensor")
+            raise InvalidArgument(f"the value is {self.data_type()}, which is not a tensor")
         return self.value
 
     def __repr__(self) -> str:

@@ -214,7 +214,7 @@ def _of_nothing(context: Context) -> te.Tensor:
 
 
 def _computed_in(dtype: str) -> str:
-    """The type of interpolation: for integers one that tells ties from what is near to them."""
+    """The type of interpolation: for integers one in which ties differ from what is near them."""
     return wide(dtype) if is_float(dtype) else "float64"
 
 

@@ -409,7 +409,7 @@ def test_capsules_of_our_arrays_can_be_read(dtype: str):
     array = DeviceArray(driver, allocation, driver.allocate(24), None)
     capsule = array.__dlpack__()
     assert dlpack.read(capsule) == (array.address, dtype, (2, 3), None)
-    assert dlpack.device_of(capsule) == driver.dlpack_device
+    assert dlpack.place_of(capsule) == driver.dlpack_device
     assert dlpack.alive() == 1
     del capsule
     assert dlpack.alive() == 0

@@ -1,6 +1,7 @@
 """Functions of a model's own equal onnxruntime's, nested and with attributes of every origin: in
 models of any size, whose calls are inlined, and as static graphs."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from onnx import helper, parser
 
 import compiler
@@ -17,6 +19,7 @@ from compiler.frontend.control.functions import without_functions
 from compiler.frontend.expansion import LIMIT_VARIABLE
 from tests.frontend.control.checks import reference
 
+Array = NDArray[Any]
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 FEEDS = {"x": X, "go": np.array(True), "n": np.array(2), "on": np.array(True)}
 
@@ -200,9 +203,25 @@ def _of_opset(opset: int, body: str, size: str = "2", call: str = "y = own.f (x,
         <domain: "own", opset_import: ["": {opset}]> f (a, go) => (b) {{ {body} }}""")
 
 
-def _softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
     shares = np.exp(x.astype(np.float64))
     return shares / shares.sum(axes, keepdims=True)
+
+
+def _softmax_from_the_second(x: Array) -> Array:
+    return _softmax(x, (1, 2))
+
+
+def _softmax_of_the_last(x: Array) -> Array:
+    return _softmax(x, (2,))
+
+
+def _summed(x: Array) -> Array:
+    return x.sum(1, keepdims=True)
+
+
+def _sliced(x: Array) -> Array:
+    return x[:, :, 1:]
 
 
 @pytest.mark.parametrize("size", ["2", "n"])
@@ -210,20 +229,25 @@ def _softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("opset", "body", "expected"),
     [
-        (12, "b = Softmax (a)", lambda x: _softmax(x, (1, 2))),  # of all axes from the second on
-        (13, "b = Softmax (a)", lambda x: _softmax(x, (2,))),
-        (11, "b = ReduceSum <axes = [1], keepdims = 1> (a)", lambda x: x.sum(1, keepdims=True)),
-        (9, "b = Slice <starts = [1], ends = [9], axes = [2]> (a)", lambda x: x[:, :, 1:]),
+        (12, "b = Softmax (a)", _softmax_from_the_second),
+        (13, "b = Softmax (a)", _softmax_of_the_last),
+        (11, "b = ReduceSum <axes = [1], keepdims = 1> (a)", _summed),
+        (9, "b = Slice <starts = [1], ends = [9], axes = [2]> (a)", _sliced),
         (
             11,
             """b = If (go) <then_branch = t () => (float[k, l, m] p) { p = Softmax (a) },
             else_branch = e () => (float[k, l, m] q) { q = Neg (a) }>""",
-            lambda x: _softmax(x, (1, 2)),
+            _softmax_from_the_second,
         ),
     ],
 )
 def test_a_function_has_the_operators_of_the_opset_that_it_imports(
-    opset: int, body: str, expected: Any, call: str, size: str, tmp_path: Path
+    opset: int,
+    body: str,
+    expected: Callable[[Array], Array],
+    call: str,
+    size: str,
+    tmp_path: Path,
 ):
     x = np.random.default_rng(1).standard_normal((2, 2, 3)).astype(np.float32)
     feeds = {"x": x, "go": np.array(True)}
