@@ -88,6 +88,15 @@ def test_where_results_agree_there_is_no_warning(height: int, scales: list[float
     assert_same(results(example), example.by_onnxruntime())
 
 
+@pytest.mark.parametrize("scales", [[1, 1], [1, 1.1]])
+def test_integers_that_keep_their_sizes_are_not_interpolated(scales: list[float]):
+    """An axis of one element keeps it by any scale."""
+    x = np.arange(3, dtype=np.uint8).reshape(3, 1)
+    inputs = {"x": x, "roi": None, "scales": np.array(scales, np.float32)}
+    example = Example("", "Resize", {"mode": "linear"}, inputs, None, ("scales",))
+    assert_same(results(example), example.by_onnxruntime())
+
+
 def test_rules_are_chosen_one_by_one():
     chosen = Semantics.parse({"lstm-clip-cell": "onnx", "*": "onnxruntime"})
     ways = {rule.name: chosen.way(rule) for rule in SEMANTICS_RULES}

@@ -96,8 +96,14 @@ def _interpolated_integers(use: NodeForm) -> bool:
     linear = use["mode"] in ("linear", "bilinear")
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
     plain = not use["antialias"] and not _has_channels_last(use)
-    copied = _resampled_same_size(use)
-    return linear and plain and use.dtype in _WHOLE and not copied
+    return linear and plain and use.dtype in _WHOLE and not _is_copied(use)
+
+
+def _is_copied(use: NodeForm) -> bool:
+    """Whether constant scales or sizes leave every size as it is: onnxruntime gives the input."""
+    scaled = _scaled_axes(use)
+    pairs = ((use.shape[axis], scale) for axis, scale in scaled if 0 < scale < np.inf)
+    return bool(scaled) and all(floor(np.float32(n) * np.float32(s)) == n for n, s in pairs)
 
 
 def _has_channels_last(use: NodeForm) -> bool:
