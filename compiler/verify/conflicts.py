@@ -42,10 +42,11 @@ class _Whole:
 
     def write(self, task: int, begin: int, end: int) -> Iterable[tuple[int, int, int, bool]]:
         """Note a write; gives (task, begin, end, whether it wrote) of what was there."""
-        found = [(self.writer, begin, end, True)] if self.writer != UNWRITTEN else []
-        found += [(reader, begin, end, False) for reader in self.readers]
-        self.writer, self.readers = task, []
-        return found
+        accesses = [(self.writer, begin, end, True)] if self.writer != UNWRITTEN else []
+        accesses += [(reader, begin, end, False) for reader in self.readers]
+        self.writer = task
+        self.readers = []
+        return accesses
 
 
 class _Memory:
@@ -115,8 +116,9 @@ class _Regions:
 
     def at(self, offset: int) -> _Whole | _Memory:
         """The part that holds a byte which some view holds."""
-        found = self.memories.get(offset)
-        return found or self.memories[self.begins[bisect_right(self.begins, offset) - 1]]
+        if (memory := self.memories.get(offset)) is not None:
+            return memory
+        return self.memories[self.begins[bisect_right(self.begins, offset) - 1]]
 
 
 def _regions(schedule: Schedule) -> dict[int, _Regions]:
@@ -130,7 +132,7 @@ def _regions(schedule: Schedule) -> dict[int, _Regions]:
         for view in (*task.reads, *task.writes):
             if view.allocation in extents and (size := view.nbytes):
                 extents[view.allocation].add((view.offset, view.offset + size))
-    return {number: _Regions(found) for number, found in extents.items()}
+    return {number: _Regions(ranges) for number, ranges in extents.items()}
 
 
 def conflicts(schedule: Schedule) -> Iterator[Conflict]:
@@ -149,8 +151,8 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
                 yield from _writes(memory[view.allocation].at(view.offset), index, view, size)
     for number, allocation in enumerate(schedule.allocations):
         if allocation.kind == "output" and allocation.nbytes:
-            whole = memory[number].at(0).read(len(schedule.tasks), 0, allocation.nbytes)
-            for writer, begin, end in whole:
+            pieces = memory[number].at(0).read(len(schedule.tasks), 0, allocation.nbytes)
+            for writer, begin, end in pieces:
                 if writer == UNWRITTEN:
                     yield _read(UNWRITTEN, len(schedule.tasks), number, begin, end)
 
@@ -178,7 +180,7 @@ def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterat
 
 
 def _writes(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
-    for other, begin, end, wrote in memory.write(task, view.offset, view.offset + size):
+    for earlier, begin, end, wrote in memory.write(task, view.offset, view.offset + size):
         yield Conflict(
-            other, task, view.allocation, begin, end, earlier_writes=wrote, later_writes=True
+            earlier, task, view.allocation, begin, end, earlier_writes=wrote, later_writes=True
         )

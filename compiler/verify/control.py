@@ -35,14 +35,15 @@ def control_fault(task: Task, control: Control, depth: int) -> str:
         if fault := _body_fault(body):
             return fault
     arena = max(map(arena_of, control.bodies), default=0)
-    reads, writes = operands_of(task.reads), operands_of(task.writes)
+    reads = operands_of(task.reads)
+    writes = operands_of(task.writes)
     results = writes[: results_of(control.form, len(writes), bool(arena))]
     if fault := misfit(control.form, reads, results, [signature_of(b) for b in control.bodies]):
         return fault
-    found = [view.nbytes for view in task.writes[len(results) :]]
-    wanted = workspaces_of(control.form, results, arena)
-    if found != wanted:
-        return f"has workspaces of {found} bytes instead of {wanted}"
+    sizes = [view.nbytes for view in task.writes[len(results) :]]
+    expected = workspaces_of(control.form, results, arena)
+    if sizes != expected:
+        return f"has workspaces of {sizes} bytes instead of {expected}"
     aligned = all(view.offset % WORKSPACE_ALIGNMENT == 0 for view in task.writes[len(results) :])
     return "" if aligned else f"has a workspace that is not aligned to {WORKSPACE_ALIGNMENT} bytes"
 

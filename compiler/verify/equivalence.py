@@ -25,16 +25,16 @@ class _Bytes:
 
     def read(self, begin: int, end: int) -> tuple[Piece, ...]:
         """The pieces of values in a range."""
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         index = bisect_right(self.begins, begin) - 1
         while begin < end:
             value, first, last = self.pieces[index]
             skip = begin - self.begins[index]
             size = min(end - begin, last - first - skip)
-            found.append((value, first + skip, first + skip + size))
+            pieces.append((value, first + skip, first + skip + size))
             begin += size
             index += 1
-        return tuple(_merged(found))
+        return tuple(_merged(pieces))
 
     def write(self, begin: int, end: int, value: int) -> None:
         """Put a value into a range."""
@@ -89,19 +89,10 @@ class _Numbering:
         """
         memory = list[_Bytes]()
         for position, allocation in enumerate(schedule.allocations):
-            given = allocation.kind in ("input", "weight")
-            value = (
-                self.of(
-                    (
-                        allocation.kind,
-                        position if is_body else allocation.name,
-                        allocation.dtype,
-                        allocation.shape,
-                    )
-                )
-                if given
-                else UNKNOWN_VALUE
-            )
+            value = UNKNOWN_VALUE
+            if allocation.kind in ("input", "weight"):
+                name = position if is_body else allocation.name
+                value = self.of((allocation.kind, name, allocation.dtype, allocation.shape))
             memory.append(_Bytes([0], [(value, 0, max(allocation.nbytes, 1))]))
 
         def read(view: View) -> object:
@@ -137,30 +128,36 @@ def _results(task: Task) -> Sequence[View]:
     return task.writes[: results_of(task.control.form, len(task.writes), arena)]
 
 
-def check_equivalent(found: Schedule, reference: Schedule) -> None:
+def _by_output(
+    schedule: Schedule, pieces: Sequence[tuple[Piece, ...]]
+) -> dict[str, tuple[Piece, ...]]:
+    outputs = schedule.of_kind("output")
+    return {output.name: values for output, values in zip(outputs, pieces, strict=True)}
+
+
+def check_equivalent(schedule: Schedule, reference: Schedule) -> None:
     """Raise ScheduleError, with the first task to blame, unless both compute the same outputs.
 
     Both are executed on symbols in launch order: a value is its kernel and what that reads. Order,
     streams, memory and repeated tasks may differ. Schedules without races are required.
     """
     numbering = _Numbering()
-    known, computed = numbering.run(reference)
-    tasks, given = numbering.run(found)
-    expected, outputs = (
-        {a.name: pieces for a, pieces in zip(s.of_kind("output"), values, strict=True)}
-        for s, values in ((reference, computed), (found, given))
-    )
-    allowed = set(known)
+    reference_tasks, reference_pieces = numbering.run(reference)
+    tasks, pieces = numbering.run(schedule)
+    expected = _by_output(reference, reference_pieces)
+    outputs = _by_output(schedule, pieces)
+    allowed = set(reference_tasks)
     for index, number in enumerate(tasks):
         if number not in allowed:
             raise ScheduleError(
-                f"task {index} {describe_task(found, index)} is not one of the model's: it reads"
+                f"task {index} {describe_task(schedule, index)} is not one of the model's: it reads"
                 " something else, or has another kernel or types; restore its buffers and its"
                 " place after the tasks that it depends on"
             )
     if list(outputs) != list(expected):
-        names = ", ".join(outputs), ", ".join(expected)
-        raise ScheduleError(f"the schedule has outputs {names[0]}; the model has {names[1]}")
-    for name in expected:
-        if outputs[name] != expected[name]:
+        raise ScheduleError(
+            f"the schedule has outputs {', '.join(outputs)}; the model has {', '.join(expected)}"
+        )
+    for name, contents in expected.items():
+        if outputs[name] != contents:
             raise ScheduleError(f"output '{name}' would not hold what the model computes")

@@ -13,10 +13,10 @@ MOST_ACCESSES = 10
 def containment_lines(kernels: Collection[KernelSpec]) -> Iterator[str]:
     """How many kernels are proved to stay inside their tensors, and each access without a proof."""
     how = Counter(kernel.containment for kernel in kernels)
-    known = [f"{how['proved']} of {counted(len(kernels), 'kernel')} proved inside their tensors"]
-    known += [f"{how['tested']} only tested"] if how["tested"] else []
-    known += [f"{how['declared']} written by hand and tested"] if how["declared"] else []
-    yield ", ".join(known)
+    counts = [f"{how['proved']} of {counted(len(kernels), 'kernel')} proved inside their tensors"]
+    counts += [f"{how['tested']} only tested"] if how["tested"] else []
+    counts += [f"{how['declared']} written by hand and tested"] if how["declared"] else []
+    yield ", ".join(counts)
     undecided = [access for kernel in kernels for access in kernel.footprint.undecided]
     for access in undecided[:MOST_ACCESSES]:
         yield f"no proof: {access}"

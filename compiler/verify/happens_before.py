@@ -55,13 +55,13 @@ class HappensBefore:
 
     def ordered(self, earlier: int, later: int) -> bool:
         """Whether one task has always finished before another starts."""
-        known = self.clocks[later, self.streams[earlier]]
-        return earlier != later and bool(known >= self.positions[earlier])
+        finished = self.clocks[later, self.streams[earlier]]
+        return earlier != later and bool(finished >= self.positions[earlier])
 
     def all_ordered(self, earlier: _Clocks, later: _Clocks) -> NDArray[np.bool_]:
         """`ordered` of many pairs."""
-        known = self.clocks[later, self.streams[earlier]]
-        return (earlier != later) & (known >= self.positions[earlier])
+        finished = self.clocks[later, self.streams[earlier]]
+        return (earlier != later) & (finished >= self.positions[earlier])
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ def _mismatch(verb: str, views: Sequence[View], operands: Sequence[Operand]) -> 
     if len(views) != len(operands):
         return f"{verb} {len(views)} tensors, its kernel was built for {len(operands)}"
     for position, (view, operand) in enumerate(zip(views, operands, strict=True)):
-        given = Operand(view.dtype, view.shape)
-        if given != operand:
-            return f"{verb} {given} as number {position}, its kernel was built for {operand}"
+        passed = Operand(view.dtype, view.shape)
+        if passed != operand:
+            return f"{verb} {passed} as number {position}, its kernel was built for {operand}"
     return ""
 
 

@@ -61,10 +61,11 @@ def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> Are
     offsets = _in_launch_order(regions)
     if len(regions.begins) <= EXHAUSTIVE_REGIONS:
         offsets = min(offsets, _largest_first(regions), key=lambda region: _top(regions, region))
-    before, size = schedule.allocations[allocation].nbytes, _top(regions, offsets)
-    if size > before:
-        return ArenaPlan(before, before, (0,), (0,))
-    return ArenaPlan(before, size, regions.begins, offsets)
+    old_size = schedule.allocations[allocation].nbytes
+    size = _top(regions, offsets)
+    if size > old_size:
+        return ArenaPlan(old_size, old_size, (0,), (0,))
+    return ArenaPlan(old_size, size, regions.begins, offsets)
 
 
 def _top(regions: Lifetimes, offsets: Sequence[int]) -> int:
@@ -83,9 +84,11 @@ def lifetimes(schedule: Schedule, allocation: int, order: HappensBefore) -> Life
     begins, ends = _merge(uses)
     tasks = np.array([task for _, _, task in uses], np.int64)
     region = np.array([bisect_right(begins, begin) - 1 for begin, _, _ in uses], np.int64)
-    count, streams = len(begins), order.clocks.shape[1]
+    count = len(begins)
+    streams = order.clocks.shape[1]
     first = np.full(count, len(schedule.tasks), np.int64)
-    final, last = np.zeros(count, np.int64), np.zeros((count, streams), np.int32)
+    final = np.zeros(count, np.int64)
+    last = np.zeros((count, streams), np.int32)
     start = np.full((count, streams), np.iinfo(np.int32).max, np.int32)
     np.minimum.at(first, region, tasks)
     np.maximum.at(final, region, tasks)
@@ -163,7 +166,8 @@ def _in_launch_order(regions: Lifetimes) -> list[int]:
     offsets = [0] * len(regions.begins)
     live: list[tuple[int, int]] = []
     free = _FreeList()
-    firsts, finals = regions.first.tolist(), regions.final.tolist()
+    firsts = regions.first.tolist()
+    finals = regions.final.tolist()
     for region in sorted(range(len(offsets)), key=lambda r: (firsts[r], -regions.sizes[r])):
         while live and live[0][0] < firsts[region]:
             dead = heappop(live)[1]
@@ -180,13 +184,13 @@ def _largest_first(regions: Lifetimes) -> list[int]:
     sizes = np.array(regions.sizes, np.int64)
     placed: list[int] = []
     for region in np.argsort(-sizes, kind="stable").tolist():
-        others = np.array(placed, np.int64)
-        before = (regions.last[others] <= regions.start[region]).all(axis=1)
-        after = (regions.last[region] <= regions.start[others]).all(axis=1)
-        together = others[~(before | after)]
-        together = together[np.argsort(offsets[together], kind="stable")]
-        ends = np.maximum.accumulate(np.concatenate(([0], (offsets + sizes)[together])))
-        gaps = np.append(offsets[together], np.iinfo(np.int64).max) - ends
+        packed = np.array(placed, np.int64)
+        dies_earlier = (regions.last[packed] <= regions.start[region]).all(axis=1)
+        starts_later = (regions.last[region] <= regions.start[packed]).all(axis=1)
+        live_together = packed[~(dies_earlier | starts_later)]
+        live_together = live_together[np.argsort(offsets[live_together], kind="stable")]
+        ends = np.maximum.accumulate(np.concatenate(([0], (offsets + sizes)[live_together])))
+        gaps = np.append(offsets[live_together], np.iinfo(np.int64).max) - ends
         offsets[region] = ends[int((gaps >= sizes[region]).argmax())]
         placed.append(region)
     return offsets.tolist()

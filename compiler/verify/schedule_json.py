@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from compiler.errors import ArtifactError
 from compiler.schedule.tasks import (
@@ -39,17 +39,22 @@ def to_json(schedule: Schedule) -> str:
     return "\n".join(["{", *lines, *body, "}", ""])
 
 
-def _lines(entries: Iterable[dict[str, Any]]) -> str:
+def _lines(entries: Iterable[dict[str, object]]) -> str:
     lines = ",\n".join(json.dumps(entry) for entry in entries)
     return f"\n{lines}\n" if lines else ""
 
 
-def _allocation_to_json(each: Allocation) -> dict[str, Any]:
-    return {"kind": each.kind, "name": each.name, "dtype": each.dtype, "shape": each.shape}
-
-
-def _task_to_json(task: Task) -> dict[str, Any]:
+def _allocation_to_json(allocation: Allocation) -> dict[str, object]:
     return {
+        "kind": allocation.kind,
+        "name": allocation.name,
+        "dtype": allocation.dtype,
+        "shape": allocation.shape,
+    }
+
+
+def _task_to_json(task: Task) -> dict[str, object]:
+    entry: dict[str, object] = {
         "kernel": task.kernel,
         "stream": task.stream,
         "after": task.after,
@@ -57,10 +62,13 @@ def _task_to_json(task: Task) -> dict[str, Any]:
         "writes": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.writes],
         "subflow": NO_SUBFLOW if task.subflow is None else task.subflow,
         "nodes": task.nodes,
-    } | ({} if task.control is None else {"control": _control_to_json(task.control)})
+    }
+    if task.control is not None:
+        entry["control"] = _control_to_json(task.control)
+    return entry
 
 
-def _control_to_json(control: Control) -> dict[str, Any]:
+def _control_to_json(control: Control) -> dict[str, object]:
     form = control.form
     return {
         "kind": form.kind,
@@ -69,15 +77,14 @@ def _control_to_json(control: Control) -> dict[str, Any]:
         "conditional": form.conditional,
         "scans": form.scans,
         "stacks": form.stacks,
-        "bodies": [_body_to_json(body) for body in control.bodies],
-    }
-
-
-def _body_to_json(body: Schedule) -> dict[str, Any]:
-    return {
-        "name": body.name,
-        "allocations": [_allocation_to_json(memory) for memory in body.allocations],
-        "tasks": [_task_to_json(task) for task in body.tasks],
+        "bodies": [
+            {
+                "name": body.name,
+                "allocations": [_allocation_to_json(memory) for memory in body.allocations],
+                "tasks": [_task_to_json(task) for task in body.tasks],
+            }
+            for body in control.bodies
+        ],
     }
 
 
@@ -91,16 +98,16 @@ def from_json(text: str) -> Schedule:
     return _schedule(head, "the schedule")
 
 
-def _schedule(value: object, place: str) -> Schedule:
-    entry = read.as_object(value, place)
+def _schedule(value: object, path: str) -> Schedule:
+    entry = read.as_object(value, path)
     return Schedule(
-        read.string(entry, "name", place),
-        read.checked_sequence(entry, "allocations", place, _allocation),
-        read.checked_sequence(entry, "tasks", place, _task),
+        read.string(entry, "name", path),
+        read.checked_sequence(entry, "allocations", path, _allocation),
+        read.checked_sequence(entry, "tasks", path, _task),
     )
 
 
-def _check_version(head: dict[str, Any]) -> None:
+def _check_version(head: dict[str, object]) -> None:
     if head.get("format") != FORMAT:
         raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
     version = read.checked_integer(head.get("version"), "the schedule's version")
@@ -111,55 +118,51 @@ def _check_version(head: dict[str, Any]) -> None:
         )
 
 
-def _allocation(value: object, place: str) -> Allocation:
-    entry = read.as_object(value, place)
-    kind = read.checked_one_of(entry.get("kind"), get_args(AllocationKind), f"{place}.kind")
-    dtype = read.dtype(entry.get("dtype"), f"{place}.dtype")
-    shape = read.checked_sequence(entry, "shape", place, read.natural)
-    return Allocation(cast(AllocationKind, kind), read.string(entry, "name", place), dtype, shape)
+def _allocation(value: object, path: str) -> Allocation:
+    entry = read.as_object(value, path)
+    kind = read.checked_one_of(entry.get("kind"), get_args(AllocationKind), f"{path}.kind")
+    dtype = read.dtype(entry.get("dtype"), f"{path}.dtype")
+    shape = read.checked_sequence(entry, "shape", path, read.natural)
+    return Allocation(cast(AllocationKind, kind), read.string(entry, "name", path), dtype, shape)
 
 
-def _task(value: object, place: str) -> Task:
-    entry = read.as_object(value, place)
+def _task(value: object, path: str) -> Task:
+    entry = read.as_object(value, path)
+    subflow = read.checked_integer(entry.get("subflow"), f"{path}.subflow")
     return Task(
-        kernel=read.string(entry, "kernel", place),
-        stream=read.natural(entry.get("stream"), f"{place}.stream"),
-        after=read.checked_sequence(entry, "after", place, read.natural),
-        reads=read.checked_sequence(entry, "reads", place, _view),
-        writes=read.checked_sequence(entry, "writes", place, _view),
-        subflow=_subflow(entry.get("subflow"), f"{place}.subflow"),
-        nodes=read.checked_sequence(entry, "nodes", place, read.text),
-        control=_control(entry["control"], f"{place}.control") if "control" in entry else None,
+        kernel=read.string(entry, "kernel", path),
+        stream=read.natural(entry.get("stream"), f"{path}.stream"),
+        after=read.checked_sequence(entry, "after", path, read.natural),
+        reads=read.checked_sequence(entry, "reads", path, _view),
+        writes=read.checked_sequence(entry, "writes", path, _view),
+        subflow=None if subflow == NO_SUBFLOW else read.natural(subflow, f"{path}.subflow"),
+        nodes=read.checked_sequence(entry, "nodes", path, read.text),
+        control=_control(entry["control"], f"{path}.control") if "control" in entry else None,
     )
 
 
-def _control(value: object, place: str) -> Control:
-    entry = read.as_object(value, place)
-    kind = read.checked_one_of(entry.get("kind"), ("if", "loop"), f"{place}.kind")
+def _control(value: object, path: str) -> Control:
+    entry = read.as_object(value, path)
+    kind = read.checked_one_of(entry.get("kind"), ("if", "loop"), f"{path}.kind")
     length = entry.get("length")
     form = ControlForm(
         kind=cast(Literal["if", "loop"], kind),
-        carried=read.natural(entry.get("carried"), f"{place}.carried"),
-        length=None if length is None else read.natural(length, f"{place}.length"),
-        conditional=read.boolean(entry.get("conditional"), f"{place}.conditional"),
-        scans=read.checked_sequence(entry, "scans", place, read.boolean),
-        stacks=read.checked_sequence(entry, "stacks", place, read.boolean),
+        carried=read.natural(entry.get("carried"), f"{path}.carried"),
+        length=None if length is None else read.natural(length, f"{path}.length"),
+        conditional=read.boolean(entry.get("conditional"), f"{path}.conditional"),
+        scans=read.checked_sequence(entry, "scans", path, read.boolean),
+        stacks=read.checked_sequence(entry, "stacks", path, read.boolean),
     )
-    return Control(form, read.checked_sequence(entry, "bodies", place, _schedule))
+    return Control(form, read.checked_sequence(entry, "bodies", path, _schedule))
 
 
-def _subflow(value: object, place: str) -> int | None:
-    number = read.checked_integer(value, place)
-    return None if number == NO_SUBFLOW else read.natural(number, place)
-
-
-def _view(value: object, place: str) -> View:
+def _view(value: object, path: str) -> View:
     if not isinstance(value, list) or len(cast(list[object], value)) != 4:
-        raise ArtifactError(f"{place} is not [allocation, offset, dtype, shape]")
+        raise ArtifactError(f"{path} is not [allocation, offset, dtype, shape]")
     allocation, offset, dtype, _ = entries = cast(list[object], value)
     return View(
-        read.natural(allocation, f"{place}[0]"),
-        read.natural(offset, f"{place}[1]"),
-        read.dtype(dtype, f"{place}[2]"),
-        read.checked_sequence(dict(enumerate(entries)), 3, place, read.natural),
+        read.natural(allocation, f"{path}[0]"),
+        read.natural(offset, f"{path}[1]"),
+        read.dtype(dtype, f"{path}[2]"),
+        read.checked_sequence(dict(enumerate(entries)), 3, path, read.natural),
     )

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 from compiler.errors import KernelError
 from compiler.schedule.kernels import KernelSpec
@@ -35,7 +34,7 @@ def kernel_seal(kernel: KernelSpec) -> bytes:
     return _seal_at_end(kernel.code)
 
 
-def kernel_table(kernel: KernelSpec) -> dict[str, Any]:
+def kernel_table(kernel: KernelSpec) -> dict[str, object]:
     """All of a kernel but its code and source, as plain data."""
     table = asdict(kernel)
     del table["code"], table["source"]
@@ -91,9 +90,9 @@ def _library_seal(library: bytes | memoryview, certified: str) -> bytes:
     return _seal(certified.encode(), library)
 
 
-def _seal(*parts: bytes | memoryview) -> bytes:
+def _seal(*contents: bytes | memoryview) -> bytes:
     digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
     return _MARK + digest.hexdigest().encode() + b"\n"

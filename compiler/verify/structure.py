@@ -1,7 +1,7 @@
 """The invariants of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
 
 from compiler.errors import ScheduleError
-from compiler.schedule.tasks import Schedule, View
+from compiler.schedule.tasks import Control, Schedule, View
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.verify.control import control_fault
 
@@ -30,19 +30,22 @@ def check_structure(schedule: Schedule, depth: int = 0) -> None:
         for view in (*task.reads, *task.writes):
             _check_view(schedule, index, view, sizes)
         for view in task.writes:
-            _check_writable(schedule, index, view)
+            if schedule.allocations[view.allocation].kind in ("input", "weight"):
+                where = describe_bytes(
+                    schedule, view.allocation, view.offset, view.offset + view.nbytes
+                )
+                _fail(schedule, index, f"writes {where}, which only callers may change")
         if task.stream < 0:
             _fail(schedule, index, "is on no stream")
         for awaited in task.after:
             if not 0 <= awaited < index:
                 _fail(schedule, index, f"waits for task {awaited}, which is not an earlier task")
-        _check_bodies(schedule, index, depth + 1)
+        if task.control is not None:
+            _check_bodies(schedule, index, task.control, depth + 1)
     _check_subflows(schedule)
 
 
-def _check_bodies(schedule: Schedule, index: int, depth: int) -> None:
-    if (control := schedule.tasks[index].control) is None:
-        return
+def _check_bodies(schedule: Schedule, index: int, control: Control, depth: int) -> None:
     if fault := control_fault(schedule.tasks[index], control, depth):
         _fail(schedule, index, fault)
     for body in control.bodies:
@@ -65,15 +68,10 @@ def _check_view(schedule: Schedule, index: int, view: View, sizes: list[int]) ->
         _fail(schedule, index, f"uses {where} as {view.dtype}, which is not aligned")
 
 
-def _check_writable(schedule: Schedule, index: int, view: View) -> None:
-    if schedule.allocations[view.allocation].kind in ("input", "weight"):
-        where = describe_bytes(schedule, view.allocation, view.offset, view.offset + view.nbytes)
-        _fail(schedule, index, f"writes {where}, which only callers may change")
-
-
 def _check_subflows(schedule: Schedule) -> None:
     """Tasks of a subflow follow each other on one stream and are ordered as one task."""
-    tasks, closed = schedule.tasks, set[int | None]()
+    tasks = schedule.tasks
+    closed = set[int | None]()
     for index, task in enumerate(tasks):
         previous = tasks[index - 1].subflow if index else None
         if previous is not None and previous != task.subflow:
