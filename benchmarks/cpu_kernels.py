@@ -27,7 +27,8 @@ from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.backends.cpu.bound import BoundKernel, aligned_copy
+from compiler.backends.cpu.bound import BoundKernel
+from compiler.backends.memory import aligned_copy
 from compiler.frontend.importing import import_model
 from compiler.graph.packing import apply_packing
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.cpu_kernels import least_times
 from benchmarks.sorting.cases import Sorting
-from compiler.backends.cpu.bound import BoundKernel, aligned_copy
+from compiler.backends.cpu.bound import BoundKernel
+from compiler.backends.memory import aligned_copy
 from compiler.kernels.building.kernel import build_kernel
 from compiler.target.target import parse_target
 

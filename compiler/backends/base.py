@@ -52,7 +52,6 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Release threads and memory; the executor cannot run any more."""
-        ...
 
 
 class Executable(Executor, Protocol):
@@ -95,14 +94,12 @@ class Backend(Protocol):
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError, naming what is missing, unless this host meets requirements."""
-        ...
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise ArgumentError for an unknown option of `load`, and for a wrong value.
 
         No device is asked: a compilation and a saved module are checked where there is none.
         """
-        ...
 
     def sharing(self) -> dict[str, Any]:
         """Options of `load` by which executables that never run at once share memory."""
@@ -124,12 +121,14 @@ class Backend(Protocol):
         ...
 
 
-def check_options(given: Mapping[str, Any], known: Mapping[str, ArgumentKind], taker: str) -> None:
+def check_options(
+    options: Mapping[str, Any], kinds: Mapping[str, ArgumentKind], taker: str
+) -> None:
     """Raise ArgumentError for an unknown option, and for one of a wrong value."""
-    if unknown := [name for name in given if name not in known]:
-        advice = closest_name(unknown[0], known)
+    if unknown := [name for name in options if name not in kinds]:
+        advice = closest_name(unknown[0], kinds)
         raise ArgumentError(f"{taker} has no option {unknown[0]!r}: {advice}")
-    check_arguments(given, known)
+    check_arguments(options, kinds)
 
 
 def chosen_options(choice: Choice | None) -> dict[str, Any]:

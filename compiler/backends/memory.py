@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from compiler.errors import DeviceError, ShapeError
-from compiler.schedule.tasks import Allocation, Schedule
+from compiler.schedule.tasks import Schedule
 
 Array = NDArray[Any]
 
@@ -70,6 +70,13 @@ def aligned_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     return numpy.ndarray(shape, kind, block, start)
 
 
+def aligned_copy(array: Array) -> Array:
+    """A copy whose data are aligned."""
+    copy = aligned_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def is_usable(array: NDArray[Any]) -> bool:
     """Whether kernels can read an array where it is: row-major and aligned."""
     return array.flags.c_contiguous and address(array) % ALIGNMENT == 0
@@ -77,14 +84,14 @@ def is_usable(array: NDArray[Any]) -> bool:
 
 def available_bytes() -> int | None:
     """Memory that can still be taken here, or None where the system does not say."""
-    found: list[int] = []
+    limits: list[int] = []
     if MEMORY_INFORMATION.exists():
         match = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY_INFORMATION.read_text())
-        found += [int(match[1]) * 1024] if match else []
+        limits += [int(match[1]) * 1024] if match else []
     if CGROUP_LIMIT.exists():
         limit = CGROUP_LIMIT.read_text().strip()
-        found += [int(limit)] if limit.isdecimal() else []
-    return min(found, default=None)
+        limits += [int(limit)] if limit.isdecimal() else []
+    return min(limits, default=None)
 
 
 def require(nbytes: int, purpose: str) -> None:
@@ -103,18 +110,18 @@ def padded_size(nbytes: int) -> int:
 
 def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str, Array]:
     """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
-    wanted = schedule.of_kind("weight")
+    expected = schedule.of_kind("weight")
     check_weights(schedule, weights)
-    if all(is_usable(weights[allocation.name]) for allocation in wanted):
-        return {allocation.name: weights[allocation.name] for allocation in wanted}
-    total = sum(padded_size(allocation.nbytes) for allocation in wanted)
+    if all(is_usable(weights[allocation.name]) for allocation in expected):
+        return {allocation.name: weights[allocation.name] for allocation in expected}
+    total = sum(padded_size(allocation.nbytes) for allocation in expected)
     require(total, "the block of weights")
     block = aligned_bytes(total)
     placed: dict[str, Array] = {}
     start = 0
-    for allocation in wanted:
-        part = block[start : start + allocation.nbytes].view(numpy_dtype(allocation.dtype))
-        placed[allocation.name] = part.reshape(allocation.shape)
+    for allocation in expected:
+        view = block[start : start + allocation.nbytes].view(numpy_dtype(allocation.dtype))
+        placed[allocation.name] = view.reshape(allocation.shape)
         placed[allocation.name][...] = weights[allocation.name]
         start += padded_size(allocation.nbytes)
     return placed
@@ -123,15 +130,13 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
 def check_weights(schedule: Schedule, weights: Mapping[str, Array]) -> None:
     """Raise ShapeError unless every weight of a schedule is there, of its dtype and shape."""
     for allocation in schedule.of_kind("weight"):
-        _check_weight(allocation, weights)
-
-
-def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:
-    given = weights.get(expected.name)
-    if given is None:
-        raise ShapeError(f"the schedule reads the weight '{expected.name}', which is not given")
-    if given.shape != expected.shape or given.dtype != numpy_dtype(expected.dtype):
-        raise ShapeError(
-            f"the weight '{expected.name}' is {given.dtype}{list(given.shape)} and the schedule "
-            f"reads {expected.dtype}{list(expected.shape)}"
-        )
+        weight = weights.get(allocation.name)
+        if weight is None:
+            raise ShapeError(
+                f"the schedule reads the weight '{allocation.name}', which is not given"
+            )
+        if weight.shape != allocation.shape or weight.dtype != numpy_dtype(allocation.dtype):
+            raise ShapeError(
+                f"the weight '{allocation.name}' is {weight.dtype}{list(weight.shape)} and the"
+                f" schedule reads {allocation.dtype}{list(allocation.shape)}"
+            )

@@ -21,8 +21,8 @@ from compiler.autotune.kernels.measure import agree, random_operand, unpacked_by
 from compiler.autotune.kernels.prepare import operand_buffer
 from compiler.autotune.kernels.results import Header, Result
 from compiler.autotune.kernels.while_compiling import CANDIDATES, CountedGroups, TunableMatch
-from compiler.backends.cpu.bound import BoundKernel, aligned_copy
-from compiler.backends.memory import POISON, Array, aligned_bytes
+from compiler.backends.cpu.bound import BoundKernel
+from compiler.backends.memory import POISON, Array, aligned_bytes, aligned_copy
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels.building import KeptKernels, KernelCache
@@ -41,14 +41,20 @@ _LOG = logging.getLogger(__name__)
 PER_WORKER = 1.5
 """Candidates under way for each process that compiles: some wait to be measured."""
 
-SAMPLES, SAMPLE_SECONDS = 12, 0.03
-"""The most runs of a candidate, and the seconds from which there are no more."""
+SAMPLES = 12
+"""The most runs of a candidate."""
+
+SAMPLE_SECONDS = 0.03
+"""The seconds after which a candidate is not run again."""
 
 GIVEN_UP = 1.5
 """A candidate that takes this many times the best is run only twice."""
 
-COMPARED_SECONDS, COMPARED_SAMPLES = 0.2, 40
-"""How long, and how often at most, candidates that are compared run in turns."""
+COMPARED_SECONDS = 0.2
+"""How long candidates that are compared run in turns."""
+
+COMPARED_SAMPLES = 40
+"""How often at most each of them runs."""
 
 ROUNDING = 1e-4
 """How far from the first candidate's results those of others may be, against the largest."""
@@ -102,7 +108,8 @@ class CpuBench:
         self.width = max(2, round(PER_WORKER * jobs))
         self.results: list[Result] = []
         self.built: dict[tuple[str, Config], KernelSpec] = {}
-        self._matches, self._target = matches, target
+        self._matches = matches
+        self._target = target
         self._kept = KeptKernels(cache, target)
         self._workers = WorkerPool(jobs)
         self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
@@ -110,32 +117,32 @@ class CpuBench:
         self._ready: deque[tuple[str, Config, KernelSpec | str]] = deque()
         self._begun = set[str]()
         self._waiting: dict[str, list[tuple[str, Config, KernelSpec | str]]] = {}
-        most = max(second_cache_bytes(target), min(between, last_cache_bytes()))
-        self._runner = CandidateRunner(2 * most)
+        cache_bytes = max(second_cache_bytes(target), min(between, last_cache_bytes()))
+        self._runner = CandidateRunner(2 * cache_bytes)
         with self._workers.one():  # time is for measuring, not for starting Python
             pass
 
     def start(self, key: str, config: Config) -> None:
         """Begin to compile a candidate in a process, if the cache has it not."""
-        found = self._matches[key]
-        group, text = found.group, found.match.config_text(found.by_fields[config])
-        if known := self._kept.with_config(group, text):
-            self._arrange(key, config, known)
+        tunable = self._matches[key]
+        group = tunable.group
+        text = tunable.match.config_text(tunable.by_fields[config])
+        if cached := self._kept.with_config(group, text):
+            self._arrange(key, config, cached)
             return
 
         def built() -> KernelSpec | str:
             try:
                 with self._workers.one() as worker:
-                    made = worker.build(group, self._target, config)
-                self._kept.keep(group, made, text)
-                return made
+                    kernel = worker.build(group, self._target, config)
+                self._kept.keep(group, kernel, text)
+                return kernel
             except KernelError as error:
                 return str(error)
 
         self._running[self._pool.submit(built)] = key, config
 
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
-        """The next candidate that was measured; see `TuningBench`."""
         end = perf_counter() + seconds
         while not self._ready:
             left = max(0.0, end - perf_counter())
@@ -153,7 +160,7 @@ class CpuBench:
 
     def _arrange(self, key: str, config: Config, built: KernelSpec | str) -> None:
         """Put a candidate in line, once the first of its kernel is, whose results are compared."""
-        first = config == self._first(key)
+        first = config == next(iter(self._matches[key].by_fields))
         if not first and key not in self._begun:
             self._waiting.setdefault(key, []).append((key, config, built))
             return
@@ -161,9 +168,6 @@ class CpuBench:
         if first:
             self._begun.add(key)
             self._ready.extend(self._waiting.pop(key, ()))
-
-    def _first(self, key: str) -> Config:
-        return next(iter(self._matches[key].by_fields))
 
     def _measured(self, key: str, config: Config, built: KernelSpec | str) -> Result:
         blank = Result(key, config, self._matches[key].match.version)
@@ -179,7 +183,6 @@ class CpuBench:
         return replace(blank, warm=time)
 
     def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
-        """The times of measured candidates, taken in turns; none where one does not run."""
         try:
             built = [self.built[key, config] for config in configs]
             return self._runner.compare(self._matches[key].group, built)
@@ -232,7 +235,7 @@ class CandidateRunner:
         once = float(thread_time_ns() - start)
         reference = self._references.setdefault(key, [write.copy() for write in writes])
         outputs = zip(writes, reference, group.writes, strict=True)
-        if not all(agree(one, other, info.dtype, ROUNDING) for one, other, info in outputs):
+        if not all(agree(one, expected, info.dtype, ROUNDING) for one, expected, info in outputs):
             return None
         long = once >= 1e9 * SAMPLE_SECONDS
         time = once if long else self.least(kernel, self._best.get(key, inf))
@@ -244,12 +247,16 @@ class CandidateRunner:
         bound = [self._bound(group, spec)[0] for spec in specs]
         runs = {str(number): self._timed(kernel) for number, kernel in enumerate(bound)}
         names = tuple(runs)
-        found = time_all(runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES)
-        return [found[name] for name in names]
+        timings = time_all(
+            runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES
+        )
+        return [timings[name] for name in names]
 
     def least(self, kernel: BoundKernel, best: float) -> float:
         """The least nanoseconds of some runs; of few where the best candidate takes far less."""
-        run, end, times = self._timed(kernel), perf_counter() + SAMPLE_SECONDS, list[float]()
+        run = self._timed(kernel)
+        end = perf_counter() + SAMPLE_SECONDS
+        times = list[float]()
         while len(times) < SAMPLES:
             times.append(run())
             hopeless = len(times) > 1 and min(times) > GIVEN_UP * best
@@ -280,9 +287,9 @@ class CandidateRunner:
     def _operand(self, buffer: OperandBuffer, number: int) -> Array:
         """A random operand, one that was made before if it is kept."""
         if (buffer, number) not in self._operands:
-            made = aligned_copy(random_operand(buffer, number))
-            kept = sum(array.nbytes for array in self._operands.values())
-            while self._operands and kept + made.nbytes > KEPT_BYTES:
-                kept -= self._operands.popitem(last=False)[1].nbytes
-            self._operands[buffer, number] = made
+            operand = aligned_copy(random_operand(buffer, number))
+            held_bytes = sum(array.nbytes for array in self._operands.values())
+            while self._operands and held_bytes + operand.nbytes > KEPT_BYTES:
+                held_bytes -= self._operands.popitem(last=False)[1].nbytes
+            self._operands[buffer, number] = operand
         return self._operands[buffer, number]

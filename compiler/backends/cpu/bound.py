@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from compiler.backends.cpu.build import CpuProgram
-from compiler.backends.memory import Array, address, aligned_array, aligned_bytes
+from compiler.backends.memory import Array, address, aligned_bytes
 from compiler.schedule.kernels import KernelSpec
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -36,7 +36,9 @@ class BoundKernel:
         """Run all launches, some blocks at a time; False where they would take longer than that."""
         start = perf_counter()
         for function, pointers, blocks in self._calls:
-            launch_start, done, count = perf_counter(), 0, 1
+            launch_start = perf_counter()
+            done = 0
+            count = 1
             while done < blocks:
                 chunk_start = perf_counter()
                 function(pointers, done, min(done + count, blocks))
@@ -49,10 +51,3 @@ class BoundKernel:
                 if now - chunk_start < 1e-3:
                     count *= 2
         return True
-
-
-def aligned_copy(array: Array) -> Array:
-    """A copy whose data are aligned."""
-    copy = aligned_array(array.shape, array.dtype)
-    copy[...] = array
-    return copy

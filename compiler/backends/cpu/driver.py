@@ -76,7 +76,6 @@ class CpuBackend:
         features.check_features(requirements)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise DeviceError or ArgumentError for options that `load` does not take."""
         check_options(options, CPU_LOAD_OPTIONS, "the CPU")
 
     def load(
@@ -235,9 +234,9 @@ class CpuExecutor:
         self._bases = (ctypes.c_int64 * len(self._order))()
         fixed = [weights[a.name] if a.kind == "weight" else None for a in allocations]
         bases = [0 if array is None else address(array) for array in fixed]
-        most = spans_of(len(plan.tasks), len(plan.launches), threads) if timed else 0
+        most_spans = spans_of(len(plan.tasks), len(plan.launches), threads) if timed else 0
         self._plan = plan
-        self._tables = Tables(plan, [a.kind for a in allocations], bases, threads, most)
+        self._tables = Tables(plan, [a.kind for a in allocations], bases, threads, most_spans)
         program.open(self._tables.address)
         homes = [home % max(1, len(plan.streams)) for home in range(1, threads)]
         keep = (program, self._tables, fixed)
@@ -263,11 +262,12 @@ class CpuExecutor:
         if not self._finalizer.alive:
             raise DeviceError("this executor is closed: take another one by `executor()`")
         if self._poison:
-            _fill([arena, *outputs])
+            for array in [arena, *outputs]:
+                array.reshape(-1).view(numpy.uint8).fill(POISON)
         start = address(arena) if self._offsets else 0
         arenas = [start + offset for offset in self._offsets]
-        found = [*map(address, inputs), *map(address, outputs), *arenas]
-        self._bases[:] = [found[index] for index in self._order]
+        addresses = [*map(address, inputs), *map(address, outputs), *arenas]
+        self._bases[:] = [addresses[index] for index in self._order]
         self._tables.forget_spans()
         self._program.run(self._tables.address, ctypes.addressof(self._bases))
 
@@ -299,11 +299,6 @@ def _order_of_changing(allocations: Iterable[Allocation]) -> list[int]:
 def _timed_run(executor: CpuExecutor, inputs: Mapping[str, Any]) -> list[ThreadSpan]:
     executor.run(inputs)
     return executor.spans()
-
-
-def _fill(arrays: Sequence[Array]) -> None:
-    for array in arrays:
-        array.reshape(-1).view(numpy.uint8).fill(POISON)
 
 
 def _start_worker(program: CpuProgram, engine: int, home: int, keep: object) -> threading.Thread:

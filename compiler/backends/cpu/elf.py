@@ -34,7 +34,8 @@ def read_symbols(code: bytes) -> Symbols:
 
 def _symbols(code: bytes) -> Symbols:
     header = _HEADER.unpack_from(code)
-    start, count = header[6], header[12]
+    start = header[6]
+    count = header[12]
     sections: list[tuple[int, ...]] = [
         _SECTION.unpack_from(code, start + i * _SECTION.size) for i in range(count)
     ]

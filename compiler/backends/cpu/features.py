@@ -10,8 +10,9 @@ from compiler.support.native_code import llvm
 from compiler.target.cpus import AARCH64, host_instruction_set
 from compiler.target.target import parse_cpu
 
-AT_HWCAP, AT_HWCAP2 = 16, 26
-"""The entries of Linux's auxiliary vector that list an Arm CPU's features."""
+AT_HWCAP = 16
+AT_HWCAP2 = 26
+"""With the entry above, those of Linux's auxiliary vector that list an Arm CPU's features."""
 
 HWCAPS = {
     "lse": (AT_HWCAP, 8),
@@ -49,8 +50,8 @@ def host_features() -> frozenset[str]:
     """The features of the host's CPU, by LLVM's names."""
     if host_instruction_set() == AARCH64:
         return frozenset(name for name, (entry, bit) in HWCAPS.items() if _hwcap(entry) >> bit & 1)
-    found: dict[str, bool] = llvm.get_host_cpu_features()
-    return frozenset(name for name, present in found.items() if present)
+    features: dict[str, bool] = llvm.get_host_cpu_features()
+    return frozenset(name for name, present in features.items() if present)
 
 
 def _hwcap(entry: int) -> int:
@@ -58,7 +59,8 @@ def _hwcap(entry: int) -> int:
     read = getattr(ctypes.CDLL(None), "getauxval", None)
     if read is None:
         return 0
-    read.argtypes, read.restype = [ctypes.c_ulong], ctypes.c_ulong
+    read.argtypes = [ctypes.c_ulong]
+    read.restype = ctypes.c_ulong
     return read(entry)
 
 
@@ -70,7 +72,8 @@ def requirements(target: str, ask: Callable[[], Collection[str]] | None = None) 
     """
     parsed = parse_cpu(target)
     needed: dict[str, Any] = {"architecture": parsed.instruction_set}
-    used, listed = _known_features(parsed.mcpu), _listed(parsed.features)
+    used = _known_features(parsed.mcpu)
+    listed = {name[1:] for name in parsed.features.split(",") if name.startswith("+")}
     if used is None and ask is not None:
         used = ask()
     elif used is None and not listed:
@@ -93,10 +96,6 @@ def _known_features(processor: str) -> Collection[str] | None:
     if processor == AARCH64:
         return ()
     return LEVELS[processor].split() if processor in LEVELS else None
-
-
-def _listed(features: str) -> set[str]:
-    return {name[1:] for name in features.split(",") if name.startswith("+")}
 
 
 def check_features(needed: Mapping[str, Any]) -> None:

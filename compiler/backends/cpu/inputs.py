@@ -7,7 +7,7 @@ import numpy
 
 from compiler.backends.base import Array
 from compiler.backends.host_arrays import native, read_input, reading
-from compiler.backends.memory import aligned_array, is_usable, numpy_dtype
+from compiler.backends.memory import aligned_copy, is_usable, numpy_dtype
 from compiler.errors import COMPILED_IN, ShapeError
 from compiler.schedule.tasks import Allocation
 
@@ -31,8 +31,9 @@ class ExpectedInputs:
         inputs = checked_mapping(inputs, self._expected)
         if inputs.keys() != self._kinds.keys():
             remedy = f"; {COMPILED_IN}" if inputs.keys() > self._kinds.keys() else ""
-            wanted = _expectation(self._expected)
-            raise ShapeError(f"the inputs are {_names(inputs)}; {wanted}{remedy}")
+            expectation = _expectation(self._expected)
+            names = ", ".join(f"'{name}'" for name in inputs) or "none"
+            raise ShapeError(f"the inputs are {names}; {expectation}{remedy}")
         return [self._prepared(name, inputs[name]) for name in self._kinds]
 
     def _prepared(self, name: str, value: Any) -> Array:
@@ -41,13 +42,9 @@ class ExpectedInputs:
         if array.dtype != dtype or array.shape != shape:
             array = native(array)
             if array.dtype != dtype or array.shape != shape:
-                given = f"{array.dtype}{list(array.shape)}"
-                raise ShapeError(f"the input '{name}' is {given}; {_expectation(self._expected)}")
-        if is_usable(array):
-            return array
-        copy = aligned_array(shape, dtype)
-        copy[...] = array
-        return copy
+                passed = f"{array.dtype}{list(array.shape)}"
+                raise ShapeError(f"the input '{name}' is {passed}; {_expectation(self._expected)}")
+        return array if is_usable(array) else aligned_copy(array)
 
 
 def prepare_inputs(allocations: Iterable[Allocation], inputs: Mapping[str, Any]) -> list[Array]:
@@ -66,12 +63,8 @@ def checked_mapping(inputs: Any, expected: Sequence[Allocation]) -> dict[str, An
         return dict(cast(Mapping[str, Any], inputs))
 
 
-def _names(inputs: Mapping[str, Any]) -> str:
-    return ", ".join(f"'{name}'" for name in inputs) or "none"
-
-
 def _expectation(expected: Sequence[Allocation]) -> str:
-    wanted = ", ".join(
+    tensors = ", ".join(
         f"'{allocation.name}' {allocation.dtype}{list(allocation.shape)}" for allocation in expected
     )
-    return f"the model takes {wanted or 'none'}"
+    return f"the model takes {tensors or 'none'}"

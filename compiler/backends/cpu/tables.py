@@ -54,13 +54,14 @@ def make_plan(
 ) -> ScheduleTables:
     """Lay a schedule out; KernelError if a kernel is missing or does not fit its task."""
     order = sorted(range(len(schedule.tasks)), key=lambda t: (schedule.tasks[t].stream, t))
-    position = {task: place for place, task in enumerate(order)}
+    position = {task: number for number, task in enumerate(order)}
     tasks: list[tuple[int, ...]] = []
     rows = LaunchRows(kernels, addresses)
     waits: list[int] = []
     for index in order:
         task = schedule.tasks[index]
-        first_launch, first_wait = len(rows.launches), len(waits)
+        first_launch = len(rows.launches)
+        first_wait = len(waits)
         rows.add(task)
         waits += [position[t] for t in task.after if schedule.tasks[t].stream != task.stream]
         tasks.append((first_launch, len(rows.launches), first_wait, len(waits), index, 0, 0))
@@ -103,7 +104,8 @@ class LaunchRows:
             self._arguments(task.reads + task.writes)
             return
         for launch, views in _launches(task, self.kernels):
-            blocks, address = launch.grid[0], self.addresses[launch.symbol]
+            blocks = launch.grid[0]
+            address = self.addresses[launch.symbol]
             self.launches.append((address, len(self.slots), blocks, 0, 0, 0, 0, 0))
             self._arguments(views)
 
@@ -112,7 +114,8 @@ class LaunchRows:
 
     def _control(self, task: Task, control: Control) -> int:
         """The number of a new row for a control task, counted from 1."""
-        form, spaces = control.form, control_buffers(task, control)
+        form = control.form
+        spaces = control_buffers(task, control)
         first = len(self.carries)
         self.carries += spaces.carries
         length = -1 if form.length is None else form.length
@@ -131,7 +134,8 @@ class LaunchRows:
 
     def _body(self, body: Schedule, places: Sequence[BodyPlace]) -> list[int]:
         """Append the launches of a body; the row of its ranges."""
-        first_launch, first_slot = len(self.launches), len(self.slots)
+        first_launch = len(self.launches)
+        first_slot = len(self.slots)
         for task in body.tasks:
             self.add(task)
         ranges = [first_launch, len(self.launches)]
@@ -170,7 +174,9 @@ def _streams(of_tasks: Sequence[int]) -> Words:
     """The range of each stream's tasks; in run 0, before the first, all have ended."""
     used, first, counts = numpy.unique(_row(of_tasks), return_index=True, return_counts=True)
     table = _words([], STREAM_WORDS, len(used))
-    table[:, 0], table[:, 1], table[:, 4] = first, first + counts, first + counts
+    table[:, 0] = first
+    table[:, 1] = first + counts
+    table[:, 4] = first + counts
     return table
 
 
@@ -201,10 +207,12 @@ class Tables:
         """
         self._plan = plan
         streams, tasks, launches = (_copy(t) for t in (plan.streams, plan.tasks, plan.launches))
-        allocation, offset = plan.slots[:, 0], plan.slots[:, 1]
+        allocation = plan.slots[:, 0]
+        offset = plan.slots[:, 1]
         slots = _copy(_row([*bases, 0])[allocation] + offset)
         launches[:, LAUNCH_BUFFERS] = address(slots) + 8 * launches[:, LAUNCH_BUFFERS]
-        controls, control = plan.controls, launches[:, LAUNCH_CONTROL]
+        controls = plan.controls
+        control = launches[:, LAUNCH_CONTROL]
         first = address(controls) - 8 * CONTROL_WORDS
         control[control > 0] = first + 8 * CONTROL_WORDS * control[control > 0]
         bindings = _bindings(allocation, offset, [*kinds, "unbound"])
@@ -215,8 +223,8 @@ class Tables:
         self._engine[0, : len(head)] = head
         self._spans = _words([], SPAN_WORDS, most_spans)
         if most_spans:
-            place = slice(ENGINE_SPANS, ENGINE_SPANS + 2)
-            self._engine[0, place] = address(self._spans), most_spans
+            span_words = slice(ENGINE_SPANS, ENGINE_SPANS + 2)
+            self._engine[0, span_words] = address(self._spans), most_spans
         self.address = address(self._engine)
 
     def forget_spans(self) -> None:

@@ -42,15 +42,15 @@ def read_spans(rows: Words, plan: ScheduleTables) -> list[ThreadSpan]:
         return []
     origin = int(rows[:, 3].min())
     threads: dict[int, int] = {}
-    found: list[ThreadSpan] = []
+    spans: list[ThreadSpan] = []
     for row in rows[numpy.argsort(rows[:, 3], kind="stable")].tolist():
         position, launch, thread, start, end = row
         helps = position < 0
         task = _task_of(launch, plan) if helps else int(plan.tasks[position, TASK_ORDER])
         number = threads.setdefault(thread, len(threads))
         if task is not None:
-            found.append(ThreadSpan(task, number, start - origin, end - origin, helps))
-    return found
+            spans.append(ThreadSpan(task, number, start - origin, end - origin, helps))
+    return spans
 
 
 def _task_of(launch: int, plan: ScheduleTables) -> int | None:

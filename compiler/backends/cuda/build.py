@@ -27,7 +27,8 @@ class CudaBackend:
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError unless a device is present that runs this architecture's cubins."""
-        needed, info = str(requirements["architecture"]), device().device
+        needed = str(requirements["architecture"])
+        info = device().device
         if not runs_on(needed, info.architecture):
             raise DeviceError(
                 f"the kernels are compiled for {needed}, {info.name} is {info.architecture}: "
@@ -35,7 +36,6 @@ class CudaBackend:
             )
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise DeviceError or ArgumentError for options that `load` does not take."""
         check_options(options, {**GPU_LOAD_OPTIONS, "ordinal": whole()}, "the target cuda")
 
     def sharing(self) -> dict[str, Any]:
@@ -60,7 +60,8 @@ def runs_on(compiled: str, present: str) -> bool:
 
     Architecture-specific code (`sm_90a`) runs on that architecture only.
     """
-    code, device_code = compiled.removeprefix("sm_"), present.removeprefix("sm_")
+    code = compiled.removeprefix("sm_")
+    device_code = present.removeprefix("sm_")
     if not code.isdigit():
         return code[:-1] == device_code
     return code[:-1] == device_code[:-1] and int(code) <= int(device_code)

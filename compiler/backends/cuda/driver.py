@@ -110,20 +110,17 @@ class CudaCall:
         slots = range(start, start + 8 * len(self.values), 8)
         self._pointers = (ctypes.c_void_p * len(self.values))(*slots)
         self.params = ctypes.addressof(self._pointers)
-        self.node = self._node_params()
-
-    def set_argument(self, index: int, address: int) -> None:
-        """Pass another device address at this position."""
-        self.values[index] = address
-
-    def _node_params(self) -> Any:
         node = bindings().CUDA_KERNEL_NODE_PARAMS()
         node.func = self.function
         node.gridDimX, node.gridDimY, node.gridDimZ = self.grid
         node.blockDimX, node.blockDimY, node.blockDimZ = self.block
         node.sharedMemBytes = self.shared_bytes
         node.kernelParams = self.params
-        return node
+        self.node = node
+
+    def set_argument(self, index: int, address: int) -> None:
+        """Pass another device address at this position."""
+        self.values[index] = address
 
 
 class CudaDriver:
@@ -144,12 +141,10 @@ class CudaDriver:
 
     @property
     def opener(self) -> "Callable[[], CudaDriver]":
-        """A function that opens this device in another process."""
         return partial(CudaDriver, self.ordinal)
 
     @property
     def device(self) -> DeviceInfo:
-        """The device's description."""
         return self._device_info
 
     @cached_property
@@ -185,7 +180,6 @@ class CudaDriver:
         return int(least), int(greatest)
 
     def make_current(self) -> None:
-        """Use this device's primary context from the calling thread."""
         check_status(self._cu.cuCtxSetCurrent(self._context))
 
     def load_module(self, image: bytes) -> Handle:
@@ -208,7 +202,6 @@ class CudaDriver:
         check_status(self._cu.cuModuleUnload(module))
 
     def function(self, module: Handle, symbol: str) -> Handle:
-        """A kernel of a loaded cubin."""
         status, function = self._cu.cuModuleGetFunction(module, symbol.encode())
         if status == self._cu.CUresult.CUDA_ERROR_NOT_FOUND:
             raise DeviceError(f"the image has no kernel {symbol!r}: compile the model again")
@@ -237,7 +230,6 @@ class CudaDriver:
         check_status(self._cu.cuFuncSetAttribute(function, carveout, percent))
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
-        """How many blocks of this size can be resident on one multiprocessor."""
         occupancy = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return int(check_status(occupancy(function, threads, shared_bytes)))
 
@@ -263,7 +255,6 @@ class CudaDriver:
         return self.function(self.load_module(SPIN), "flowloom_spin")
 
     def free_memory(self) -> int:
-        """Bytes of device memory that can still be allocated."""
         status, free, _total = self._cu.cuMemGetInfo()
         return int(check_status((status, free)))
 
@@ -281,7 +272,6 @@ class CudaDriver:
         return int(check_status(self._cu.cuMemHostAlloc(max(1, nbytes), portable)))
 
     def free_pinned(self, address: int) -> None:
-        """Give page-locked memory back."""
         check_status(self._cu.cuMemFreeHost(address))
 
     def ordinal_of(self, address: int) -> int:
@@ -294,7 +284,6 @@ class CudaDriver:
         check_status(self._cu.cuMemcpyAsync(destination, source, nbytes, stream))
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
-        """Queue writing one byte value."""
         check_status(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
 
     def write(self, destination: int, value: int, stream: Handle) -> None:
@@ -302,7 +291,6 @@ class CudaDriver:
         check_status(self._cu.cuStreamWriteValue64(stream, destination, value, 0))
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
-        """A new stream, ordered with the legacy default stream or not."""
         flags = self._cu.CUstream_flags
         flag = flags.CU_STREAM_DEFAULT if ordered_with_default else flags.CU_STREAM_NON_BLOCKING
         return check_status(self._cu.cuStreamCreateWithPriority(flag.value, priority))
@@ -312,41 +300,32 @@ class CudaDriver:
         return self._cu.CUstream(address)
 
     def handle_address(self, handle: Handle) -> int:
-        """A stream or event as an integer."""
         return int(handle)
 
     def destroy_stream(self, stream: Handle) -> None:
-        """Destroy a stream that this driver created."""
         check_status(self._cu.cuStreamDestroy(stream))
 
     def synchronize_stream(self, stream: Handle) -> None:
-        """Block until all that is queued on a stream is done."""
         check_status(self._cu.cuStreamSynchronize(stream))
 
     def create_event(self, *, timing: bool = False) -> Handle:
-        """A new event."""
         flags = self._cu.CUevent_flags
         flag = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
         return check_status(self._cu.cuEventCreate(flag.value))
 
     def destroy_event(self, event: Handle) -> None:
-        """Destroy an event."""
         check_status(self._cu.cuEventDestroy(event))
 
     def record(self, event: Handle, stream: Handle) -> None:
-        """Let the event happen when all queued on the stream so far is done."""
         check_status(self._cu.cuEventRecord(event, stream))
 
     def wait(self, stream: Handle, event: Handle) -> None:
-        """Let what is queued on the stream from now on wait for the event's last record."""
         check_status(self._cu.cuStreamWaitEvent(stream, event, 0))
 
     def synchronize_event(self, event: Handle) -> None:
-        """Block until an event has happened."""
         check_status(self._cu.cuEventSynchronize(event))
 
     def happened(self, event: Handle) -> bool:
-        """Whether an event has happened."""
         status = self._cu.cuEventQuery(event)[0]
         if status == self._cu.CUresult.CUDA_ERROR_NOT_READY:
             return False
@@ -354,19 +333,24 @@ class CudaDriver:
         return True
 
     def elapsed(self, start: Handle, end: Handle) -> float:
-        """Nanoseconds between two timing events that have happened."""
         return 1e6 * float(check_status(self._cu.cuEventElapsedTime(start, end)))
 
     def launch(self, call: PreparedLaunch, stream: Handle) -> None:
-        """Queue one launch."""
-        own = cast(CudaCall, call)
-        launch = self._cu.cuLaunchKernel
+        prepared = cast(CudaCall, call)
+        queue = self._cu.cuLaunchKernel
         check_status(
-            launch(own.function, *own.grid, *own.block, own.shared_bytes, stream, own.params, 0)
+            queue(
+                prepared.function,
+                *prepared.grid,
+                *prepared.block,
+                prepared.shared_bytes,
+                stream,
+                prepared.params,
+                0,
+            )
         )
 
     def create_graph(self) -> Handle:
-        """An empty graph."""
         return check_status(self._cu.cuGraphCreate(0))
 
     def destroy_graph(self, graph: Handle) -> None:
@@ -432,7 +416,6 @@ class CudaDriver:
     def add_fill(
         self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
     ) -> Handle:
-        """Add a node that writes one byte value."""
         params = self._cu.CUDA_MEMSET_NODE_PARAMS()
         params.dst, params.value, params.elementSize = destination, value, 1
         params.width, params.height = nbytes, 1
@@ -440,7 +423,6 @@ class CudaDriver:
         return check_status(add(graph, tuple(after), len(after), params, self._context))
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
-        """Add a copy of another graph as one node."""
         return check_status(
             self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child)
         )
@@ -461,7 +443,6 @@ class CudaDriver:
         return node, tuple(cu.CUgraph(int(body)) for body in params.conditional.phGraph_out)
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
-        """Add a node that does nothing."""
         return check_status(self._cu.cuGraphAddEmptyNode(graph, tuple(after), len(after)))
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
@@ -473,14 +454,11 @@ class CudaDriver:
         return executable
 
     def destroy_executable(self, executable: Handle) -> None:
-        """Destroy an executable graph."""
         check_status(self._cu.cuGraphExecDestroy(executable))
 
     def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
-        """Give a kernel node the call's present addresses, from the next launch on."""
         params = cast(CudaCall, call).node
         check_status(self._cu.cuGraphExecKernelNodeSetParams(executable, node, params))
 
     def launch_graph(self, executable: Handle, stream: Handle) -> None:
-        """Queue one run of an executable graph."""
         check_status(self._cu.cuGraphLaunch(executable, stream))

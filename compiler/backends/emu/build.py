@@ -31,7 +31,6 @@ class EmulatorBackend:
             host_compiler()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise DeviceError or ArgumentError for options that `load` does not take."""
         check_options(options, {**GPU_LOAD_OPTIONS, **DEVICE_OPTIONS}, "the target emu")
 
     def sharing(self) -> dict[str, Any]:

@@ -14,5 +14,5 @@ def _driver(content: bytes) -> EmulatedDriver:
 
 def device(code: bytes | None = None) -> EmulatedDriver:
     """The emulated device; compiled kernels bring its engine, which else is built if need be."""
-    parts = None if code is None else unpack(code)
-    return _driver(engine() if parts is None else parts[1])
+    archive = None if code is None else unpack(code)
+    return _driver(engine() if archive is None else archive[1])

@@ -126,12 +126,12 @@ class EmulatedDriver:
 
     def load_module(self, image: bytes) -> Handle:
         """Load an archive of `compile_kernels`; DeviceError if it is for another engine."""
-        parts = unpack(image)
-        if parts is None:
+        archive = unpack(image)
+        if archive is None:
             raise DeviceError("these kernels were built for another machine: build them again")
         with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
             path = Path(folder) / "kernel.so"
-            path.write_bytes(parts[0])
+            path.write_bytes(archive[0])
             return self._engine.made("module_load", str(path).encode())
 
     def unload_module(self, module: Handle) -> None:
@@ -198,7 +198,6 @@ class EmulatedDriver:
         self._engine("memory_copy", destination, source, nbytes, stream)
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
-        """Queue writing one byte value."""
         self._engine("memory_fill", destination, ctypes.c_int(value), nbytes, stream)
 
     def write(self, destination: int, value: int, stream: Handle) -> None:
@@ -226,19 +225,15 @@ class EmulatedDriver:
         self._engine("stream_synchronize", stream)
 
     def create_event(self, *, timing: bool = False) -> Handle:
-        """A new event."""
         return self._engine.made("event_create")
 
     def destroy_event(self, event: Handle) -> None:
-        """Destroy an event."""
         self._engine("event_destroy", event)
 
     def record(self, event: Handle, stream: Handle) -> None:
-        """Let the event happen when all queued on the stream so far is done."""
         self._engine("event_record", event, stream)
 
     def wait(self, stream: Handle, event: Handle) -> None:
-        """Let what is queued on the stream from now on wait for the event's last record."""
         self._engine("stream_wait", stream, event)
 
     def synchronize_event(self, event: Handle) -> None:
@@ -258,11 +253,9 @@ class EmulatedDriver:
         return result.value
 
     def launch(self, call: PreparedLaunch, stream: Handle) -> None:
-        """Queue one launch."""
         self._engine("launch", cast(EmulatedCall, call).reference, stream)
 
     def create_graph(self) -> Handle:
-        """An empty graph."""
         return self._engine.made("graph_create")
 
     def destroy_graph(self, graph: Handle) -> None:
@@ -271,8 +264,8 @@ class EmulatedDriver:
 
     def _node(self, graph: Handle, after: Sequence[Handle], kind: str, *arguments: Any) -> Handle:
         node = self._engine.made(f"graph_add_{kind}", graph, *arguments)
-        for other in after:
-            self._engine("graph_add_edge", graph, other, node)
+        for predecessor in after:
+            self._engine("graph_add_edge", graph, predecessor, node)
         return node
 
     def add_call(
@@ -285,8 +278,8 @@ class EmulatedDriver:
     ) -> Handle:
         """Add a kernel node; blocks of it may start before the nodes `early` have ended."""
         node = self._node(graph, after, "call", cast(EmulatedCall, call).reference)
-        for other in early:
-            self._engine("graph_add_early_edge", graph, other, node)
+        for predecessor in early:
+            self._engine("graph_add_early_edge", graph, predecessor, node)
         return node
 
     def add_copy(
@@ -304,11 +297,9 @@ class EmulatedDriver:
     def add_fill(
         self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
     ) -> Handle:
-        """Add a node that writes one byte value."""
         return self._node(graph, after, "fill", destination, ctypes.c_int(value), nbytes)
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
-        """Add a copy of another graph as one node."""
         return self._node(graph, after, "child", child)
 
     def create_condition(self, graph: Handle) -> int:
@@ -325,7 +316,6 @@ class EmulatedDriver:
         return node, tuple(bodies[: 1 if kind == "loop" else 2])
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
-        """Add a node that does nothing."""
         return self._node(graph, after, "empty")
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
@@ -333,15 +323,12 @@ class EmulatedDriver:
         return self._engine.made("graph_instantiate", graph)
 
     def destroy_executable(self, executable: Handle) -> None:
-        """Destroy an executable graph."""
         self._engine("exec_destroy", executable)
 
     def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
-        """Give a kernel node the call's present addresses, from the next launch on."""
         self._engine("exec_set_call", executable, node, cast(EmulatedCall, call).reference)
 
     def launch_graph(self, executable: Handle, stream: Handle) -> None:
-        """Queue one run of an executable graph."""
         self._engine("exec_launch", executable, stream)
 
 

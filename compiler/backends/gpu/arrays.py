@@ -136,9 +136,13 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, allocation: Allocation, address: int, owner: object) -> None:
-        self._driver, self._owner = driver, owner
-        self.address, self.allocation = address, allocation
-        self.dtype, self.shape, self.nbytes = allocation.dtype, allocation.shape, allocation.nbytes
+        self._driver = driver
+        self._owner = owner
+        self.address = address
+        self.allocation = allocation
+        self.dtype = allocation.dtype
+        self.shape = allocation.shape
+        self.nbytes = allocation.nbytes
 
     @property
     def driver(self) -> Driver:

@@ -78,7 +78,9 @@ class Binder:
         *,
         movable: bool,
     ) -> None:
-        self._driver, self._buffers, self._movable = driver, buffers, movable
+        self._driver = driver
+        self._buffers = buffers
+        self._movable = movable
         self.bindings = dict(bindings)
         self._inputs = _named(schedule, "input")
         self._outputs = _named(schedule, "output")
@@ -92,7 +94,8 @@ class Binder:
 
     def set_binding(self, name: str, binding: Binding) -> None:
         """Bind device buffers of one input or output in another way from now on."""
-        self.bindings[name], self._memo = binding, None
+        self.bindings[name] = binding
+        self._memo = None
 
     def bind(self, inputs: Mapping[str, Any], outputs: OutputsOption, stream: Handle) -> RunBuffers:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
@@ -100,15 +103,15 @@ class Binder:
         The placement of the run before is returned again if all device buffers are the same, and
         the same inputs are on the host.
         """
-        given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
-        if {type(inputs), type(given)} != {dict}:
+        destinations: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        if {type(inputs), type(destinations)} != {dict}:
             inputs = checked_mapping(inputs, [a for _, a in self._inputs.values()])
             check_outputs(outputs)
             with reading("the mapping of outputs"):
-                given = dict(given)
-        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
+                destinations = dict(destinations)
+        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(destinations)]
         key += [_key("input", name, array) for name, array in inputs.items()]
-        key += [_key("output", name, array) for name, array in given.items()]
+        key += [_key("output", name, array) for name, array in destinations.items()]
         if self._memo is not None and self._memo[0] == key:
             self._repeats += 1
             if self._repeats != STAYING:
@@ -116,7 +119,7 @@ class Binder:
         else:
             self._repeats = 0
         check_outputs(outputs)
-        placement = self._place(inputs, given, outputs == "device", stream)
+        placement = self._place(inputs, destinations, outputs == "device", stream)
         self._memo = None if placement.capsules else (key, placement)
         return placement
 
@@ -128,14 +131,18 @@ class Binder:
         return placement
 
     def _place(
-        self, inputs: Mapping[str, Any], given: Mapping[str, Any], on_device: bool, stream: Handle
+        self,
+        inputs: Mapping[str, Any],
+        destinations: Mapping[str, Any],
+        on_device: bool,
+        stream: Handle,
     ) -> RunBuffers:
         check_names("input", inputs, self._inputs, complete=True)
-        check_names("output", given, self._outputs, complete=False)
+        check_names("output", destinations, self._outputs, complete=False)
         placement = RunBuffers(dict(self._own))
         self._place_inputs(placement, inputs, stream)
         if not on_device:
-            self._place_outputs(placement, given, stream)
+            self._place_outputs(placement, destinations, stream)
         return placement
 
     def _place_inputs(
@@ -154,14 +161,14 @@ class Binder:
         placement.copies_in = self._in_turn(copies)
 
     def _place_outputs(
-        self, placement: RunBuffers, given: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, destinations: Mapping[str, Any], stream: Handle
     ) -> None:
         copies: dict[int, CopyRange] = {}
         views: dict[str, DeviceView] = {}
         for name, (index, allocation) in self._outputs.items():
-            view = self._view(placement, allocation, given.get(name), stream)
+            view = self._view(placement, allocation, destinations.get(name), stream)
             if view is None:
-                check_writable(allocation, given.get(name))
+                check_writable(allocation, destinations.get(name))
                 placement.staged.add(index)
                 continue
             views[name] = view
@@ -170,7 +177,9 @@ class Binder:
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = view.address, self._own[index], view.nbytes
         check_apart(views)
-        check_apart_on_host({name: given[name] for name in given if name not in views})
+        check_apart_on_host(
+            {name: destinations[name] for name in destinations if name not in views}
+        )
         placement.copies_out = self._in_turn(copies)
 
     def _in_turn(self, copies: Mapping[int, CopyRange]) -> list[CopyRange]:
@@ -180,7 +189,7 @@ class Binder:
             for index, (_, source, nbytes) in copies.items()
             if any(_meet(source, nbytes, to, size) for to, _, size in copies.values())
         }
-        saved = [(place, *copies[index][1:]) for index, place in aside.items()]
+        saved = [(saved_at, *copies[index][1:]) for index, saved_at in aside.items()]
         moved = [
             (to, aside.get(index, source), nbytes) for index, (to, source, nbytes) in copies.items()
         ]
@@ -196,8 +205,8 @@ class Binder:
                 name: DeviceArray(self._driver, allocation, self._own[index], owner)
                 for name, (index, allocation) in self._outputs.items()
             }
-        given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
-        return {name: given.get(name) for name in self._outputs}
+        destinations: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        return {name: destinations.get(name) for name in self._outputs}
 
     def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
         check_fits(allocation, numpy_name(array.dtype), array.shape)
@@ -220,21 +229,18 @@ class Binder:
         with reading(f"the {allocation.kind} {allocation.name!r}"):
             view = device_view(array, self._driver, stream)
         if view is not None:
-            self._check_view(allocation, view)
+            check_fits(allocation, view.dtype, view.shape)
+            ordinal = self._driver.ordinal_of(view.address) if view.nbytes else self._driver.ordinal
+            if ordinal != self._driver.ordinal:
+                raise DeviceError(
+                    f"{allocation.kind} {allocation.name!r} is on device {ordinal}, the executable"
+                    f" on {self._driver.ordinal}: move the array, or load the module there"
+                )
             if view.stream is not None:
                 placement.producers.add(view.stream)
             if view.owner is not array:
                 placement.capsules.append(view.owner)
         return view
-
-    def _check_view(self, allocation: Allocation, view: DeviceView) -> None:
-        check_fits(allocation, view.dtype, view.shape)
-        ordinal = self._driver.ordinal_of(view.address) if view.nbytes else self._driver.ordinal
-        if ordinal != self._driver.ordinal:
-            raise DeviceError(
-                f"{allocation.kind} {allocation.name!r} is on device {ordinal}, the executable on "
-                f"{self._driver.ordinal}: move the array, or load the module there"
-            )
 
     def _direct(self, allocation: Allocation, view: DeviceView) -> bool:
         aligned = view.address % DIRECT_ALIGNMENT == 0
@@ -246,16 +252,18 @@ class Binder:
         if view.address >= self._end or view.address + view.nbytes <= self._start:
             return False
         return any(
-            other != index and _meet(view.address, view.nbytes, self._own[other], allocation.nbytes)
-            for other, allocation in self._places
+            another != index
+            and _meet(view.address, view.nbytes, self._own[another], allocation.nbytes)
+            for another, allocation in self._places
         )
 
     def _overlaps(self, placement: RunBuffers, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         addresses = placement.addresses
         return any(
-            other != index and _meet(view.address, view.nbytes, addresses[other], allocation.nbytes)
-            for other, allocation in self._places
+            another != index
+            and _meet(view.address, view.nbytes, addresses[another], allocation.nbytes)
+            for another, allocation in self._places
         )
 
 
@@ -280,37 +288,41 @@ def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:
 
 def check_outputs(outputs: Any) -> None:
     """Raise ShapeError for outputs of no kind that a run knows."""
-    known = outputs in ("numpy", "device") if isinstance(outputs, str) else True
-    if not known or not isinstance(outputs, str | Mapping):
-        found = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
-        raise ShapeError(f'outputs is {found}: pass "numpy", "device", or arrays by name')
+    if isinstance(outputs, Mapping) or (
+        isinstance(outputs, str) and outputs in ("numpy", "device")
+    ):
+        return
+    passed = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
+    raise ShapeError(f'outputs is {passed}: pass "numpy", "device", or arrays by name')
 
 
 def check_names(
-    kind: str, given: Mapping[str, Any], known: Mapping[str, Any], *, complete: bool
+    kind: str, passed: Mapping[str, Any], expected: Mapping[str, Any], *, complete: bool
 ) -> None:
     """Raise ShapeError for unknown names or, if `complete`, for missing ones."""
-    extra = [name for name in given if name not in known]
-    missing = [name for name in known if name not in given] if complete else []
+    extra = [name for name in passed if name not in expected]
+    missing = [name for name in expected if name not in passed] if complete else []
     if extra or missing:
         what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
         remedy = f"; {COMPILED_IN}" if extra and kind == "input" else ""
-        raise ShapeError(f"{what}; the model's {kind}s are {list(known)}{remedy}")
+        raise ShapeError(f"{what}; the model's {kind}s are {list(expected)}{remedy}")
 
 
 def check_apart(outputs: Mapping[str, DeviceView]) -> None:
     """Raise ShapeError for outputs that share device memory, where one would be lost."""
-    found = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
-    for (start, nbytes, first), (other, _, second) in pairwise(span for span in found if span[1]):
-        if other < start + nbytes:
+    spans = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
+    for (start, nbytes, first), (next_start, _, second) in pairwise(
+        span for span in spans if span[1]
+    ):
+        if next_start < start + nbytes:
             raise _shared(first, second)
 
 
 def check_apart_on_host(outputs: Mapping[str, Array | None]) -> None:
     """Raise ShapeError for outputs that share memory of the host."""
     arrays = [(name, array) for name, array in outputs.items() if array is not None]
-    for (first, one), (second, other) in combinations(arrays, 2):
-        if np.shares_memory(one, other):
+    for (first, first_array), (second, second_array) in combinations(arrays, 2):
+        if np.shares_memory(first_array, second_array):
             raise _shared(first, second)
 
 

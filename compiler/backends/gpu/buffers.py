@@ -27,12 +27,13 @@ class Buffers:
         weights: Mapping[str, int],
         share: DeviceShare | None = None,
     ) -> None:
-        self._driver, self._schedule = driver, schedule
+        self._driver = driver
+        self._schedule = schedule
         every = list(enumerate(schedule.allocations))
-        own = [(i, a) for kind in ("input", "output") for i, a in every if a.kind == kind]
-        self._offsets, self._total = layout(own)
-        _, self._written = layout(place for place in own if place[1].kind == "input")
-        arenas, self._arena_bytes = layout(place for place in every if place[1].kind == "arena")
+        edges = [(i, a) for kind in ("input", "output") for i, a in every if a.kind == kind]
+        self._offsets, self._total = layout(edges)
+        _, self._written = layout(entry for entry in edges if entry[1].kind == "input")
+        arenas, self._arena_bytes = layout(entry for entry in every if entry[1].kind == "arena")
         what = f"{schedule.name}: an executor"
         self._block = DeviceMemory(driver, self._total, what)
         self._arena = (
@@ -73,20 +74,17 @@ class Buffers:
 
     def transfers(self, allocations: Iterable[int]) -> list[Transfer]:
         """The copies between device and page-locked memory, small neighbours merged."""
-        found: list[Transfer] = []
+        copies: list[Transfer] = []
         for index in sorted(allocations, key=self._offsets.__getitem__):
-            here = self._transfer(index)
-            last = found[-1] if found else None
+            start, nbytes = self._span(index)
+            here = Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
+            last = copies[-1] if copies else None
             if here.nbytes and last is not None and self._are_adjacent(last, here):
                 size = here.device + here.nbytes - last.device
-                found[-1] = Transfer((*last.allocations, index), last.device, last.host, size)
+                copies[-1] = Transfer((*last.allocations, index), last.device, last.host, size)
             elif here.nbytes:
-                found.append(here)
-        return found
-
-    def _transfer(self, index: int) -> Transfer:
-        start, nbytes = self._span(index)
-        return Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
+                copies.append(here)
+        return copies
 
     def _span(self, index: int) -> tuple[int, int]:
         """The device address of an input or output, and its size in bytes."""
@@ -112,5 +110,7 @@ class Buffers:
         if self._pinned is not None:
             self._pinned.close()
         nothing = DeviceMemory(self._driver, 0, "nothing")
-        self._block, self._arena = nothing, nothing
-        self._aside, self._pinned = 0, None
+        self._block = nothing
+        self._arena = nothing
+        self._aside = 0
+        self._pinned = None

@@ -20,8 +20,14 @@ from compiler.errors import DeviceError
 from compiler.schedule.kernels import Launch
 from compiler.schedule.tasks import ControlKind, Schedule, Task, View
 
-BEFORE, NEXT, END = 0, 1, 2
-"""The launches of a control task's own kernel; a loop has all, an `if` the first."""
+BEFORE = 0
+"""The launch of a control task's own kernel before its bodies."""
+
+NEXT = 1
+"""The launch of a loop's kernel at the end of each iteration."""
+
+END = 2
+"""The launch of a loop's kernel after the last one."""
 
 COPIED_BYTES = 4 << 10
 """The bytes of a carried value that one block copies at a loop's end, up to MOST_BLOCKS."""
@@ -55,8 +61,11 @@ class ControlTables:
     def __init__(
         self, driver: Driver, schedule: Schedule, functions: Functions, addresses: Sequence[int]
     ) -> None:
-        self._driver, self._functions, self._addresses = driver, functions, addresses
-        self._block, self._records = 0, list[int]()
+        self._driver = driver
+        self._functions = functions
+        self._addresses = addresses
+        self._block = 0
+        self._records = list[int]()
 
         def launches(task: Task) -> list[list[View]]:
             return [arguments_of(task, launch) for _, launch in functions.of[task.kernel]]
@@ -88,13 +97,13 @@ class ControlTables:
             tuple(self._call(x) if isinstance(x, BodyLaunch) else self._calls(x) for x in body)
             for body in plan.bodies
         )
-        own = self._functions.of[plan.kind]
+        functions = self._functions.of[plan.kind]
         record = self._records[plan.record]
-        return ControlCalls(plan.kind, record, plan.carried_bytes, own, tuple(bodies))
+        return ControlCalls(plan.kind, record, plan.carried_bytes, functions, tuple(bodies))
 
     def _call(self, step: BodyLaunch) -> PreparedLaunch:
         function, launch = self._functions.of[step.kernel][step.number]
-        arguments = [self._addresses[place] + offset for place, offset in step.places]
+        arguments = [self._addresses[allocation] + offset for allocation, offset in step.places]
         if step.slots:
             function = self._functions.indirect[step.kernel][step.number]
             arguments = [self._block + POINTER_BYTES * slot for slot in step.slots]
@@ -110,8 +119,8 @@ class ControlTables:
         """The slots of an allocation, with their values when it is at `address`."""
         return [
             (self._block + POINTER_BYTES * slot, address + offset)
-            for slot, (other, offset) in self._roots
-            if other == allocation
+            for slot, (root, offset) in self._roots
+            if root == allocation
         ]
 
     def close(self) -> None:

@@ -16,6 +16,12 @@ from compiler.schedule.tasks import Control, ControlForm, ControlKind, Schedule,
 FIXED_KINDS = ("weight", "arena")
 """The kinds of allocations that are at one address as long as an executor lives."""
 
+NO_SLOT = -1
+"""Stands in a record, as `control.cuh` reads it, for the slot of a tensor that a task has not."""
+
+NO_LENGTH = -1
+"""Stands there for the trip count of a loop that reads it, or of an If."""
+
 Row = tuple[int, ...]
 Root = BufferOffset | None
 """The one place of a tensor in the outermost schedule's memory, if it has one."""
@@ -61,7 +67,9 @@ def table_words(slots: int, records: Sequence[Record]) -> tuple[list[int], list[
 
     Also which words are pointers, given as numbers of words, and where each record starts.
     """
-    words, pointers, starts = [0] * slots, list[int](), list[int]()
+    words = [0] * slots
+    pointers = list[int]()
+    starts = list[int]()
     for record in records:
         places = len(words)
         words += [word for row in (*record.fixed, *record.moving) for word in row]
@@ -109,12 +117,13 @@ class ControlPlanner:
         self, task: Task, control: Control, buffers: Sequence[int], roots: Sequence[Root]
     ) -> ControlPlan:
         """Plan a task whose tensors have these slots, and these places if they stay there."""
-        number, spaces = next(self._numbers), control_buffers(task, control)
-        found = [_root_of(place, roots) for place in spaces.places]
-        bodies = [_Body(self, spaces.places, buffers, found) for _ in control.bodies]
+        number = next(self._numbers)
+        spaces = control_buffers(task, control)
+        body_roots = [_root_of(place, roots) for place in spaces.places]
+        bodies = [_Body(self, spaces.places, buffers, body_roots) for _ in control.bodies]
         steps = [
-            tuple(step for inner in body.tasks for step in own.steps(inner))
-            for own, body in zip(bodies, control.bodies, strict=True)
+            tuple(step for inner in body.tasks for step in slots.steps(inner))
+            for slots, body in zip(bodies, control.bodies, strict=True)
         ]
         rows = [row for body in bodies for row in body.rows()]
         self.records[number] = _record(control.form, spaces, buffers, rows)
@@ -128,17 +137,18 @@ def _record(
     buffers: Sequence[int],
     rows: Sequence[tuple[Row, bool]],
 ) -> Record:
-    slot = {-1: -1, **dict(enumerate(buffers))}
-    head = {1: (-1, 0), 2: (0, 1)}.get(head_of(form), (-1, -1))
+    slot_of = {NO_SLOT: NO_SLOT, **dict(enumerate(buffers))}
+    # the condition is the last operand that a task reads itself; a trip count comes before it
+    operands = head_of(form)
     return Record(
         fixed=tuple(row for row, moves in rows if not moves),
         moving=tuple(row for row, moves in rows if moves),
-        carries=tuple((*(slot[n] for n in c[:3]), c[3]) for c in spaces.carries),
-        length=-1 if form.length is None else form.length,
-        trips=slot[head[0]],
-        going=slot[head[1]],
-        iteration=slot[spaces.iteration],
-        condition=slot[spaces.condition],
+        carries=tuple((*map(slot_of.__getitem__, n), nbytes) for *n, nbytes in spaces.carries),
+        length=NO_LENGTH if form.length is None else form.length,
+        trips=slot_of[0 if operands == 2 else NO_SLOT],
+        going=slot_of[operands - 1],
+        iteration=slot_of[spaces.iteration],
+        condition=slot_of[spaces.condition],
     )
 
 
@@ -164,7 +174,8 @@ class _Body:
         """The launches of a task, or its own plan."""
         if task.control is not None:
             views = task.reads + task.writes
-            slots, roots = [self._slot(v) for v in views], [self._root(v) for v in views]
+            slots = [self._slot(v) for v in views]
+            roots = [self._root(v) for v in views]
             yield self.planner.plan(task, task.control, slots, roots)
             return
         for number, views in enumerate(self.planner.launches(task)):
@@ -172,9 +183,9 @@ class _Body:
 
     def _launch(self, kernel: str, number: int, views: tuple[View, ...]) -> BodyLaunch:
         roots = [self._root(view) for view in views]
-        known = tuple(root for root in roots if root is not None)
-        if len(known) == len(views):
-            return BodyLaunch(kernel, number, views, places=known)
+        fixed = tuple(root for root in roots if root is not None)
+        if len(fixed) == len(views):
+            return BodyLaunch(kernel, number, views, places=fixed)
         return BodyLaunch(kernel, number, views, slots=tuple(self._slot(v) for v in views))
 
     def _root(self, view: View) -> Root:

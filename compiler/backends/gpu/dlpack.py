@@ -9,8 +9,11 @@ from typing import Any
 
 from compiler.errors import ShapeError
 
-CUDA, ROCM = 2, 10
-"""Device types of memory on NVIDIA's and AMD's GPUs."""
+CUDA = 2
+"""The device type of memory on NVIDIA's GPUs."""
+
+ROCM = 10
+"""The device type of memory on AMD's GPUs."""
 
 TYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 CODE_OF = {name: code for code, name in TYPE_CODES.items()}
@@ -118,14 +121,14 @@ def make(
     managed.tensor.dtype = _data_type(dtype)
     managed.tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
-    place = ctypes.addressof(managed)
-    _alive[place] = (managed, extents, owner)
-    return _python.PyCapsule_New(place, NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+    key = ctypes.addressof(managed)
+    _alive[key] = (managed, extents, owner)
+    return _python.PyCapsule_New(key, NAME, ctypes.cast(_destroy, ctypes.c_void_p))
 
 
 @_Deleter
-def _delete(place: int) -> None:
-    _alive.pop(place, None)
+def _delete(key: int) -> None:
+    _alive.pop(key, None)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)

@@ -59,7 +59,6 @@ class PreparedLaunch(Protocol):
 
     def set_argument(self, index: int, address: int) -> None:
         """Pass another device address at this position from the next launch or update on."""
-        ...
 
 
 class Driver(Protocol):
@@ -75,7 +74,6 @@ class Driver(Protocol):
 
         None for a device that runs nothing, such as one that only records.
         """
-        ...
 
     @property
     def device(self) -> DeviceInfo:
@@ -89,19 +87,15 @@ class Driver(Protocol):
 
     def make_current(self) -> None:
         """Use this device from the calling thread."""
-        ...
 
     def load_module(self, image: bytes) -> Handle:
         """Load a compiled image."""
-        ...
 
     def unload_module(self, module: Handle) -> None:
         """Unload an image and its functions."""
-        ...
 
     def function(self, module: Handle, symbol: str) -> Handle:
         """A function of a loaded image."""
-        ...
 
     def function_info(self, function: Handle) -> FunctionInfo:
         """The resources that a function uses."""
@@ -109,11 +103,9 @@ class Driver(Protocol):
 
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         """Let a function be launched with this much dynamic shared memory a block."""
-        ...
 
     def set_smem_carveout(self, function: Handle, percent: int) -> None:
         """Set the preferred share of an SM's L1, in percent, that is shared memory."""
-        ...
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """How many blocks of this size can be resident on one multiprocessor."""
@@ -149,7 +141,6 @@ class Driver(Protocol):
 
     def free(self, address: int) -> None:
         """Give device memory back, once nothing queued uses it."""
-        ...
 
     def allocate_pinned(self, nbytes: int) -> int:
         """The address of page-locked host memory."""
@@ -157,7 +148,6 @@ class Driver(Protocol):
 
     def free_pinned(self, address: int) -> None:
         """Give page-locked memory back."""
-        ...
 
     def ordinal_of(self, address: int) -> int:
         """The ordinal of the device that an address belongs to."""
@@ -165,23 +155,18 @@ class Driver(Protocol):
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
         """Queue a copy in any direction; host memory is page-locked."""
-        ...
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
         """Queue writing one byte value."""
-        ...
 
     def write(self, destination: int, value: int, stream: Handle) -> None:
         """Queue writing one integer of 64 bits to the device, for graphs launched after it."""
-        ...
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream, ordered with the legacy default stream or not."""
-        ...
 
     def stream(self, address: int) -> Handle:
         """The handle of somebody else's stream."""
-        ...
 
     def handle_address(self, handle: Handle) -> int:
         """A stream or event as the integer that other libraries take."""
@@ -189,31 +174,24 @@ class Driver(Protocol):
 
     def destroy_stream(self, stream: Handle) -> None:
         """Destroy a stream that this driver created."""
-        ...
 
     def synchronize_stream(self, stream: Handle) -> None:
         """Block until all that is queued on a stream is done."""
-        ...
 
     def create_event(self, *, timing: bool = False) -> Handle:
         """A new event."""
-        ...
 
     def destroy_event(self, event: Handle) -> None:
         """Destroy an event."""
-        ...
 
     def record(self, event: Handle, stream: Handle) -> None:
         """Let the event happen when all queued on the stream so far is done."""
-        ...
 
     def wait(self, stream: Handle, event: Handle) -> None:
         """Let what is queued on the stream from now on wait for the event's last record."""
-        ...
 
     def synchronize_event(self, event: Handle) -> None:
         """Block until an event has happened."""
-        ...
 
     def happened(self, event: Handle) -> bool:
         """Whether an event has happened."""
@@ -225,15 +203,12 @@ class Driver(Protocol):
 
     def launch(self, call: PreparedLaunch, stream: Handle) -> None:
         """Queue one launch."""
-        ...
 
     def create_graph(self) -> Handle:
         """An empty graph."""
-        ...
 
     def destroy_graph(self, graph: Handle) -> None:
         """Destroy a graph; executable forms and parents it was copied into live on."""
-        ...
 
     def add_call(
         self,
@@ -244,7 +219,6 @@ class Driver(Protocol):
         early: Sequence[Handle] = (),
     ) -> Handle:
         """Add a kernel node; it may start before the kernel nodes `early` end, and waits itself."""
-        ...
 
     def add_copy(
         self,
@@ -256,17 +230,14 @@ class Driver(Protocol):
         direction: Direction,
     ) -> Handle:
         """Add a copy node; host memory is page-locked."""
-        ...
 
     def add_fill(
         self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
     ) -> Handle:
         """Add a node that writes one byte value."""
-        ...
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         """Add a copy of another graph as one node."""
-        ...
 
     def create_condition(self, graph: Handle) -> int:
         """The condition of one conditional node of a graph; kernels before the node set it."""
@@ -284,20 +255,15 @@ class Driver(Protocol):
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
         """Add a node that does nothing."""
-        ...
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
         """The executable form of a graph, sent to the device by way of a stream."""
-        ...
 
     def destroy_executable(self, executable: Handle) -> None:
         """Destroy an executable graph."""
-        ...
 
     def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
         """Give a kernel node the call's present addresses, from the next launch on."""
-        ...
 
     def launch_graph(self, executable: Handle, stream: Handle) -> None:
         """Queue one run of an executable graph."""
-        ...

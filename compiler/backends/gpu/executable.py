@@ -49,7 +49,9 @@ class GpuExecutable:
     ) -> None:
         driver = programs.driver
         typical = typical_device(driver.device.architecture)
-        self._programs, self._schedule, self._settings = programs, schedule, settings
+        self._programs = programs
+        self._schedule = schedule
+        self._settings = settings
         self._costs = costs
         self._plan = plan_graph(schedule, programs.kernels, costs, typical, driver.priorities)
         self._program = programs.of(self._plan)
@@ -89,8 +91,8 @@ class GpuExecutable:
 
     def with_kernels(self, kernels: Mapping[str, KernelSpec]) -> "GpuExecutable":
         """The same schedule and weights with other kernels for the same operands."""
-        own = self._programs
-        programs = Programs(own.driver, kernels, own.weights, own.share)
+        present = self._programs
+        programs = Programs(present.driver, kernels, present.weights, present.share)
         return GpuExecutable(programs, self._schedule, self._costs, self._settings)
 
     @property
@@ -105,7 +107,6 @@ class GpuExecutable:
 
     @property
     def streams(self) -> int:
-        """The number of streams of the schedule."""
         return self._schedule.streams
 
     @property

@@ -13,7 +13,7 @@ from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.functions import Functions
-from compiler.backends.gpu.graph import GraphOptions
+from compiler.backends.gpu.graph import GraphParts
 from compiler.backends.gpu.kernels import Calls, has_indirect_entries
 from compiler.backends.gpu.nvtx import profiled
 from compiler.backends.gpu.run import Run
@@ -48,15 +48,12 @@ class ScheduleRunner(Protocol):
 
     def update(self, changed: Sequence[int]) -> None:
         """Use the present addresses of these calls."""
-        ...
 
     def run(self, stream: Handle) -> None:
         """Queue one run, which the stream sees as one operation."""
-        ...
 
     def close(self) -> None:
         """Release what the runner made."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +116,8 @@ class GpuProgram:
 def check_mode(schedule: Schedule, settings: ExecutorSettings) -> None:
     """Raise DeviceError for settings in which a schedule with an If or a Loop cannot run."""
     if settings.mode != "graph" or settings.children:
-        place = "a child graph" if settings.children else f"mode {settings.mode!r}"
-        refuse_control(schedule, place, "run it in mode 'graph' without child graphs")
+        where = "a child graph" if settings.children else f"mode {settings.mode!r}"
+        refuse_control(schedule, where, "run it in mode 'graph' without child graphs")
 
 
 class Programs:
@@ -137,7 +134,10 @@ class Programs:
         weights: Weights,
         share: DeviceShare | None = None,
     ) -> None:
-        self.driver, self.kernels, self.weights, self.share = driver, kernels, weights, share
+        self.driver = driver
+        self.kernels = kernels
+        self.weights = weights
+        self.share = share
         self._loaded: dict[bool, GpuProgram] = {}
         self._lock = RLock()
 
@@ -174,9 +174,12 @@ class GpuExecutor:
         self, program: GpuProgram, plan: GraphPlan, settings: ExecutorSettings | None = None
     ) -> None:
         self.settings = settings or ExecutorSettings()
-        self._program, self._driver, self._plan = program, program.driver, plan
+        self._program = program
+        self._driver = program.driver
+        self._plan = plan
         self._order = DeviceShare() if program.share is None else program.share
-        self._lock, self._closed = self._order.lock, False
+        self._lock = self._order.lock
+        self._closed = False
         self._driver.make_current()
         schedule = self._plan.schedule
         check_mode(schedule, self.settings)
@@ -189,7 +192,11 @@ class GpuExecutor:
         self._events = [self._driver.create_event() for _ in range(EVENTS)]
         self._fence = self._driver.create_event()
         self._variants: dict[frozenset[int], _Variant] = {}
-        bindings, movable = self._bindings(), self.binds_freely
+        allocations = self._plan.schedule.allocations
+        bindings: dict[str, Binding] = {
+            allocations[i].name: self._binding(i, allocations[i].name) for i in self._at
+        }
+        movable = self.binds_freely
         self._binder = Binder(self._driver, schedule, self._buffers, bindings, movable=movable)
         self._indirect: set[int] = set()
         self._runs = 0
@@ -197,11 +204,6 @@ class GpuExecutor:
         self._pending: Run | None = None
         self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
         self._redirect()
-
-    def _bindings(self) -> dict[str, Binding]:
-        """Each input's and output's binding: as set, else by how many nodes an update touches."""
-        allocations = self._plan.schedule.allocations
-        return {allocations[i].name: self._binding(i, allocations[i].name) for i in self._at}
 
     def _binding(self, index: int, name: str) -> Binding:
         if not self.binds_freely:
@@ -214,7 +216,8 @@ class GpuExecutor:
         """The bindings that a device buffer given as this input or output can have."""
         kinds = self._plan.schedule.allocations
         index = next(i for i in self._at if kinds[i].name == name)
-        schedule, functions = self._plan.schedule, self._program.functions
+        schedule = self._plan.schedule
+        functions = self._program.functions
         if self.settings.indirection and has_indirect_entries(schedule, functions, index):
             return "update", "copy", "indirection"
         return "update", "copy"
@@ -228,15 +231,18 @@ class GpuExecutor:
 
     def _redirect(self) -> None:
         """Make launches that touch buffers bound by indirection read pointers to them."""
-        kinds, bindings = self._plan.schedule.allocations, self._binder.bindings
-        wanted = {i for i in self._at if bindings[kinds[i].name] == "indirection"}
-        if wanted != self._indirect:
+        kinds = self._plan.schedule.allocations
+        bindings = self._binder.bindings
+        indirect = {i for i in self._at if bindings[kinds[i].name] == "indirection"}
+        if indirect != self._indirect:
             self._synchronize()
             self._close_variants()
             self._calls.close()
-            functions, addresses = self._program.functions, self._buffers.addresses
-            schedule, self._indirect = self._plan.schedule, wanted
-            self._calls = Calls(self._driver, schedule, functions, addresses, wanted)
+            functions = self._program.functions
+            addresses = self._buffers.addresses
+            schedule = self._plan.schedule
+            self._indirect = indirect
+            self._calls = Calls(self._driver, schedule, functions, addresses, indirect)
             self._at = {index: addresses[index] for index in self._at}
 
     def _close_variants(self) -> None:
@@ -372,8 +378,8 @@ class GpuExecutor:
         """The runner for this placement, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
-                for place, value in self._calls.move(index, address):
-                    self._driver.write(place, value, stream)
+                for pointer, value in self._calls.move(index, address):
+                    self._driver.write(pointer, value, stream)
                 self._at[index] = address
         variant = self._variants.get(frozenset(placement.staged))
         if variant is None:
@@ -397,11 +403,18 @@ class GpuExecutor:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
-        options = GraphOptions(Delays(self._driver, self.settings.delays), self.settings.pdl)
-        common = self._driver, self._plan, self._calls, options, stream, inputs, outputs
+        parts = GraphParts(
+            driver=self._driver,
+            plan=self._plan,
+            calls=self._calls,
+            delays=Delays(self._driver, self.settings.delays),
+            pdl=self.settings.pdl,
+            copies_in=inputs,
+            copies_out=outputs,
+        )
         if self.settings.mode == "graph":
-            return GraphRunner(*common, children=self.settings.children)
-        return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
+            return GraphRunner(parts, stream, children=self.settings.children)
+        return StreamRunner(parts, stream, graphs=self.settings.mode == "subgraphs")
 
     def _finish(self, placement: RunBuffers, run: Run, results: dict[str, Any]) -> None:
         """Take a run's results out of page-locked memory, unless the next run already did."""

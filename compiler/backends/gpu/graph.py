@@ -28,15 +28,20 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """Options of a graph.
+class GraphParts:
+    """The device, plan and launches of a schedule's graphs, and its copies from and to the host.
 
     With `pdl` (programmatic dependent launch), a kernel that waits for its predecessors itself may
     start before they have ended. `delays` are added before tasks.
     """
 
+    driver: Driver
+    plan: GraphPlan
+    calls: Calls
     delays: Delays
     pdl: bool = True
+    copies_in: Sequence[Transfer] = ()
+    copies_out: Sequence[Transfer] = ()
 
 
 class GraphBuilder:
@@ -48,11 +53,12 @@ class GraphBuilder:
     all its predecessors.
     """
 
-    def __init__(
-        self, driver: Driver, plan: GraphPlan, calls: Calls, options: GraphOptions
-    ) -> None:
-        self._driver, self._plan, self._calls, self._options = driver, plan, calls, options
-        self.graph = driver.create_graph()
+    def __init__(self, parts: GraphParts) -> None:
+        self._parts = parts
+        self._driver = parts.driver
+        self._plan = parts.plan
+        self._calls = parts.calls
+        self.graph = parts.driver.create_graph()
         self.nodes: dict[int, Handle] = {}
         self.early = False
         self._last: dict[int, Handle] = {}
@@ -81,31 +87,33 @@ class GraphBuilder:
 
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""
-        others, kernels = self._before(task)
-        delay = self._options.delays.before(task)
+        ended, kernels = self._before(task)
+        delay = self._parts.delays.before(task)
         if delay is not None:
-            late = self._driver.add_call(self.graph, (*others, *kernels), delay)
-            others = (*others, late)
+            late = self._driver.add_call(self.graph, (*ended, *kernels), delay)
+            ended = (*ended, late)
         if (control := self._calls.control(task)) is not None:
-            self._last[task] = add_control(self._driver, self.graph, (*others, *kernels), control)
+            self._last[task] = add_control(self._driver, self.graph, (*ended, *kernels), control)
             return
         for index in self._calls.of_task[task]:
-            self.nodes[index] = self._add_call(task, index, others, kernels)
-            others, kernels = (), (self.nodes[index],)
+            self.nodes[index] = self._add_call(task, index, ended, kernels)
+            ended = ()
+            kernels = (self.nodes[index],)
         if self._calls.of_task[task]:
             self._kernels.add(task)
             self._last[task] = kernels[0]
         else:
-            self._last[task] = self._driver.add_empty(self.graph, (*others, *kernels))
+            self._last[task] = self._driver.add_empty(self.graph, (*ended, *kernels))
 
     def _add_call(
-        self, task: int, index: int, others: Sequence[Handle], kernels: Sequence[Handle]
+        self, task: int, index: int, ended: Sequence[Handle], kernels: Sequence[Handle]
     ) -> Handle:
-        """Add a kernel node after `others`, which must have ended; `kernels` may still run."""
-        early = kernels if self._options.pdl and self._calls.programmatic[index] else ()
+        """Add a kernel node after `ended`, which must have ended; `kernels` may still run."""
+        early = kernels if self._parts.pdl and self._calls.programmatic[index] else ()
         self.early |= bool(early)
-        after = others if early else (*others, *kernels)
-        call, priority = self._calls.calls[index], self._plan.priorities[task]
+        after = ended if early else (*ended, *kernels)
+        call = self._calls.calls[index]
+        priority = self._plan.priorities[task]
         return self._driver.add_call(self.graph, after, call, priority, early)
 
     def add_unit(self, unit: Subflow) -> None:
@@ -113,7 +121,7 @@ class GraphBuilder:
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
             return
-        child = GraphBuilder(self._driver, self._plan, self._calls, self._options)
+        child = GraphBuilder(self._parts)
         for task in unit.tasks:
             child.add_task(task)
         after = self._distinct(
@@ -125,16 +133,21 @@ class GraphBuilder:
 
     def _before(self, task: int) -> tuple[Sequence[Handle], Sequence[Handle]]:
         """A task's predecessors: copies, child graphs and empty nodes; then kernel nodes."""
-        earlier = [other for other in self._plan.before[task] if other in self._last]
-        kernels = [self._last[other] for other in earlier if other in self._kernels]
-        others = [self._last[other] for other in earlier if other not in self._kernels]
-        return self._distinct((*self._entries.get(task, ()), *others)), self._distinct(kernels)
+        earlier = [
+            predecessor for predecessor in self._plan.before[task] if predecessor in self._last
+        ]
+        kernels = [
+            self._last[predecessor] for predecessor in earlier if predecessor in self._kernels
+        ]
+        ended = [
+            self._last[predecessor] for predecessor in earlier if predecessor not in self._kernels
+        ]
+        return self._distinct((*self._entries.get(task, ()), *ended)), self._distinct(kernels)
 
     @staticmethod
     def _distinct(nodes: Iterable[Handle]) -> tuple[Handle, ...]:
         """The handles without repetition, in order (they need not be hashable)."""
-        found: dict[int, Handle] = {id(node): node for node in nodes}
-        return tuple(found.values())
+        return tuple({id(node): node for node in nodes}.values())
 
 
 class ExecutableGraph:
@@ -145,13 +158,16 @@ class ExecutableGraph:
     """
 
     def __init__(self, driver: Driver, build: Callable[[], GraphBuilder], stream: Handle) -> None:
-        self._driver, self._build, self._stream = driver, build, stream
+        self._driver = driver
+        self._build = build
+        self._stream = stream
         self._runs: int | None = None
         self._make()
 
     def _make(self) -> None:
         """Build and instantiate the graph; DeviceError says how large it is if that fails."""
-        driver, builder = self._driver, self._build()
+        driver = self._driver
+        builder = self._build()
         try:
             self._executable = driver.instantiate(builder.graph, self._stream)
         except DeviceError as error:
@@ -160,7 +176,9 @@ class ExecutableGraph:
                 f"a graph of {len(builder.nodes)} kernels cannot be made with "
                 f"{size(driver.free_memory())} of device memory free: {error}"
             ) from error
-        self._graph, self._nodes, self._early = builder.graph, builder.nodes, builder.early
+        self._graph = builder.graph
+        self._nodes = builder.nodes
+        self._early = builder.early
 
     def update(self, calls: Calls, changed: Iterable[int]) -> None:
         """Give the nodes of these calls their present addresses."""
@@ -180,7 +198,8 @@ class ExecutableGraph:
         self._runs = runs
         if runs > SETTLED:
             self._runs = None
-            graph, executable = self._graph, self._executable
+            graph = self._graph
+            executable = self._executable
             with suppress(DeviceError):
                 self._make()
                 self._destroy(graph, executable)
@@ -195,37 +214,26 @@ class ExecutableGraph:
         self._destroy(self._graph, self._executable)
 
 
-def whole_graph(
-    driver: Driver,
-    plan: GraphPlan,
-    calls: Calls,
-    options: GraphOptions,
-    *,
-    copies_in: Iterable[Transfer] = (),
-    copies_out: Iterable[Transfer] = (),
-    children: bool = False,
-) -> GraphBuilder:
+def whole_graph(parts: GraphParts, *, children: bool = False) -> GraphBuilder:
     """The graph of a whole schedule, critical branch first, with its copies from and to the host.
 
     With `children`, each subflow is a child graph.
     """
-    builder = GraphBuilder(driver, plan, calls, options)
-    builder.add_copies_in(copies_in)
+    builder = GraphBuilder(parts)
+    builder.add_copies_in(parts.copies_in)
     if children:
-        for unit in subflows(plan.schedule):
+        for unit in subflows(parts.plan.schedule):
             builder.add_unit(unit)
     else:
-        for task in plan.order:
+        for task in parts.plan.order:
             builder.add_task(task)
-    builder.add_copies_out(copies_out)
+    builder.add_copies_out(parts.copies_out)
     return builder
 
 
-def unit_graph(
-    driver: Driver, plan: GraphPlan, calls: Calls, options: GraphOptions, unit: Subflow
-) -> GraphBuilder:
+def unit_graph(parts: GraphParts, unit: Subflow) -> GraphBuilder:
     """The graph of one unit; its stream and events order it after other units."""
-    builder = GraphBuilder(driver, plan, calls, options)
+    builder = GraphBuilder(parts)
     for task in unit.tasks:
         builder.add_task(task)
     return builder

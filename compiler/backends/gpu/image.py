@@ -10,7 +10,7 @@ import numpy
 from compiler.backends.base import Array
 from compiler.backends.gpu.memory import layout
 from compiler.progress import in_parts
-from compiler.schedule.tasks import Allocation, Schedule
+from compiler.schedule.tasks import Schedule
 
 WEIGHTS_HEADER = 256
 """Bytes before the weights in weights.bin."""
@@ -21,8 +21,8 @@ def device_layout(schedule: Schedule) -> tuple[dict[int, int], dict[str, int]]:
     offsets: dict[int, int] = {}
     sizes: dict[str, int] = {}
     for kind in ("weight", "arena"):
-        found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == kind]
-        placed, sizes[kind] = layout(found)
+        allocations = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == kind]
+        placed, sizes[kind] = layout(allocations)
         offsets |= placed
     return offsets, sizes
 
@@ -39,14 +39,6 @@ def weights_layout(schedule: Schedule) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-def _name(weight: tuple[int, Allocation]) -> str:
-    return weight[1].name
-
-
-def _nbytes(weight: tuple[int, Allocation]) -> int:
-    return weight[1].nbytes
-
-
 def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Array]) -> None:
     """Write a header and the image of the weights in device memory."""
     offsets, sizes = device_layout(schedule)
@@ -54,7 +46,9 @@ def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Ar
     with path.open("wb") as file:
         file.write((header + sizes["weight"].to_bytes(8, "little")).ljust(WEIGHTS_HEADER, b"\0"))
         every = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
-        for index, allocation in in_parts("write weights", every, _name, _nbytes):
+        for index, allocation in in_parts(
+            "write weights", every, lambda weight: weight[1].name, lambda weight: weight[1].nbytes
+        ):
             file.seek(WEIGHTS_HEADER + offsets[index])
             data = numpy.ascontiguousarray(weights[allocation.name])
             file.write(data.reshape(-1).view(numpy.uint8).data)

@@ -37,7 +37,9 @@ class Calls:
         addresses: Sequence[int],
         indirect: Set[int] = frozenset(),
     ) -> None:
-        self._driver, self._addresses, self._indirect = driver, addresses, indirect
+        self._driver = driver
+        self._addresses = addresses
+        self._indirect = indirect
         self.calls: list[PreparedLaunch] = []
         self.programmatic: list[bool] = []
         self.of_task: list[tuple[int, ...]] = []
@@ -50,8 +52,8 @@ class Calls:
         self._tables = ControlTables(driver, schedule, functions, addresses)
         for task in schedule.tasks:
             entries = zip(functions.of[task.kernel], functions.indirect[task.kernel], strict=True)
-            own = () if task.control is not None else entries
-            added = [self._add(task, launch, f, second) for (f, launch), second in own]
+            launches = () if task.control is not None else entries
+            added = [self._add(task, launch, f, second) for (f, launch), second in launches]
             self.of_task.append(tuple(added))
 
     def _places(self, schedule: Schedule, functions: Functions) -> list[BufferOffset]:
@@ -70,8 +72,10 @@ class Calls:
         return second is not None and any(view.allocation in self._indirect for view in views)
 
     def _add(self, task: Task, launch: Launch, function: Handle, second: Handle | None) -> int:
-        views, index = arguments_of(task, launch), len(self.calls)
-        extents, indirect = [view.nbytes for view in views], self._is_indirect(second, views)
+        views = arguments_of(task, launch)
+        index = len(self.calls)
+        extents = [view.nbytes for view in views]
+        indirect = self._is_indirect(second, views)
         if indirect:
             function = second
             arguments = [self._pointers.of[view.allocation, view.offset] for view in views]

@@ -97,9 +97,9 @@ def upload(driver: Driver, arrays: Sequence[tuple[int, Array]]) -> None:
     stream = driver.create_stream()
     for address, array in arrays:
         for start in range(0, array.size, piece):
-            part = array[start : start + piece]
-            pinned.bytes[: part.size] = part
-            driver.copy(address + start, pinned.address, part.size, stream)
+            chunk = array[start : start + piece]
+            pinned.bytes[: chunk.size] = chunk
+            driver.copy(address + start, pinned.address, chunk.size, stream)
             driver.synchronize_stream(stream)
     driver.destroy_stream(stream)
     pinned.close()
@@ -109,7 +109,8 @@ class Pinned:
     """Page-locked host memory as an array of bytes."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
-        self._driver, self.address = driver, 0
+        self._driver = driver
+        self.address = 0
         try:
             self.address = driver.allocate_pinned(nbytes)
         except DeviceError as error:

@@ -19,7 +19,8 @@ class Pointers:
     def __init__(
         self, driver: Driver, addresses: Sequence[int], places: Iterable[BufferOffset]
     ) -> None:
-        self._driver, distinct = driver, list(dict.fromkeys(places))
+        self._driver = driver
+        distinct = list(dict.fromkeys(places))
         need = POINTER_BYTES * len(distinct)
         self._block = reserve(driver, need, "pointers to inputs and outputs") if need else 0
         self.of = {

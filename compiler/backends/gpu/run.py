@@ -20,8 +20,12 @@ class Run:
         finish: Callable[["Run", Outputs], None],
         keep: object,
     ) -> None:
-        self._driver, self._event, self._results = driver, event, results
-        self._finish, self._keep, self._finished = finish, keep, False
+        self._driver = driver
+        self._event = event
+        self._results = results
+        self._finish = finish
+        self._keep = keep
+        self._finished = False
 
     @property
     def event(self) -> int:
@@ -41,7 +45,8 @@ class Run:
             self._driver.make_current()
             self._driver.synchronize_event(self._event)
             self._finish(self, self._results)
-            self._finished, self._keep = True, None
+            self._finished = True
+            self._keep = None
         return self._results
 
     def __await__(self) -> Generator[Any, None, Outputs]:

@@ -5,20 +5,17 @@ stream; every other stream is forked from it by an event and awaited by it at th
 caller sees a run as one operation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
+from compiler.backends.gpu.driver import Handle, PreparedLaunch
 from compiler.backends.gpu.graph import (
     ExecutableGraph,
-    GraphOptions,
-    Transfer,
+    GraphParts,
     unit_graph,
     whole_graph,
 )
-from compiler.backends.gpu.kernels import Calls
-from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 
 Command = tuple[Callable[..., object], tuple[Any, ...]]
@@ -27,30 +24,10 @@ Command = tuple[Callable[..., object], tuple[Any, ...]]
 class GraphRunner:
     """Mode `graph`: one graph for the whole schedule and its copies from and to the host."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        plan: GraphPlan,
-        calls: Calls,
-        options: GraphOptions,
-        stream: Handle,
-        copies_in: Sequence[Transfer] = (),
-        copies_out: Sequence[Transfer] = (),
-        *,
-        children: bool = False,
-    ) -> None:
-        self._calls = calls
-        build = partial(
-            whole_graph,
-            driver,
-            plan,
-            calls,
-            options,
-            copies_in=copies_in,
-            copies_out=copies_out,
-            children=children,
-        )
-        self._graph = ExecutableGraph(driver, build, stream)
+    def __init__(self, parts: GraphParts, stream: Handle, *, children: bool = False) -> None:
+        self._calls = parts.calls
+        build = partial(whole_graph, parts, children=children)
+        self._graph = ExecutableGraph(parts.driver, build, stream)
 
     def update(self, changed: Iterable[int]) -> None:
         """Give these calls' nodes their present addresses."""
@@ -72,54 +49,46 @@ class StreamRunner:
     directly, which is cheaper.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        plan: GraphPlan,
-        calls: Calls,
-        options: GraphOptions,
-        stream: Handle,
-        copies_in: Sequence[Transfer] = (),
-        copies_out: Sequence[Transfer] = (),
-        *,
-        graphs: bool = False,
-    ) -> None:
-        self._driver, self._calls, self._options = driver, calls, options
-        self._units = subflows(plan.schedule) if graphs else single_tasks(plan.schedule)
-        self._copies_in, self._copies_out = copies_in, copies_out
+    def __init__(self, parts: GraphParts, stream: Handle, *, graphs: bool = False) -> None:
+        driver = self._driver = parts.driver
+        self._parts = parts
+        self._calls = parts.calls
+        schedule = parts.plan.schedule
+        self._units = subflows(schedule) if graphs else single_tasks(schedule)
         self._streams = {
             unit.stream: None if unit.stream == 0 else driver.create_stream()
             for unit in self._units
         }
-        self._graphs: dict[int, ExecutableGraph] = {}
-        if graphs:
-            self._build_graphs(plan, stream)
+        self._graphs = {
+            index: ExecutableGraph(driver, partial(unit_graph, parts, unit), stream)
+            for index, unit in enumerate(self._units)
+            if graphs and sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1
+        }
         self._fork = driver.create_event()
         self._events = {index: driver.create_event() for index in self._awaited()}
         self._commands: tuple[Handle, list[Command]] | None = None
 
-    def _build_graphs(self, plan: GraphPlan, stream: Handle) -> None:
-        for index, unit in enumerate(self._units):
-            if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
-                build = partial(unit_graph, self._driver, plan, self._calls, self._options, unit)
-                self._graphs[index] = ExecutableGraph(self._driver, build, stream)
-
     def _awaited(self) -> set[int]:
         """The units that a unit on another stream, or the caller, waits for."""
         units = self._units
-        foreign = {other for u in units for other in u.after if units[other].stream != u.stream}
+        foreign = {
+            predecessor
+            for u in units
+            for predecessor in u.after
+            if units[predecessor].stream != u.stream
+        }
         return foreign | set(self._sinks())
 
     def _sinks(self) -> list[int]:
         """The units on other streams than the caller's that no unit waits for."""
-        followed = {other for unit in self._units for other in unit.after}
+        followed = {predecessor for unit in self._units for predecessor in unit.after}
         return [i for i, u in enumerate(self._units) if u.stream != 0 and i not in followed]
 
     def update(self, changed: Iterable[int]) -> None:
         """Give these calls' nodes their present addresses; plain launches need nothing."""
-        wanted = list(changed)
+        calls = list(changed)
         for graph in self._graphs.values():
-            graph.update(self._calls, wanted)
+            graph.update(self._calls, calls)
 
     def run(self, stream: Handle) -> None:
         """Queue one run; the stream waits for its end."""
@@ -131,7 +100,7 @@ class StreamRunner:
     def _compile(self, caller: Handle) -> list[Command]:
         """The driver calls of a run, in order, for one caller's stream."""
         driver = self._driver
-        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._copies_in]
+        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._parts.copies_in]
         commands: list[Command] = [*copy]
         if len(self._streams) > 1 or 0 not in self._streams:
             commands.append((driver.record, (self._fork, caller)))
@@ -139,7 +108,7 @@ class StreamRunner:
             commands += self._of_unit(index, unit, caller)
         commands += [(driver.wait, (caller, self._events[sink])) for sink in self._sinks()]
         return commands + [
-            (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._copies_out
+            (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._parts.copies_out
         ]
 
     def _of_unit(self, index: int, unit: Subflow, caller: Handle) -> list[Command]:
@@ -159,7 +128,7 @@ class StreamRunner:
             return [(self._graphs[index].launch, (stream,))]
         calls: list[PreparedLaunch] = []
         for task in unit.tasks:
-            delay = self._options.delays.before(task)
+            delay = self._parts.delays.before(task)
             calls += [] if delay is None else [delay]
             calls += [self._calls.calls[index] for index in self._calls.of_task[task]]
         return [(self._driver.launch, (call, stream)) for call in calls]

@@ -22,7 +22,8 @@ class DeviceMemory:
 
     def __init__(self, driver: Driver, nbytes: int, what: str) -> None:
         """Allocate; raises DeviceError if there is no room."""
-        self._driver, self.nbytes = driver, nbytes
+        self._driver = driver
+        self.nbytes = nbytes
         self.address = reserve(driver, nbytes, what) if nbytes else 0
 
     def close(self) -> None:
@@ -79,11 +80,11 @@ class DeviceShare:
         """The arena of all, or a larger one from now on; raises DeviceError without room."""
         with self.lock:
             self.expect(nbytes)
-            found = self._arenas.get("arena")
-            if found is None or found.nbytes < nbytes:
-                found = DeviceMemory(driver, self._most, "the arena that modules share")
-                self._arenas["arena"] = found
-            return found
+            shared = self._arenas.get("arena")
+            if shared is None or shared.nbytes < nbytes:
+                shared = DeviceMemory(driver, self._most, "the arena that modules share")
+                self._arenas["arena"] = shared
+            return shared
 
 
 def _place(array: Array) -> tuple[int, int]:
@@ -103,8 +104,10 @@ class Weights:
         placed = place_weights(schedule, weights)
         share = DeviceShare() if share is None else share
         with share.lock:
-            found = {name: share.weight(array) for name, array in placed.items()}
-            self._weights = {name: weight for name, weight in found.items() if weight is not None}
+            uploaded = {name: share.weight(array) for name, array in placed.items()}
+            self._weights = {
+                name: weight for name, weight in uploaded.items() if weight is not None
+            }
             new = [a for a in schedule.of_kind("weight") if a.name not in self._weights]
             self._upload(driver, schedule.name, new, placed)
             for allocation in new:

@@ -1,12 +1,12 @@
 """Measures when each task of a schedule runs, by timing events around its launches."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from compiler.backends.gpu.delays import Delays
-from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.driver import Handle
 from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, GpuProgram, ScheduleRunner
-from compiler.backends.gpu.graph import GraphOptions
+from compiler.backends.gpu.graph import GraphParts
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
 from compiler.scheduling.graph_plan import GraphPlan
@@ -26,13 +26,11 @@ class Span:
 class TimedRunner(StreamRunner):
     """Mode `streams` with a timing event before the first task, and before and after each."""
 
-    def __init__(self, driver: Driver, *arguments: Any) -> None:
-        super().__init__(driver, *arguments)
-        self._origin = driver.create_event(timing=True)
-        self._around = [
-            (driver.create_event(timing=True), driver.create_event(timing=True))
-            for _ in self._units
-        ]
+    def __init__(self, parts: GraphParts, stream: Handle) -> None:
+        super().__init__(parts, stream)
+        timing_event = partial(parts.driver.create_event, timing=True)
+        self._origin = timing_event()
+        self._around = [(timing_event(), timing_event()) for _ in self._units]
 
     def _compile(self, caller: Handle) -> list[Command]:
         return [(self._driver.record, (self._origin, caller)), *super()._compile(caller)]
@@ -43,7 +41,8 @@ class TimedRunner(StreamRunner):
 
     def spans(self) -> list[Span]:
         """The tasks' times in the last run, which must have ended."""
-        elapsed, origin = self._driver.elapsed, self._origin
+        elapsed = self._driver.elapsed
+        origin = self._origin
         return [Span(elapsed(origin, start), elapsed(origin, end)) for start, end in self._around]
 
     def close(self) -> None:
@@ -62,8 +61,8 @@ class TimedExecutor(GpuExecutor):
 
     def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         assert not staged, "a timed run works on the executor's own buffers"
-        options = GraphOptions(Delays(self._driver, None))
-        self._timed = TimedRunner(self._driver, self._plan, self._calls, options, stream)
+        delays = Delays(self._driver, None)
+        self._timed = TimedRunner(GraphParts(self._driver, self._plan, self._calls, delays), stream)
         return self._timed
 
     def spans(self) -> list[Span]:

@@ -50,7 +50,6 @@ class HipBackend:
         check_device(requirements.get("runtime"), requirements["architectures"], 0)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise DeviceError or ArgumentError for options that `load` does not take."""
         check_options(options, HIP_LOAD_OPTIONS, "an AMD GPU")
 
     def sharing(self) -> dict[str, Any]:
@@ -113,14 +112,14 @@ def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> 
 
 def compiled_architectures(library: bytes) -> tuple[str, ...]:
     """The architectures that a library was built for."""
-    found = BUILT_FOR.search(library)
-    return tuple(found[1].decode().split(",")) if found else ()
+    match = BUILT_FOR.search(library)
+    return tuple(match[1].decode().split(",")) if match else ()
 
 
 def needed_runtime(library: bytes) -> str | None:
     """The runtime that a library is linked to, such as `libamdhip64.so.5`."""
-    found = RUNTIME.search(library)
-    return found and found[0].decode()
+    match = RUNTIME.search(library)
+    return match and match[0].decode()
 
 
 def requirements_of(target: str, library: bytes, compiler: str) -> dict[str, Any]:

@@ -13,8 +13,11 @@ LIBRARY_NAMES = ("libamdhip64.so", *(f"libamdhip64.so.{version}" for version in 
 PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
 """The function since ROCm 6, and before; its structure begins with the device's name."""
 
-PROPERTIES_BYTES, NAME_BYTES = 1 << 14, 256
-"""More than the structure of any version has, and the length of the name in it."""
+PROPERTIES_BYTES = 1 << 14
+"""More than the structure of any version has."""
+
+NAME_BYTES = 256
+"""The length of the name in it."""
 
 ARCHITECTURE = re.compile(rb"gfx[0-9a-f]{3,5}")
 
@@ -55,15 +58,15 @@ class HipRuntime:
     @property
     def count(self) -> int:
         """The number of devices; DeviceError, with the runtime's reason, if there is not one."""
-        found = ctypes.c_int()
-        status = self._library.hipGetDeviceCount(ctypes.byref(found))
-        if status or not found.value:
+        number = ctypes.c_int()
+        status = self._library.hipGetDeviceCount(ctypes.byref(number))
+        if status or not number.value:
             reason = self._library.hipGetErrorString(status).decode() if status else "none is there"
             raise DeviceError(
                 f"there is no AMD GPU that {self.name} can use ({reason}): run the module where"
                 " there is one (rocminfo lists them), or compile for another target"
             )
-        return found.value
+        return number.value
 
     def device(self, ordinal: int) -> HipDevice:
         """One device; DeviceError if there are not that many."""
@@ -73,8 +76,8 @@ class HipRuntime:
         names = [name for name in PROPERTIES if hasattr(self._library, name)]
         status = getattr(self._library, names[0])(content, ctypes.c_int(ordinal))
         # The offset of the architecture depends on the version, but no other field looks like it.
-        found = ARCHITECTURE.search(content.raw, NAME_BYTES)
-        if status or found is None:
+        match = ARCHITECTURE.search(content.raw, NAME_BYTES)
+        if status or match is None:
             raise DeviceError(f"{self.name} does not say what AMD GPU {ordinal} is ({status})")
         name = content.raw[:NAME_BYTES].split(b"\0")[0].decode(errors="replace")
-        return HipDevice(ordinal, name or found[0].decode(), found[0].decode())
+        return HipDevice(ordinal, name or match[0].decode(), match[0].decode())

@@ -56,12 +56,12 @@ class HipExecutor:
         """Run once on arrays of the host and wait; outputs by name, in the model's order."""
         check_options(options, {}, "a run on an AMD GPU")
         schedule = self._program.schedule
-        given = prepare_inputs(schedule.allocations, inputs)
+        arrays = prepare_inputs(schedule.allocations, inputs)
         outputs = {
             allocation.name: aligned_array(allocation.shape, numpy_dtype(allocation.dtype))
             for allocation in schedule.of_kind("output")
         }
-        self._model.run(given, list(outputs.values()))
+        self._model.run(arrays, list(outputs.values()))
         return outputs
 
     def timeline(self) -> list[Span]:
@@ -86,7 +86,6 @@ class HipExecutable:
 
     @property
     def streams(self) -> int:
-        """The number of streams of the schedule."""
         return self._program.schedule.streams
 
     @property

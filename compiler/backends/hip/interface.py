@@ -87,12 +87,14 @@ class Library:
         for kind in ("input", "output"):
             count = getattr(self._c, f"flowloom_{kind}_count")()
             tensors = [getattr(self._c, f"flowloom_{kind}")(i).contents for i in range(count)]
-            found = [(t.name.decode(), t.dtype.decode(), tuple(t.shape[: t.rank])) for t in tensors]
-            wanted = [(a.name, a.dtype, a.shape) for a in schedule.of_kind(kind)]
-            if found != wanted:
+            present = [
+                (t.name.decode(), t.dtype.decode(), tuple(t.shape[: t.rank])) for t in tensors
+            ]
+            expected = [(a.name, a.dtype, a.shape) for a in schedule.of_kind(kind)]
+            if present != expected:
                 raise ShapeError(
-                    f"the module's library has the {kind}s {found}, its schedule {wanted}: compile"
-                    " the model again"
+                    f"the module's library has the {kind}s {present}, its schedule {expected}:"
+                    " compile the model again"
                 )
 
     def create(self, weights: Path, mode: str, ordinal: int) -> "Model":
@@ -138,7 +140,8 @@ class Model:
     """One flowloom_model until it is closed; calls of several threads follow each other."""
 
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
-        self._library, self._handle = library, handle
+        self._library = library
+        self._handle = handle
         self._lock = Lock()
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -154,7 +157,8 @@ class Model:
     def close(self) -> None:
         """Give its memory back."""
         with self._lock:
-            handle, self._handle = self._handle, ctypes.c_void_p()
+            handle = self._handle
+            self._handle = ctypes.c_void_p()
             self._library.destroy(handle)
 
     def _open(self) -> ctypes.c_void_p:

@@ -9,8 +9,8 @@ import llvmlite.binding
 import numpy
 import pytest
 
-from compiler.backends.cpu.bound import BoundKernel, aligned_copy
-from compiler.backends.memory import aligned_bytes
+from compiler.backends.cpu.bound import BoundKernel
+from compiler.backends.memory import aligned_bytes, aligned_copy
 from compiler.graph.packing import apply_packing
 from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.cpu.machine import llvm_machine
