@@ -51,7 +51,8 @@ def measure_bindings(executor: GpuExecutor, budget: Budget) -> Iterator[Choice]:
     over stays as it is.
     """
     fill_inputs(executor)
-    inputs, outputs = executor.in_place("input"), executor.in_place("output")
+    inputs = executor.in_place("input")
+    outputs = executor.in_place("output")
     buffers = [(arrays, name) for arrays in (inputs, outputs) for name in arrays]
     end = perf_counter() + budget.seconds
     for arrays, name in buffers if executor.binds_freely else []:
@@ -78,11 +79,12 @@ def _moving(
 
     It takes the way in which the buffer is bound, and returns the wall nanoseconds.
     """
-    own, driver = arrays[name], executor.driver
-    addresses = [reserve(driver, own.nbytes, f"measuring {name!r}") for _ in range(2)]
+    original = arrays[name]
+    driver = executor.driver
+    addresses = [reserve(driver, original.nbytes, f"measuring {name!r}") for _ in range(2)]
     for address in addresses:
-        driver.copy(address, own.address, own.nbytes, executor.stream)
-    turn = cycle(DeviceArray(driver, own.allocation, address, None) for address in addresses)
+        driver.copy(address, original.address, original.nbytes, executor.stream)
+    turn = cycle(DeviceArray(driver, original.allocation, address, None) for address in addresses)
 
     def run(binding: Binding) -> float:
         if executor.bindings[name] != binding:
@@ -96,6 +98,6 @@ def _moving(
     try:
         yield run
     finally:
-        arrays[name] = own
+        arrays[name] = original
         for address in addresses:
             driver.free(address)

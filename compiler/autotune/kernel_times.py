@@ -58,8 +58,8 @@ class KernelTimeRecord:
 def kernel_hash(kernel: KernelSpec) -> str:
     """A hash of a kernel's code and launches, whatever its name."""
     launches = [(x.symbol, x.args, x.grid, x.block, x.shared_bytes) for x in kernel.launches]
-    parts = repr((kernel.language, launches, kernel.workspaces)).encode() + unsealed_code(kernel)
-    return hashlib.sha256(parts).hexdigest()[:24]
+    content = repr((kernel.language, launches, kernel.workspaces)).encode() + unsealed_code(kernel)
+    return hashlib.sha256(content).hexdigest()[:24]
 
 
 def key_of(kernel: KernelSpec, device: DeviceInfo) -> KernelTimeKey:
@@ -96,8 +96,8 @@ class KernelTimeDatabase:
             names.setdefault(kernel_hash(kernel), []).append(kernel.name)
         devices: dict[tuple[str, int, str], dict[str, float]] = {}
         for key, record in self.records.items():
-            found = devices.setdefault((key.device, key.clock_khz, key.driver), {})
-            found |= dict.fromkeys(names.get(key.kernel, ()), record.in_a_run)
+            costs = devices.setdefault((key.device, key.clock_khz, key.driver), {})
+            costs |= dict.fromkeys(names.get(key.kernel, ()), record.in_a_run)
         best = max(sorted(devices), key=lambda device: len(devices[device]), default=None)
         return {} if best is None else devices[best]
 

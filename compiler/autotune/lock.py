@@ -17,8 +17,11 @@ from compiler.errors import ArtifactError
 
 _LOG = logging.getLogger(__name__)
 
-POLL_SECONDS, REMINDER_SECONDS = 0.02, 30.0
-"""How often a lock that another process holds is tried, and how often that is said."""
+POLL_SECONDS = 0.02
+"""How often a lock that another process holds is tried."""
+
+REMINDER_SECONDS = 30.0
+"""How often a waiting process says so."""
 
 
 def measuring(device: DeviceInfo) -> AbstractContextManager[None]:

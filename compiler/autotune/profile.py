@@ -15,8 +15,11 @@ from compiler.choice.timing import WARM_UP, Timing, summarize
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule, Task
 
-CHAIN, SHORT = 24, 4
-"""Launches in two timed graphs. The difference of their times has no part of a graph's start, but
+CHAIN = 24
+"""Launches in a timed graph."""
+
+SHORT = 4
+"""Launches in a second one. The difference of the two times has no part of a graph's start, but
 includes what a dependent launch costs."""
 
 ENOUGH_NS = 10e6
@@ -42,7 +45,8 @@ def measure_kernels(
     before (see `trials`).
     """
     driver.make_current()
-    found, tasks = KernelTimeDatabase(), {task.kernel: task for task in schedule.tasks}
+    database = KernelTimeDatabase()
+    tasks = {task.kernel: task for task in schedule.tasks}
     flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
     stream = driver.create_stream()
     chain = (flush, stream, samples, COLD_LENGTHS)
@@ -54,18 +58,18 @@ def measure_kernels(
         with on_device(driver, kernels[name], tasks[name]) as (calls, _):
             once = run_once(driver, calls, stream)
             if once >= ENOUGH_NS:
-                found.add(key, record_of_one(once))
+                database.add(key, record_of_one(once))
             else:
                 warm = chain_time(driver, calls, 0, stream, samples)
                 cold_ns = chain_time(driver, calls, *chain).median - flushed if flush else None
-                least = None if cold_ns is None else max(warm.median, cold_ns)
-                found.add(
-                    key, KernelTimeRecord(warm.median, least, warm.low, warm.high, warm.count)
+                cold_time = None if cold_ns is None else max(warm.median, cold_ns)
+                database.add(
+                    key, KernelTimeRecord(warm.median, cold_time, warm.low, warm.high, warm.count)
                 )
     driver.destroy_stream(stream)
     if flush:
         driver.free(flush)
-    return found
+    return database
 
 
 def costly_first(names: Iterable[str], kernels: Mapping[str, KernelSpec]) -> list[str]:
@@ -93,7 +97,8 @@ def on_device(
         places = [(number, 0) for number in range(len(addresses))] if any(seconds) else []
         pointers = Pointers(driver, addresses, places)
         try:
-            direct, indirect = list[PreparedLaunch](), list[PreparedLaunch]()
+            direct = list[PreparedLaunch]()
+            indirect = list[PreparedLaunch]()
             for (function, x), second in zip(functions.of[kernel.name], seconds, strict=True):
                 shape = x.grid, x.block, x.shared_bytes
                 direct.append(driver.call(function, *shape, [addresses[i] for i in x.args]))
@@ -166,7 +171,8 @@ def chain_sampler(
 
 def _chain(driver: Driver, calls: Sequence[PreparedLaunch], flush: int, length: int) -> Handle:
     """A graph that repeats some calls, a flush of the cache before each turn if wanted."""
-    graph, last = driver.create_graph(), tuple[Handle, ...]()
+    graph = driver.create_graph()
+    last = tuple[Handle, ...]()
     for _ in range(length):
         if flush:
             last = (driver.add_fill(graph, last, flush, 0, 2 * driver.device.l2_bytes),)

@@ -37,15 +37,23 @@ _LOG = logging.getLogger(__name__)
 TRIALS_VARIABLE = "FLOWLOOM_TRIALS"
 """The environment variable that turns trials off, where no second process can use the device."""
 
-START_SECONDS, PREPARE_SECONDS, KILL_SECONDS = 60.0, 60.0, 30.0
-"""The longest that the child may take to open the device, to load what it is to run with its
-operands, and to end when it is killed."""
+START_SECONDS = 60.0
+"""The longest that the child may take to open the device."""
+
+PREPARE_SECONDS = 60.0
+"""The longest that it may take to load what it is to run, with its operands."""
+
+KILL_SECONDS = 30.0
+"""The longest that it may take to end when it is killed."""
 
 SHORTEST_DEADLINE = 0.2
 """The least time of a run: a busy host may need that much to notice the end of a short one."""
 
-READY, RUN = "ready", "run"
-"""The child's answer once it has opened the device or loaded a subject, and the request to run."""
+READY = "ready"
+"""The child's answer once it has opened the device or loaded a subject."""
+
+RUN = "run"
+"""The request to run the subject."""
 
 IDLE = 0
 """The exit status of a child that ended as nothing was to be done."""
@@ -123,7 +131,7 @@ class Trials:
         self._child: _Child | None = None
         self._ended: dict[str, float] = {}
         self._lock = Lock()
-        if self._opener is not None and not _wanted():
+        if self._opener is not None and not _trials_enabled():
             self._opener = None
             _LOG.warning(
                 "%s is off: a kernel that does not end will block the compilation", TRIALS_VARIABLE
@@ -158,7 +166,8 @@ class Trials:
         Raises TrialError for one that fails, and if all together take longer than some seconds.
         """
         launching = {task.kernel: task for task in tasks if task.control is None}
-        took, left = dict[str, float](), seconds
+        took = dict[str, float]()
+        left = seconds
         for name in costly_first(launching, kernels):
             if left <= 0:
                 raise TrialError(f"a run of each kernel before {name!r} takes {seconds:.3g} s")
@@ -204,7 +213,8 @@ class Trials:
         return self._child
 
     def _stop(self) -> None:
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         if child is not None:
             child.stop()
 
@@ -298,7 +308,7 @@ def _unavailable(why: str) -> TrialUnavailableError:
     )
 
 
-def _wanted() -> bool:
+def _trials_enabled() -> bool:
     value = os.environ.get(TRIALS_VARIABLE, "on")
     if value not in ("on", "off"):
         raise ArgumentError(f"{TRIALS_VARIABLE} is {value!r}: it must be on or off")

@@ -75,37 +75,40 @@ class Bundle:
     def in_turns(self, turn: int = 8) -> Iterator[tuple[TunableKernel, KernelCandidate]]:
         """Every kernel's first candidates, the heaviest kernel's first; then the next ones."""
         heavy = sorted(self.kernels, key=lambda kernel: -kernel.weight)
-        most = max((len(kernel.candidates) for kernel in heavy), default=0)
-        for start in range(0, most, turn):
+        largest = max((len(kernel.candidates) for kernel in heavy), default=0)
+        for start in range(0, largest, turn):
             for kernel in heavy:
                 for candidate in kernel.candidates[start : start + turn]:
                     yield kernel, candidate
 
     def first(self, count: int) -> "Bundle":
         """The same with at most some candidates of each kernel."""
-        kept = (replace(kernel, candidates=kernel.candidates[:count]) for kernel in self.kernels)
-        return replace(self, kernels=tuple(kept))
+        first = (replace(kernel, candidates=kernel.candidates[:count]) for kernel in self.kernels)
+        return replace(self, kernels=tuple(first))
 
 
-def shares(bundle: Bundle, most: int) -> Iterator[Bundle]:
+def shares(bundle: Bundle, limit: int) -> Iterator[Bundle]:
     """A bundle's kernels, the heaviest first, in bundles of at most some candidates.
 
     A kernel of more is one by itself. Nothing but the bundle decides the shares.
     """
-    kept, count = list[TunableKernel](), 0
+    share = list[TunableKernel]()
+    count = 0
     for kernel in sorted(bundle.kernels, key=lambda kernel: (-kernel.weight, kernel.key)):
-        if kept and count + len(kernel.candidates) > most:
-            yield replace(bundle, kernels=tuple(kept))
-            kept, count = [], 0
-        kept.append(kernel)
+        if share and count + len(kernel.candidates) > limit:
+            yield replace(bundle, kernels=tuple(share))
+            share = []
+            count = 0
+        share.append(kernel)
         count += len(kernel.candidates)
-    if kept:
-        yield replace(bundle, kernels=tuple(kept))
+    if share:
+        yield replace(bundle, kernels=tuple(share))
 
 
 def merge_bundles(bundles: Sequence[Bundle]) -> Bundle:
     """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
-    first, kernels = bundles[0], dict[str, TunableKernel]()
+    first = bundles[0]
+    kernels = dict[str, TunableKernel]()
     for bundle in bundles:
         if (bundle.arch, bundle.headers) != (first.arch, first.headers):
             raise ArtifactError("bundles of several architectures or versions: prepare them anew")
@@ -126,15 +129,17 @@ def bounded(bundle: Bundle, nbytes: int) -> tuple[Bundle, bytes]:
 
     Raises ArtifactError where two are too many.
     """
-    most = max((len(kernel.candidates) for kernel in bundle.kernels), default=0)
+    candidates = max((len(kernel.candidates) for kernel in bundle.kernels), default=0)
     while len(content := packed(bundle)) > nbytes:
-        if most <= FEWEST:
+        if candidates <= FEWEST:
             raise ArtifactError(
                 f"{len(bundle.kernels)} kernels with {FEWEST} candidates each take"
                 f" {len(content) / 1e6:.1f} MB: allow more, or prepare fewer models at a time"
             )
-        most = max(FEWEST, min(most - 1, int(0.95 * most * nbytes / len(content))))
-        bundle = bundle.first(most)
+        candidates = max(
+            FEWEST, min(candidates - 1, int(0.95 * candidates * nbytes / len(content)))
+        )
+        bundle = bundle.first(candidates)
     return bundle, content
 
 
@@ -170,10 +175,7 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     start = len(MAGIC) + 32
     if content[:start] != MAGIC + hashlib.sha256(content[start:]).digest():
         raise ArtifactError(f"{path} is damaged or no bundle of this version: prepare it again")
-    return _bundle(json.loads(lzma.decompress(content[start:])))
-
-
-def _bundle(data: dict[str, Any]) -> Bundle:
+    data: dict[str, Any] = json.loads(lzma.decompress(content[start:]))
     kernels = tuple(_kernel(kernel) for kernel in data.pop("kernels"))
     return Bundle(kernels=kernels, **data)
 
@@ -189,7 +191,8 @@ def _kernel(data: dict[str, Any]) -> TunableKernel:
 
 def _candidate(data: dict[str, Any]) -> KernelCandidate:
     launches = tuple(_launch(launch) for launch in data["launches"])
-    scratch, config = tuple(data["scratch"]), as_config(dict(data["config"]))
+    scratch = tuple(data["scratch"])
+    config = as_config(dict(data["config"]))
     return KernelCandidate(config, data["text"], launches, scratch, data["estimate"])
 
 

@@ -18,16 +18,17 @@ class Coverage:
     times: Mapping[Provenance, float]
 
     def __str__(self) -> str:
-        total, time = sum(self.counts.values()), sum(self.times.values())
+        total = sum(self.counts.values())
+        time = sum(self.times.values())
         tuned = self.counts.get(Provenance.TUNED, 0)
-        part = 100 * self.times.get(Provenance.TUNED, 0.0) / time if time else 100.0
-        others = [
+        share = 100 * self.times.get(Provenance.TUNED, 0.0) / time if time else 100.0
+        untuned = [
             f"{self.counts[origin]} {origin.value}"
             for origin in Provenance
             if origin is not Provenance.TUNED and self.counts.get(origin)
         ]
-        rest = f"; {', '.join(others)}" if others else ""
-        return f"{tuned} of {total} kernels tuned, {part:.0f} % of their time{rest}"
+        suffix = f"; {', '.join(untuned)}" if untuned else ""
+        return f"{tuned} of {total} kernels tuned, {share:.0f} % of their time{suffix}"
 
 
 def coverage(
@@ -44,7 +45,7 @@ def coverage(
         for match in measurable(group, machine):
             configs = match.shortlist(2)
             if len(configs) > 1:
-                found = match.provenance(device)
-                origins[match.key] = found
-                times[found] += match.estimate_ns(configs[0]) * uses
+                origin = match.provenance(device)
+                origins[match.key] = origin
+                times[origin] += match.estimate_ns(configs[0]) * uses
     return Coverage(Counter(origins.values()), times)

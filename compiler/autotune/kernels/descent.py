@@ -68,10 +68,12 @@ def descend(
     `compare` is asked for the current choice and its alternatives together; `expired` ends it.
     """
     first = {subject.key: subject.options[0] for subject in subjects}
-    choice, steps, compared = dict(first), list[Improvement](), 0
+    choice = dict(first)
+    steps = list[Improvement]()
+    compared = 0
     ordered = sorted(subjects, key=lambda subject: (-subject.time, subject.key))
     for _ in range(rounds):
-        before = len(steps)
+        steps_before = len(steps)
         for subject in ordered:
             if expired():
                 break
@@ -80,12 +82,14 @@ def descend(
             if step is not None:
                 choice[subject.key] = step.values
                 steps.append(step)
-        if len(steps) == before or expired():
+        if len(steps) == steps_before or expired():
             break
     start, end = compare([first, choice])
     if steps and not surely_faster(end, start):
         return Descent(first, (), start, start, compared)
-    return Descent(choice, _kept(steps, choice), start, end, compared)
+    # a later round may have changed a kernel again: of its steps only the last one counts
+    lasting = tuple(step for step in steps if choice[step.key] == step.values)
+    return Descent(choice, lasting, start, end, compared)
 
 
 def _improve(
@@ -93,16 +97,13 @@ def _improve(
 ) -> Improvement | None:
     """The best alternative of one kernel, if the model is surely faster with it."""
     current = choice[subject.key]
-    others = [values for values in subject.options if values != current]
-    now, *timings = compare([choice, *({**choice, subject.key: values} for values in others)])
-    ways = {str(number): values for number, values in enumerate([current, *others])}
-    times = dict(zip(ways, [now, *timings], strict=True))
+    alternatives = [values for values in subject.options if values != current]
+    timing, *timings = compare(
+        [choice, *({**choice, subject.key: values} for values in alternatives)]
+    )
+    ways = {str(number): values for number, values in enumerate([current, *alternatives])}
+    times = dict(zip(ways, [timing, *timings], strict=True))
     step = choose(Alternatives(f"config of {subject.key}", ways), RecordedJudge(times))
     if step.chosen == step.baseline:
         return None
-    return Improvement(subject.key, ways[step.chosen], now.median, times[step.chosen].median)
-
-
-def _kept(steps: Sequence[Improvement], choice: Configs) -> tuple[Improvement, ...]:
-    """The steps whose values were not changed again."""
-    return tuple(step for step in steps if choice[step.key] == step.values)
+    return Improvement(subject.key, ways[step.chosen], timing.median, times[step.chosen].median)

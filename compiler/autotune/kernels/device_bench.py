@@ -88,7 +88,9 @@ class DeviceBench:
         self, driver: Driver, target: GpuTarget, matches: Mapping[str, TunableMatch], jobs: int
     ) -> None:
         self.width = max(2, round(PER_THREAD * jobs))
-        self._target, self._matches, self._results = target, matches, _Results()
+        self._target = target
+        self._matches = matches
+        self._results = _Results()
         self._bench = CandidateBench(driver, self._results, set())
         self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
         self._running: dict[Future[bytes | str], _Built] = {}
@@ -97,19 +99,19 @@ class DeviceBench:
 
     @property
     def results(self) -> list[Result]:
-        """The results in the order of time."""
         return self._results.all
 
     def start(self, key: str, config: Config) -> None:
         """Write a candidate's text here, as TVM holds the interpreter's lock; compile it apart."""
-        found = self._matches[key]
+        tunable = self._matches[key]
         try:
-            with naming(found.match.group):
-                built = self._written(key, found, config)
+            with naming(tunable.match.group):
+                built = self._written(key, tunable, config)
         except KernelError as error:
             self._results.add(Result(key, config, problem=f"{error}"[:300]))
             return
-        text, target = built.candidate.text, self._target
+        text = built.candidate.text
+        target = self._target
 
         def compiled() -> bytes | str:
             try:
@@ -119,21 +121,20 @@ class DeviceBench:
 
         self._running[self._pool.submit(compiled)] = built
 
-    def _written(self, key: str, found: TunableMatch, config: Config) -> _Built:
+    def _written(self, key: str, tunable: TunableMatch, config: Config) -> _Built:
         """A candidate's text; KernelError where it cannot be had, or its reference could not."""
-        chosen = found.by_fields[config]
-        emitted = found.match.emit(chosen)
+        chosen = tunable.by_fields[config]
+        emitted = tunable.match.emit(chosen)
         if not fits(emitted, self._target):
             raise KernelError("it exceeds the device's shared memory or threads")
-        candidate = kernel_candidate(found.match, chosen, emitted)
+        candidate = kernel_candidate(tunable.match, chosen, emitted)
         if key not in self._kernels:
-            if chosen != found.configs[0]:
+            if chosen != tunable.configs[0]:
                 raise KernelError("there is nothing to compare it with")
-            self._kernels[key] = kernel_of(found.match, emitted, 0.0, (candidate,))
+            self._kernels[key] = kernel_of(tunable.match, emitted, 0.0, (candidate,))
         return _Built(self._kernels[key], candidate)
 
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
-        """The next candidate that was measured; see `TuningBench`."""
         end = perf_counter() + seconds
         while not self._results.new:
             left = max(0.0, end - perf_counter())
@@ -141,17 +142,14 @@ class DeviceBench:
             if not done:
                 return None
             for future in done:
-                self._take(self._running.pop(future), future.result())
+                built = self._running.pop(future)
+                if isinstance(code := future.result(), bytes):
+                    self._code[built.kernel.key, built.candidate.config] = built.candidate, code
+                self._bench.take(built.kernel, built.candidate, code)
         result = self._results.new.popleft()
         return result.key, result.config, time_of(result)
 
-    def _take(self, built: _Built, code: bytes | str) -> None:
-        if isinstance(code, bytes):
-            self._code[built.kernel.key, built.candidate.config] = built.candidate, code
-        self._bench.take(built.kernel, built.candidate, code)
-
     def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
-        """The times of measured candidates, taken in turns; none where one does not run."""
         try:
             return self._bench.compared(
                 self._kernels[key], [self._code[key, config] for config in configs]
@@ -162,8 +160,10 @@ class DeviceBench:
 
     def keep(self, chosen: Mapping[str, Config]) -> None:
         """Keep the code of some candidates: these texts need not be compiled again."""
-        found = (self._code.get(item) for item in chosen.items())
-        keep_cubins(self._target, {candidate.text: code for candidate, code in filter(None, found)})
+        compiled = (self._code.get(item) for item in chosen.items())
+        keep_cubins(
+            self._target, {candidate.text: code for candidate, code in filter(None, compiled)}
+        )
 
     def close(self) -> None:
         """Give the device's memory back; what is being compiled ends by itself."""

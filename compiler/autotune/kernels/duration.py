@@ -43,16 +43,17 @@ def within(bundle: Bundle, seconds: float) -> Bundle:
 
     Unlike those that it does measure, they are the same each time.
     """
-    kept, left = dict[str, int](), seconds
+    counts = dict[str, int]()
+    left = seconds
     for kernel, candidate in bundle.in_turns():
         left -= _seconds(candidate)
         if left < 0:
             break
-        kept[kernel.key] = kept.get(kernel.key, 0) + 1
+        counts[kernel.key] = counts.get(kernel.key, 0) + 1
     kernels = (
-        replace(kernel, candidates=kernel.candidates[: kept[kernel.key]])
+        replace(kernel, candidates=kernel.candidates[: counts[kernel.key]])
         for kernel in bundle.kernels
-        if kept.get(kernel.key, 0) >= FEWEST
+        if counts.get(kernel.key, 0) >= FEWEST
     )
     return replace(bundle, kernels=tuple(kernels))
 
@@ -64,8 +65,8 @@ def expected_duration(bundle: Bundle, cores: int = 16, devices: int = 1) -> str:
     """
     device = device_seconds(bundle) / devices
     compiling = compile_seconds(bundle, cores) / devices
-    each = "the device" if devices == 1 else f"each of {devices} devices"
+    devices_in_words = "the device" if devices == 1 else f"each of {devices} devices"
     return (
         f"measuring should take {max(device, compiling):.0f} s:"
-        f" {device:.0f} s of {each}, while {cores} cores compile for {compiling:.0f} s"
+        f" {device:.0f} s of {devices_in_words}, while {cores} cores compile for {compiling:.0f} s"
     )

@@ -42,14 +42,20 @@ from compiler.target.target import GpuTarget
 
 _LOG = logging.getLogger(__name__)
 
-BEST, HEAVIEST = 3, 24
-"""Options of a kernel, and kernels of a model, that are tried in it."""
+BEST = 3
+"""Options of a kernel that are tried in a model."""
+
+HEAVIEST = 24
+"""Kernels of a model of which several options are tried."""
 
 _Spec = Future[KernelSpec | None]
 """A kernel that is being compiled."""
 
-COMPARE_SECONDS, COMPARE_SAMPLES = 0.5, 100
-"""How long, and how often at most, the choices that are compared run."""
+COMPARE_SECONDS = 0.5
+"""How long the choices that are compared run."""
+
+COMPARE_SAMPLES = 100
+"""How often at most each of them runs."""
 
 
 class CompiledModel(Protocol):
@@ -91,25 +97,27 @@ def descend_in_context(
     every = alternatives(built, groups, target, device_name(driver))
     tasks = {task.kernel: task for task in built.schedule.all_tasks}
     ended = [ending(options, tasks, driver) for options in every]
-    found = [options for options in ended if len(options.kernels) > 1]
-    if not found:
+    contested = [options for options in ended if len(options.kernels) > 1]
+    if not contested:
         return None
     options = chosen_options(built.choice)
     subject = ScheduleTrial(built.schedule, built.kernels, built.weights, {})
     trials_on(driver).schedule(subject, seconds)
     base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
-    by_key = {options.entry.key: options.kernels for options in found}
+    by_key = {options.entry.key: options.kernels for options in contested}
 
     def compare(choices: Sequence[Configs]) -> list[Timing]:
         kernels = [dict(built.kernels) for _ in choices]
-        for own, choice in zip(kernels, choices, strict=True):
+        for specs, choice in zip(kernels, choices, strict=True):
             for key, values in choice.items():
-                own.update(by_key[key][values])
-        return _timed([base.with_kernels(own) for own in kernels])
+                specs.update(by_key[key][values])
+        return _timed([base.with_kernels(specs) for specs in kernels])
 
     end = clock() + seconds
-    subjects = [options.subject for options in found]
-    return descend(subjects, compare, lambda: clock() >= end), [options.entry for options in found]
+    subjects = [options.subject for options in contested]
+    return descend(subjects, compare, lambda: clock() >= end), [
+        options.entry for options in contested
+    ]
 
 
 def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
@@ -117,46 +125,47 @@ def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
     executors = [executable.executor() for executable in loaded]
     try:
         runs = {str(i): timed_run(executor) for i, executor in enumerate(executors)}
-        found = time_all(
+        timings = time_all(
             runs, COMPARE_SECONDS, perf_counter, keep=tuple(runs), samples=COMPARE_SAMPLES
         )
     finally:
         for executor in executors:
             executor.close()
-    return [found[name] for name in runs]
+    return [timings[name] for name in runs]
 
 
 def alternatives(
     built: CompiledModel, groups: Mapping[str, Group], target: GpuTarget, device: str
 ) -> list[KernelAlternatives]:
     """The heaviest kernels of a module of which several options were measured on a device."""
-    uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
+    uses = Counter(task.kernel for task in built.schedule.tasks)
+    users = dict[str, list[_User]]()
     for name, group in groups.items():
-        for found in measurable(group, target) if name in uses else ():
-            entry = found.entry
+        for match in measurable(group, target) if name in uses else ():
+            entry = match.entry
             if entry and provenance_of(entry, target, device) is Provenance.TUNED:
-                users.setdefault(found.key, []).append(_User(group, found, entry, uses[name]))
-    heavy = sorted(users.values(), key=lambda own: (-sum(user.time for user in own), own[0].key))
+                users.setdefault(match.key, []).append(_User(group, match, entry, uses[name]))
+    heavy = sorted(users.values(), key=lambda of: (-sum(user.time for user in of), of[0].key))
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = [(own, _started(own, target, pool)) for own in heavy[:HEAVIEST]]
-    found = [_options(own, built, specs) for own, specs in running]
-    return [options for options in found if len(options.kernels) > 1]
+        running = [(of, _started(of, target, pool)) for of in heavy[:HEAVIEST]]
+    every = [_options(of, built, specs) for of, specs in running]
+    return [options for options in every if len(options.kernels) > 1]
 
 
 def ending(
     options: KernelAlternatives, tasks: Mapping[str, Task], driver: Driver
 ) -> KernelAlternatives:
     """The options all kernels of which end in a trial."""
-    kept = dict[Config, Mapping[str, KernelSpec]]()
-    for config, own in options.kernels.items():
+    ended = dict[Config, Mapping[str, KernelSpec]]()
+    for config, specs in options.kernels.items():
         try:
-            for name, spec in own.items():
+            for name, spec in specs.items():
                 trials_on(driver).kernel(spec, tasks[name], MOST_SECONDS)
-            kept[config] = own
+            ended[config] = specs
         except TrialError as error:
             _LOG.warning("an option of %s is left out: %s", options.entry.key, error)
-    return replace(options, kernels=kept)
+    return replace(options, kernels=ended)
 
 
 @dataclass(frozen=True)
@@ -183,8 +192,8 @@ def _started(
 ) -> dict[Config, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
     first = users[0].candidate
-    known = (known.config for known in users[0].entry.ranked if known.cold is not None)
-    near = [config for config in map(first.read, known) if config is not None][:BEST]
+    ranked = (best.config for best in users[0].entry.ranked if best.cold is not None)
+    near = [config for config in map(first.read, ranked) if config is not None][:BEST]
     near += [config for best in near[:1] for config in first.variants(best)]
     return {
         config_fields(config): {
@@ -207,16 +216,19 @@ def _options(
     users: Sequence[_User], built: CompiledModel, specs: Mapping[Config, Mapping[str, _Spec]]
 ) -> KernelAlternatives:
     """The configs that fit all groups of a key; none if another template built these."""
-    entry, found = users[0].entry, dict[Config, dict[str, KernelSpec]]()
-    ready = {v: {n: future.result() for n, future in own.items()} for v, own in specs.items()}
+    entry = users[0].entry
+    fitting = dict[Config, dict[str, KernelSpec]]()
+    ready = {
+        v: {n: future.result() for n, future in kernels.items()} for v, kernels in specs.items()
+    }
     first = next(iter(ready.values()), dict[str, KernelSpec | None]())
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
-    for values, own in ready.items():
-        usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
+    for values, kernels in ready.items():
+        usable = {n: spec for n in ours if (spec := kernels[n]) and _like(spec, built.kernels[n])}
         if usable and len(usable) == len(ours):
-            found[values] = usable
+            fitting[values] = usable
     return KernelAlternatives(
-        entry, sum(user.time for user in users if user.group.name in ours), found
+        entry, sum(user.time for user in users if user.group.name in ours), fitting
     )
 
 
@@ -246,7 +258,8 @@ def record(
 
 def _entry(entry: Entry, step: Improvement, model: str) -> Entry:
     """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
-    context, configs = InContext(step.values, model, round(step.gain, 4)), entry.configs
-    if step.values not in [known.config for known in configs]:
+    context = InContext(step.values, model, round(step.gain, 4))
+    configs = entry.configs
+    if step.values not in [measured.config for measured in configs]:
         configs = (*configs[: KEPT - 1], replace(entry.ranked[0], config=step.values))
     return replace(entry, configs=configs, context=context)

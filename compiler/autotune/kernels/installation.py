@@ -41,10 +41,10 @@ def installed(generators: bool) -> Installation:
     return Installation(digest.hexdigest()[:12], f"NVRTC: {nvrtc_version()}", versions)
 
 
-def check_installed(wanted: Installation) -> None:
+def check_installed(expected: Installation) -> None:
     """Raise ClusterError where this machine has something else than the one that asks."""
-    if (found := installed(bool(wanted.generators))) != wanted:
+    if (present := installed(bool(expected.generators))) != expected:
         raise ClusterError(
-            f"{socket.gethostname()} has {found}; what asks has {wanted}: install the same versions"
-            " on every node, with pip install 'flowloom[cuda,ray]'"
+            f"{socket.gethostname()} has {present}; what asks has {expected}: install the same"
+            " versions on every node, with pip install 'flowloom[cuda,ray]'"
         )

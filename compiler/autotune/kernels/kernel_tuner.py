@@ -33,11 +33,12 @@ class KernelTuner:
 
         With a cache, groups of which none is worth measuring are not looked at again.
         """
-        start, known = perf_counter(), list(groups)
-        mark = _mark(known)
+        start = perf_counter()
+        counted = list(groups)
+        mark = _mark(counted)
         if cache is not None and cache.load_text(mark, str(target)) is not None:
             return TuningRecord()
-        record, complete = self._measured(driver, known, target, cache)
+        record, complete = self._measured(driver, counted, target, cache)
         if cache is not None and complete:
             cache.store_text(mark, str(target), "no kernel is worth measuring")
         record = replace(record, seconds=perf_counter() - start)
@@ -66,19 +67,16 @@ class KernelTuner:
         return tune_groups(host, groups, host.target, self.limits)
 
     def after(self, seconds: float) -> "KernelTuner":
-        """The tuner for another graph when some seconds were spent."""
         return KernelTuner(self.limits.after(seconds))
 
     def shared_by(self, count: int) -> "KernelTuner":
-        """The tuner of each of some compilations."""
         return KernelTuner(self.limits.after(0.0, count))
 
     def left(self, budget: float, record: TuningRecord) -> float:
-        """The seconds of a budget that are left for schedules."""
         return self.limits.left(budget, record.seconds)
 
 
 def _mark(groups: Sequence[tuple[Group, int]]) -> str:
     """The name under which it is kept that groups need no measuring."""
-    found = hashlib.sha256("".join(sorted(g.content_hash() for g, _ in groups)).encode())
-    return f"tuned {found.hexdigest()}"
+    digest = hashlib.sha256("".join(sorted(g.content_hash() for g, _ in groups)).encode())
+    return f"tuned {digest.hexdigest()}"

@@ -5,12 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import prod
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
-from compiler.autotune.kernels.results import Header, Result, ResultList
+from compiler.autotune.kernels.results import Header, Identity, Result, ResultList
 from compiler.autotune.profile import (
     COLD_LENGTHS,
     ENOUGH_NS,
@@ -33,29 +33,44 @@ from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.nvrtc import nvrtc_version
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
-SAMPLES, COLD_SAMPLES = 7, 5
-CHAIN_NS, LINKS = 200e3, (2, 20)
-"""How much longer the longer of two warm chains takes, and its fewest and most further links."""
+SAMPLES = 7
+COLD_SAMPLES = 5
+CHAIN_NS = 200e3
+"""How much longer the longer of two warm chains takes."""
+
+LINKS = (2, 20)
+"""The fewest and the most links that the longer chain has more."""
 
 COLD_WITHIN = 1.25
 """Cold times are taken of candidates that are at most this much slower than the best so far."""
 
-GIVEN_UP, LONG_NS = 2.0, 20e3
-"""A candidate that takes this many times the best, and longer than launching, is given up."""
+GIVEN_UP = 2.0
+"""A candidate that takes this many times the best is given up."""
 
-PROBES, TRIES = 3, 3
-"""Launches by which a candidate is first judged, and how often one that seems slow is: other
-processes can keep the host from launching, which looks as if the kernel took that time."""
+LONG_NS = 20e3
+"""Up to this time launching may be what takes long: no candidate is given up."""
 
-PLACED_BYTES, PLACED_PART = 2 << 30, 0.5
-"""The most bytes of kernels' operands that stay on the device until those of others need the room,
-and the part of its free memory."""
+PROBES = 3
+"""Launches by which a candidate is first judged."""
+
+TRIES = 3
+"""How often a candidate that seems slow is judged: other processes can keep the host from
+launching, which looks as if the kernel took that time."""
+
+PLACED_BYTES = 2 << 30
+"""The most bytes of kernels' operands that stay on the device until others need the room."""
+
+PLACED_PART = 0.5
+"""The most that these may take of the device's free memory."""
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
 
-COMPARED_SECONDS, COMPARED_SAMPLES = 0.25, 25
-"""How long, and how often at most, candidates that are compared run in turns."""
+COMPARED_SECONDS = 0.25
+"""How long candidates that are compared run in turns."""
+
+COMPARED_SAMPLES = 25
+"""How often at most each of them runs."""
 
 CompiledTexts = Iterator[tuple[int, bytes | str]]
 TextCompiler = Callable[[Sequence[str]], CompiledTexts]
@@ -72,7 +87,6 @@ class ResultSink(Protocol):
 
     def add(self, result: Result) -> None:
         """Keep a result."""
-        ...
 
 
 def measure(
@@ -89,23 +103,24 @@ def measure(
     Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
     goes on after it.
     """
-    known = {result.identity for result in results.found}
-    wanted = _wanted(bundle, known)
-    if not wanted:
+    measured = {result.identity for result in results.found}
+    pending = _pending(bundle, measured)
+    if not pending:
         report("every candidate was measured before")
         return 0
-    start, done = clock(), 0
-    notify(PartsBegan("measure", len(wanted)))
-    bench = CandidateBench(driver, results, known)
-    compiled = compile_texts([candidate.text for _, candidate in wanted])
+    start = clock()
+    done = 0
+    notify(PartsBegan("measure", len(pending)))
+    bench = CandidateBench(driver, results, measured)
+    compiled = compile_texts([candidate.text for _, candidate in pending])
     try:
         for number, code in compiled:
             if (begun := clock()) - start >= seconds:
-                report(f"time is over: {len(wanted) - done} candidates are left")
+                report(f"time is over: {len(pending) - done} candidates are left")
                 break
-            bench.take(*wanted[number], code)
+            bench.take(*pending[number], code)
             done += 1
-            notify(PartEnded("measure", wanted[number][0].name, clock() - begun))
+            notify(PartEnded("measure", pending[number][0].name, clock() - begun))
     finally:
         if close := getattr(compiled, "close", None):
             close()
@@ -115,22 +130,24 @@ def measure(
 
 def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:
     """The kernels of which a candidate has no result."""
-    known = {result.identity for result in results}
+    measured = {result.identity for result in results}
     kernels = (
         kernel
         for kernel in bundle.kernels
-        if any((kernel.key, c.config, kernel.version) not in known for c in kernel.candidates)
+        if any((kernel.key, c.config, kernel.version) not in measured for c in kernel.candidates)
     )
     return replace(bundle, kernels=tuple(kernels))
 
 
-def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, KernelCandidate]]:
+def _pending(
+    bundle: Bundle, measured: set[Identity]
+) -> list[tuple[TunableKernel, KernelCandidate]]:
     """The candidates that have no result yet, and the references to compare them with."""
     missing = {
         (k.key, c.config)
         for k in bundle.kernels
         for c in k.candidates
-        if (k.key, c.config, k.version) not in known
+        if (k.key, c.config, k.version) not in measured
     }
     open_keys = {key for key, _ in missing}
     return [
@@ -146,12 +163,14 @@ class CandidateBench:
 
     Each runs in a trial first: one that does not end there is left out, and so is one whose error
     would make this process's context unusable. Results go to `results`, but for those of
-    candidates that are `known`, by identity.
+    candidates that are `measured`, by identity.
     """
 
-    def __init__(self, driver: Driver, results: ResultSink, known: set[Any]) -> None:
+    def __init__(self, driver: Driver, results: ResultSink, measured: set[Identity]) -> None:
         driver.make_current()
-        self.driver, self.results, self.known = driver, results, known
+        self.driver = driver
+        self.results = results
+        self.measured = measured
         self.stream = driver.create_stream()
         self.flush_bytes = 2 * driver.device.l2_bytes
         self.flush = reserve(driver, self.flush_bytes, "flushing the cache")
@@ -200,8 +219,8 @@ class CandidateBench:
             self.references.setdefault(kernel.key, np.empty(0, np.uint8))
 
     def _add(self, result: Result) -> None:
-        if result.identity not in self.known:
-            self.known.add(result.identity)
+        if result.identity not in self.measured:
+            self.measured.add(result.identity)
             self.results.add(result)
 
     def _run(
@@ -223,7 +242,8 @@ class CandidateBench:
     ) -> Generator[list[PreparedLaunch]]:
         """A candidate's calls on a kernel's buffers, while it is on the device."""
         driver = self.driver
-        module, scratch = driver.load_module(code), list[int]()
+        module = driver.load_module(code)
+        scratch = list[int]()
         try:
             for nbytes in candidate.scratch:
                 scratch.append(reserve(driver, nbytes, f"kernel {kernel.name!r}"))
@@ -244,7 +264,8 @@ class CandidateBench:
 
         Raises DeviceError where one cannot run.
         """
-        addresses, longest = self._place(kernel), self.best.get(kernel.key, CHAIN_NS)
+        addresses = self._place(kernel)
+        longest = self.best.get(kernel.key, CHAIN_NS)
         with ExitStack() as stack:
             runs: dict[str, Callable[[], float]] = {}
             for number, (candidate, code) in enumerate(candidates):
@@ -252,10 +273,10 @@ class CandidateBench:
                 chain = (0, self.stream, chain_lengths(longest))
                 sampler = chain_sampler(self.driver, calls, *chain)
                 runs[str(number)] = stack.enter_context(sampler)
-            found = time_all(
+            timings = time_all(
                 runs, COMPARED_SECONDS, clock, keep=tuple(runs), samples=COMPARED_SAMPLES
             )
-        return [found[name] for name in runs]
+        return [timings[name] for name in runs]
 
     def _place(self, kernel: TunableKernel) -> list[int]:
         """The address of each buffer of a kernel, whose operands are copied there once."""
@@ -277,7 +298,8 @@ class CandidateBench:
         self, kernel: TunableKernel, calls: Sequence[PreparedLaunch], addresses: list[int]
     ) -> Array:
         """The results of one run on poisoned buffers, one after the other."""
-        driver, stream = self.driver, self.stream
+        driver = self.driver
+        stream = self.stream
         places = addresses[len(kernel.reads) :][: len(kernel.writes)]
         sizes = [unpacked_bytes(buffer) for buffer in kernel.writes]
         for address, size in zip(places, sizes, strict=True):
@@ -325,9 +347,11 @@ class CandidateBench:
             probe = probe if probe <= limit else min(probe, self._probe(calls))
         if best is not None and probe > limit:
             return replace(blank, warm=round(probe, 1))
-        driver, stream = self.driver, self.stream
-        found = chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe))
-        warm, cold = found.median, None
+        driver = self.driver
+        stream = self.stream
+        warm_timing = chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe))
+        warm = warm_timing.median
+        cold = None
         self.best[blank.key] = best = min(warm, best or warm)
         if warm <= COLD_WITHIN * best:
             timing = chain_time(driver, calls, self.flush, stream, COLD_SAMPLES, COLD_LENGTHS)
@@ -336,7 +360,7 @@ class CandidateBench:
             blank,
             warm=round(warm, 1),
             cold=None if cold is None else round(cold, 1),
-            interval=(round(found.low, 1), round(found.high, 1)),
+            interval=(round(warm_timing.low, 1), round(warm_timing.high, 1)),
         )
 
     def _probe(self, calls: Sequence[PreparedLaunch]) -> float:
@@ -362,8 +386,8 @@ class CandidateBench:
 
 def chain_lengths(nanoseconds: float) -> tuple[int, int]:
     """The least lengths of two chains whose difference is above noise."""
-    fewest, most = LINKS
-    links = max(fewest, min(most, round(CHAIN_NS / max(1.0, nanoseconds))))
+    fewest, longest = LINKS
+    links = max(fewest, min(longest, round(CHAIN_NS / max(1.0, nanoseconds))))
     short = max(1, links // 5)
     return short + links, short
 
@@ -374,15 +398,17 @@ def agree(outputs: Array, reference: Array, dtype: str, bound: float = BOUND) ->
     Floats may differ by `bound`, against the largest of the reference.
     """
     kind = numpy_dtype(dtype)
-    one, other = outputs.view(kind), reference.view(kind)
+    actual = outputs.view(kind)
+    expected = reference.view(kind)
     if "float" not in dtype:
-        return bool((one == other).all())
-    a, b = (array.astype(np.float32, copy=False) for array in (one, other))
+        return bool((actual == expected).all())
+    a, b = (array.astype(np.float32, copy=False) for array in (actual, expected))
     finite = np.isfinite(b)
     if not np.array_equal(finite, np.isfinite(a)) or not finite.any():
         return np.array_equal(a, b, equal_nan=True)
     same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
-    a, b = a[finite], b[finite]
+    a = a[finite]
+    b = b[finite]
     return same and float(np.abs(a - b).max()) <= bound * float(np.abs(b).max())
 
 

@@ -12,13 +12,13 @@ from compiler.kernels.database.fields import Config, full_version
 
 def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
     """The fastest right candidates of each kernel; none where most candidates were wrong."""
-    found: dict[tuple[str, str], list[Result]] = {}
+    by_kernel: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        found.setdefault((result.key, result.version), []).append(result)
+        by_kernel.setdefault((result.key, result.version), []).append(result)
     return [
         Entry(key, header.device, full_version(code, header.compiler), configs)
-        for (key, code), own in sorted(found.items())
-        if (configs := _fastest(own))
+        for (key, code), kernel_results in sorted(by_kernel.items())
+        if (configs := _fastest(kernel_results))
     ]
 
 
@@ -42,24 +42,24 @@ def merge_entries(old: Database, new: Iterable[Entry], device: str) -> Database:
     """
     entries = {entry.identity: entry for entry in old.entries}
     for entry in new:
-        before = entries.get(entry.identity)
-        entries[entry.identity] = _merged(before, entry) if before else entry
+        previous = entries.get(entry.identity)
+        entries[entry.identity] = _merged(previous, entry) if previous else entry
     return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
 
 
 def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
     """Put entries into a database's file, which one process changes at a time."""
     with locked(path):
-        found = merge_entries(load(path) if path.exists() else Database(), new, device)
-        save(path, found)
-    return found
+        merged = merge_entries(load(path) if path.exists() else Database(), new, device)
+        save(path, merged)
+    return merged
 
 
 def _merged(old: Entry, new: Entry) -> Entry:
-    configs = {found.config: found for found in (*old.configs, *new.configs)}
+    configs = {measured.config: measured for measured in (*old.configs, *new.configs)}
     context = new.context or old.context
     ranked = sorted(configs.values(), key=_rank)
-    kept = ranked[:KEPT]
-    if context and context.config in configs and configs[context.config] not in kept:
-        kept = [*ranked[: KEPT - 1], configs[context.config]]
-    return Entry(new.key, new.device, new.version, tuple(kept), context)
+    best = ranked[:KEPT]
+    if context and context.config in configs and configs[context.config] not in best:
+        best = [*ranked[: KEPT - 1], configs[context.config]]
+    return Entry(new.key, new.device, new.version, tuple(best), context)

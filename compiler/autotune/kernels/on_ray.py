@@ -38,7 +38,9 @@ def ray_machines(
     `ray_cluster.connected` does, and ClusterError without a GPU.
     """
     with connected(address) as cluster:
-        cpus, gpus, nodes = cluster.count("CPU"), cluster.count("GPU"), len(cluster.nodes())
+        cpus = cluster.count("CPU")
+        gpus = cluster.count("GPU")
+        nodes = len(cluster.nodes())
         notify(Announcement(f"Ray cluster with CPUs: {cpus}, GPUs: {gpus}, nodes: {nodes}"))
         yield RayMachines(cluster, tools, jobs)
 
@@ -67,7 +69,8 @@ class RayMachines:
     def prepare(self, options: TuneOptions, untuned: bool, report: Callable[[str], None]) -> Bundle:
         """The candidates of the models, a part for each model and precision on some CPU."""
         parts = self.prepare_parts(options, untuned)
-        order, task = order_of(parts), self.cluster.on_cpus()
+        order = order_of(parts)
+        task = self.cluster.on_cpus()
         ended = self.cluster.each("prepare", task, [parts[number] for number in order])
         bundles = {order[number]: bundle for number, bundle in ended}
         merged = merge_bundles([bundles[number] for number in range(len(parts))])
@@ -76,8 +79,11 @@ class RayMachines:
 
     def prepare_parts(self, options: TuneOptions, untuned: bool) -> list[tuple[str, PreparePart]]:
         """The parts with their names, in the order of models and precisions."""
-        arch, here, parts = self.header.arch, installed(True), list[tuple[str, PreparePart]]()
-        database, device = database_content(arch), self.header.device if untuned else ""
+        arch = self.header.arch
+        here = installed(True)
+        parts = list[tuple[str, PreparePart]]()
+        database = database_content(arch)
+        device = self.header.device if untuned else ""
         for path in options.models:
             for precision in options.precisions:
                 target = f"cuda:{arch}:{precision}"
@@ -104,18 +110,19 @@ class RayMachines:
         The budget is the seconds that one device should take, which are also what is returned, so
         that the number of GPUs does not decide what is measured.
         """
-        wanted, gpus = within(bundle, budget), self.cluster.count("GPU")
+        limited = within(bundle, budget)
+        gpus = self.cluster.count("GPU")
         jobs = self.jobs or self.cluster.jobs()
         report(
-            f"{wanted.count} candidates of {len(wanted.kernels)} kernels:"
-            f" {expected_duration(wanted, jobs, gpus)}"
+            f"{limited.count} candidates of {len(limited.kernels)} kernels:"
+            f" {expected_duration(limited, jobs, gpus)}"
         )
-        parts = list(self._measure_parts(wanted, results.found, jobs))
+        parts = list(self._measure_parts(limited, results.found, jobs))
         tasks = self.cluster.on_gpus()
-        for _, found in self.cluster.each("measure", tasks, parts, MeasurePart.rest):
-            for result in found:
+        for _, measured in self.cluster.each("measure", tasks, parts, MeasurePart.rest):
+            for result in measured:
                 results.add(result)
-        return device_seconds(wanted)
+        return device_seconds(limited)
 
     def _measure_parts(
         self, bundle: Bundle, results: Sequence[Result], jobs: int
@@ -123,19 +130,19 @@ class RayMachines:
         """The shares of a bundle that are not measured yet, with their names."""
         here = installed(False)
         for number, share in enumerate(shares(bundle, SHARE_CANDIDATES), 1):
-            rest = unmeasured(share, results)
-            if rest.kernels:
-                keys = {kernel.key for kernel in rest.kernels}
-                known = tuple(result for result in results if result.key in keys)
+            remaining = unmeasured(share, results)
+            if remaining.kernels:
+                keys = {kernel.key for kernel in remaining.kernels}
+                existing = tuple(result for result in results if result.key in keys)
                 part = MeasurePart(
                     installation=here,
-                    bundle=rest,
-                    known=known,
+                    bundle=remaining,
+                    known=existing,
                     header=self.header,
                     tools=self.tools,
                     jobs=jobs,
                 )
-                yield f"share {number}, {len(rest.kernels)} kernels", part
+                yield f"share {number}, {len(remaining.kernels)} kernels", part
 
 
 def order_of(parts: Sequence[tuple[str, PreparePart]]) -> list[int]:

@@ -14,19 +14,30 @@ from compiler.kernels.database.fields import Config
 LIKELIEST = 4
 """Candidates of a kernel that are taken in their order, before those nearest to the best."""
 
-GAIN, DECAY = 0.06, 0.82
-"""The part of a kernel's time that one more candidate gains, and by how much less each further one
-that follows one without a gain: 1,586 kernels measured on an H200 gained 0.046 after none, 0.015
-after five."""
+GAIN = 0.06
+"""The part of a kernel's time that one more candidate gains."""
+
+DECAY = 0.82
+"""What is left of that after each candidate without a gain: 1,586 kernels measured on an H200
+gained 0.046 after none, 0.015 after five."""
 
 LEAST_GAIN = 3e-4
 """The part of a run that a candidate must be expected to gain, to be measured."""
 
-SECONDS_EACH, MOST_SECONDS = 0.8, 5.0
-"""Seconds of measuring for each kernel that no database has, and at most for all, by default."""
+SECONDS_EACH = 0.8
+"""Seconds of measuring for each kernel that no database has, by default."""
 
-CPU_SECONDS_EACH, CPU_MOST_SECONDS, CPU_RUNS = 0.4, 8.0, 1000
-"""Those seconds on a CPU, and the most runs of the model that measuring may take as long as."""
+MOST_SECONDS = 5.0
+"""The most seconds for all of them, by default."""
+
+CPU_SECONDS_EACH = 0.4
+"""`SECONDS_EACH` on a CPU."""
+
+CPU_MOST_SECONDS = 8.0
+"""`MOST_SECONDS` on a CPU."""
+
+CPU_RUNS = 1000
+"""Measuring on a CPU takes no longer than this many runs of the model."""
 
 LEAST_SECONDS = 1.0
 """Fewer seconds than these are not worth starting a CPU's compilers for."""
@@ -78,13 +89,14 @@ def measured(times: CandidateTimes) -> Iterable[float]:
 
 def best_config(subject: TuningSubject, times: CandidateTimes) -> Config:
     """The fastest candidate so far, the first of equals; the first of all without times."""
-    known = {config: time for config, time in times.items() if time is not None and time < inf}
-    return min(known, key=known.__getitem__, default=subject.configs[0])
+    timed = {config: time for config, time in times.items() if time is not None and time < inf}
+    return min(timed, key=timed.__getitem__, default=subject.configs[0])
 
 
 def differing_fields(one: Config, other: Config) -> int:
     """How many fields of two configs differ."""
-    mine, theirs = dict(one), dict(other)
+    mine = dict(one)
+    theirs = dict(other)
     return sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
 
 
@@ -93,10 +105,12 @@ def _failures(times: CandidateTimes) -> int:
 
     The first one of a kernel gains nothing by itself: it counts as one with its alternative.
     """
-    best, since = inf, 0
+    best = inf
+    since = 0
     for number, time in enumerate(times.values()):
         if time is not None and time < best:
-            best, since = time, 0
+            best = time
+            since = 0
         else:
             since += number > 0
     return since
@@ -123,13 +137,14 @@ def improved(
     subjects: Sequence[TuningSubject], times: Mapping[str, CandidateTimes]
 ) -> list[tuple[TuningSubject, Config]]:
     """The kernels with a faster candidate than the first, the largest gains first."""
-    found: list[tuple[float, TuningSubject, Config]] = []
+    gains: list[tuple[float, TuningSubject, Config]] = []
     for subject in subjects:
-        own = times.get(subject.key, {})
-        first, best = own.get(subject.configs[0]), best_config(subject, own)
-        if first is not None and best != subject.configs[0] and own:
-            found.append((subject.uses * (first - (own[best] or inf)), subject, best))
-    ranked = sorted(found, key=lambda item: (-item[0], item[1].key))
+        kernel_times = times.get(subject.key, {})
+        first = kernel_times.get(subject.configs[0])
+        best = best_config(subject, kernel_times)
+        if first is not None and best != subject.configs[0] and kernel_times:
+            gains.append((subject.uses * (first - (kernel_times[best] or inf)), subject, best))
+    ranked = sorted(gains, key=lambda item: (-item[0], item[1].key))
     return [(subject, best) for gain, subject, best in ranked if gain > 0]
 
 
@@ -160,8 +175,8 @@ class TuningLimits:
 
     def seconds(self, kernels: int, run: float = inf) -> float:
         """The seconds for so many kernels of a model that takes some seconds a run."""
-        most = min(self.most, self.runs * run) if self.runs < inf else self.most
-        seconds = min(most, self.each * kernels) if kernels else 0.0
+        limit = min(self.most, self.runs * run) if self.runs < inf else self.most
+        seconds = min(limit, self.each * kernels) if kernels else 0.0
         return seconds if seconds >= self.least else 0.0
 
     def after(self, seconds: float, parts: int = 1) -> "TuningLimits":

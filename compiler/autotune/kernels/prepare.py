@@ -87,9 +87,16 @@ def prepare_part(
 
     Merged in the order of models and precisions, such parts are what `prepare_bundle` gives.
     """
-    machine, kernels = parse_gpu(target), dict[str, TunableKernel]()
+    machine = parse_gpu(target)
+    kernels = dict[str, TunableKernel]()
     for group, uses in _used_groups(module, machine):
-        _add_matches(kernels, filter(wanted, measurable(group, machine)), uses, count)
+        for match in filter(wanted, measurable(group, machine)):
+            configs = match.shortlist(count)
+            weight = match.estimate_ns(configs[0]) / 1e3 * uses
+            if old := kernels.get(match.key):
+                kernels[match.key] = replace(old, weight=old.weight + weight)
+            elif kernel := tunable_kernel(match, configs, weight):
+                kernels[match.key] = kernel
     return Bundle(
         machine.architecture, machine.compiler_architecture, headers(), tuple(kernels.values())
     )
@@ -98,18 +105,6 @@ def prepare_part(
 def untuned_on(device: str) -> Wanted:
     """Whether the database has no times of a kernel on a device."""
     return lambda match: match.provenance(device) is not Provenance.TUNED
-
-
-def _add_matches(
-    kernels: dict[str, TunableKernel], matches: Iterable[Candidate], uses: int, count: int
-) -> None:
-    for match in matches:
-        configs = match.shortlist(count)
-        weight = match.estimate_ns(configs[0]) / 1e3 * uses
-        if old := kernels.get(match.key):
-            kernels[match.key] = replace(old, weight=old.weight + weight)
-        elif kernel := tunable_kernel(match, configs, weight):
-            kernels[match.key] = kernel
 
 
 def groups_of(
@@ -124,7 +119,8 @@ def groups_of(
 
 
 def _used_groups(module: ModuleOp, target: GpuTarget) -> Iterator[tuple[Group, int]]:
-    groups, uses = dict[str, Group](), Counter[str]()
+    groups = dict[str, Group]()
+    uses = Counter[str]()
     for graph in compared_graphs(module, target):
         groups = {**distinct_groups(graph), **groups}
         uses.update(

@@ -50,10 +50,13 @@ def connected(address: str) -> Generator["RayCluster", None, None]:
 
 def _connect(ray: Any, address: str) -> None:
     """Connect to a Ray cluster, or start one on this machine for the address `local`."""
-    alone = {"include_dashboard": False} if address == "local" else {}
+    options = {"include_dashboard": False} if address == "local" else {}
     try:
-        _reach(address)
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **alone)
+        # where nobody listens, this fails at once: Ray itself tries for a minute
+        host, _, port = address.rpartition(":")
+        if port.isdecimal() and "/" not in host:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (OSError, RuntimeError, ValueError, AssertionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ClusterError(
@@ -61,13 +64,6 @@ def _connect(ray: Any, address: str) -> None:
             " `ray start --head` and give the address that it prints (a machine that is not a node"
             " of it needs `ray start --address` first), or `local` for this machine alone"
         ) from error
-
-
-def _reach(address: str) -> None:
-    """Raise OSError at once where nobody listens: Ray itself tries for a minute."""
-    host, _, port = address.rpartition(":")
-    if port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
 
 
 def run_part(part: Any) -> tuple[Any, float]:
@@ -85,15 +81,17 @@ class RayCluster:
     """The nodes of a Ray cluster, on which parts run that have a method `run`."""
 
     def __init__(self, ray: Any, address: str) -> None:
-        self._ray, self.address, self._lost = ray, address, 0
+        self._ray = ray
+        self.address = address
+        self._lost = 0
 
     def nodes(self, gpus: bool = False) -> list[RayNode]:
         """The nodes that are alive, or those with GPUs, always in the same order.
 
         Raises ClusterError where none has a GPU that shall.
         """
-        least = 1 if gpus else 0
-        nodes = [n for n in self._ray.nodes() if n["Alive"] and _count(n, "GPU") >= least]
+        fewest_gpus = 1 if gpus else 0
+        nodes = [n for n in self._ray.nodes() if n["Alive"] and _count(n, "GPU") >= fewest_gpus]
         if gpus and not nodes:
             raise ClusterError(
                 f"no node of the Ray cluster at {self.address!r} has a GPU, on which candidates are"
@@ -123,7 +121,8 @@ class RayCluster:
     def on_each(self, nodes: Sequence[RayNode], part: Any) -> list[Any]:
         """The results of a part on a GPU of each of some nodes."""
         affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-        task, running = self.on_gpus(), list[Any]()
+        task = self.on_gpus()
+        running = list[Any]()
         for node in nodes:
             there = task.options(scheduling_strategy=affinity(node["NodeID"], soft=False))
             running.append(there.remote(part))

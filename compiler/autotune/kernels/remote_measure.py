@@ -57,13 +57,16 @@ class MeasurePart:
     def run(self) -> tuple[Result, ...]:
         """The new results: all, or some if a candidate has made the device unusable."""
         check_installed(self.installation)
-        driver, bundle, results = self.tools.device(), self.bundle, ResultList(self.known)
-        if (found := header_of(driver, bundle)) != self.header:
+        driver = self.tools.device()
+        bundle = self.bundle
+        results = ResultList(self.known)
+        if (header := header_of(driver, bundle)) != self.header:
             raise ClusterError(
-                f"{socket.gethostname()} has {found}, not {self.header} as others: give Ray GPUs of"
-                " one kind"
+                f"{socket.gethostname()} has {header}, not {self.header} as others: give Ray GPUs"
+                " of one kind"
             )
-        arch, headers = bundle.compiler_arch, bundle.headers
+        arch = bundle.compiler_arch
+        headers = bundle.headers
         compiler = partial(self.tools.compile_texts, arch=arch, headers=headers, jobs=self.jobs)
         try:
             measure(driver, bundle, results, compiler)
@@ -75,5 +78,5 @@ class MeasurePart:
 
     def rest(self, results: tuple[Result, ...]) -> "MeasurePart | None":
         """The part that measures what is left after some results; None where nothing is."""
-        known = (*self.known, *results)
-        return replace(self, known=known) if unmeasured(self.bundle, known).kernels else None
+        measured = (*self.known, *results)
+        return replace(self, known=measured) if unmeasured(self.bundle, measured).kernels else None

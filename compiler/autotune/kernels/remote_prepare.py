@@ -34,9 +34,9 @@ class PreparePart:
     def run(self) -> Bundle:
         """The candidates; ClusterError where this machine has other versions."""
         check_installed(self.installation)
-        wanted = untuned_on(self.device) if self.device else any_candidate
+        accepts = untuned_on(self.device) if self.device else any_candidate
         with using_database(self.arch, self.database):
-            return prepare_part(parse_module(self.graph), self.target, self.count, wanted)
+            return prepare_part(parse_module(self.graph), self.target, self.count, accepts)
 
 
 def database_content(arch: str) -> bytes | None:
@@ -48,14 +48,14 @@ def database_content(arch: str) -> bytes | None:
 @contextmanager
 def using_database(arch: str, content: bytes | None) -> Generator[None, None, None]:
     """Let a content be the user's database in the block, and no other."""
-    before = os.environ.get(DATABASE_VARIABLE)
+    previous = os.environ.get(DATABASE_VARIABLE)
     os.environ[DATABASE_VARIABLE] = _folder_with(arch, content).name
     try:
         yield
     finally:
         del os.environ[DATABASE_VARIABLE]
-        if before is not None:
-            os.environ[DATABASE_VARIABLE] = before
+        if previous is not None:
+            os.environ[DATABASE_VARIABLE] = previous
 
 
 @cache

@@ -24,6 +24,10 @@ XZ = b"\xfd7zXZ\0"
 """How a compressed file begins."""
 
 
+Identity = tuple[str, Config, str]
+"""A measurement's key, config and version."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A candidate's nanoseconds, or why it has none; `weight` is that of its kernel.
@@ -41,7 +45,7 @@ class Result:
     interval: Interval | None = None
 
     @property
-    def identity(self) -> tuple[str, Config, str]:
+    def identity(self) -> Identity:
         """The key of a measurement."""
         return self.key, self.config, self.version
 
@@ -76,18 +80,17 @@ class ResultFile(ResultList):
         super().__init__()
         self.path = Path(path)
         if self.path.exists() and self.path.stat().st_size:
-            before, self.found = load_results(self.path)
-            if before != header:
-                raise ArtifactError(f"{path} holds results of {before}, not {header}: name another")
-        self._rewrite(header)
-        self._file = self.path.open("a", encoding="utf-8")
-
-    def _rewrite(self, header: Header) -> None:
+            existing, self.found = load_results(self.path)
+            if existing != header:
+                raise ArtifactError(
+                    f"{path} holds results of {existing}, not {header}: name another"
+                )
         lines = [asdict(header) | {"format": FORMAT}, *map(_line, self.found)]
         temporary = Path(f"{self.path}.tmp")
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         os.replace(temporary, self.path)
+        self._file = self.path.open("a", encoding="utf-8")
 
     def add(self, result: Result) -> None:
         """Write a result down."""

@@ -113,12 +113,14 @@ class ThisMachine:
         self, bundle: Bundle, results: ResultFile, budget: float, report: Callable[[str], None]
     ) -> float:
         """Compile on all cores while the device measures."""
-        jobs, start = self.jobs or os.cpu_count() or 1, perf_counter()
+        jobs = self.jobs or os.cpu_count() or 1
+        start = perf_counter()
         report(
             f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
             f" {expected_duration(bundle, jobs)}"
         )
-        arch, headers = bundle.compiler_arch, bundle.headers
+        arch = bundle.compiler_arch
+        headers = bundle.headers
         compiler: TextCompiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
         with step_progress("measure"):
             measure(self.driver, bundle, results, compiler, budget, report)
@@ -142,38 +144,41 @@ def _tune(
     bundle = _prepared(machines, folder, options, report)
     left = options.budget - _measure(machines, bundle, folder, options.budget, report)
     # by measured times, a compilation may compare other graphs than by estimates
-    if left > 0 and (rest := machines.prepare(options, True, lambda line: None)).kernels:
-        _measure(machines, rest, folder, left, report)
+    if left > 0 and (untuned := machines.prepare(options, True, lambda line: None)).kernels:
+        _measure(machines, untuned, folder, left, report)
     every = [(path, precision) for path in options.models for precision in options.precisions]
     for path, precision in in_parts(
         "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
     ):
-        target, shapes = f"cuda:{header.arch}:{precision}", options.input_shapes
+        target = f"cuda:{header.arch}:{precision}"
+        shapes = options.input_shapes
         if options.in_context and isinstance(machines, ThisMachine):
-            found = _in_context(machines, path, target, options)
-            report(f"{path.name} {precision}: {found}")
+            gain = _in_context(machines, path, target, options)
+            report(f"{path.name} {precision}: {gain}")
         covered = coverage(path, target, header.device, shapes)
         report(f"{path.name} {precision}: {covered}")
 
 
 def _in_context(machine: ThisMachine, path: Path, target: str, options: TuneOptions) -> str:
     """Choose among the best few configs of a model's kernels in the whole model; says the gain."""
-    gpu, shapes = parse_gpu(target), options.input_shapes
+    gpu = parse_gpu(target)
+    shapes = options.input_shapes
     built = machine.compile(path, shapes, target)
     module = import_model(path, shapes, has_kernel=recurrence_kernels(gpu)).module
     assert built.choice is not None
     groups = built_groups(module, gpu, built.choice.schedule.pipeline)
     try:
-        found = descend_in_context(machine.driver, built, groups, gpu, options.in_context)
+        descended = descend_in_context(machine.driver, built, groups, gpu, options.in_context)
     except (TrialError, TrialUnavailableError) as error:
         return f"not measured as a whole: {error}"
-    if found is None:
+    if descended is None:
         return "no kernel has several measured choices that fit its schedule"
-    descent, entries = found
+    descent, entries = descended
     record(descent, entries, path.name, gpu, device_name(machine.driver))
-    before, after = descent.start.median / 1e6, descent.end.median / 1e6
+    start_ms = descent.start.median / 1e6
+    end_ms = descent.end.median / 1e6
     return (
-        f"{before:.4f} ms to {after:.4f} ms in the whole model, {len(descent.steps)} kernels"
+        f"{start_ms:.4f} ms to {end_ms:.4f} ms in the whole model, {len(descent.steps)} kernels"
         f" changed in {descent.compared} comparisons"
     )
 
@@ -193,8 +198,8 @@ def _measure(
     finally:
         results.close()
         path = user_file(header.arch)
-        found = merge_into(path, entries_of(header, results.found), header.device)
-        report(f"{path}: {len(found.entries)} kernels, for {found.device}")
+        database = merge_into(path, entries_of(header, results.found), header.device)
+        report(f"{path}: {len(database.entries)} kernels, for {database.device}")
 
 
 def _prepared(
@@ -202,18 +207,19 @@ def _prepared(
 ) -> Bundle:
     """The bundle of some models: as an interrupted run left it, or made now."""
     content = [hashlib.sha256(_bytes(path)).hexdigest() for path in options.models]
-    shapes, arch = sorted(options.input_shapes.items()), machines.header.arch
+    shapes = sorted(options.input_shapes.items())
+    arch = machines.header.arch
     mark = _mark([content, *options.precisions, shapes, arch,
                   options.candidates, generator_version(), simulator_version()])  # fmt: skip
     path = folder / f"{mark}.bundle"
     if path.exists():
         return bundles.load_bundle(path)
-    found = machines.prepare(options, False, report)
-    bundles.save_bundle(found, path)
+    bundle = machines.prepare(options, False, report)
+    bundles.save_bundle(bundle, path)
     for old in folder.glob("*.bundle"):
         if old != path:
             old.unlink(missing_ok=True)
-    return found
+    return bundle
 
 
 def _bytes(path: Path) -> bytes:

@@ -30,14 +30,12 @@ class TuningBench(Protocol):
 
     def start(self, key: str, config: Config) -> None:
         """Begin to compile a candidate."""
-        ...
 
     def finished(self, seconds: float) -> tuple[str, Config, float] | None:
         """The next candidate that was measured, and its nanoseconds: infinity for one that failed.
 
         None where there is none within some seconds.
         """
-        ...
 
     def compared(self, key: str, configs: Sequence[Config]) -> list[Timing]:
         """The times of measured candidates, taken in turns; none where one does not run."""
@@ -63,7 +61,7 @@ class TuningFound:
     @property
     def tried(self) -> int:
         """How many candidates were measured, those that failed included."""
-        return sum(time is not None for own in self.times.values() for time in own.values())
+        return sum(time is not None for times in self.times.values() for time in times.values())
 
 
 def search_configs(
@@ -72,62 +70,69 @@ def search_configs(
     seconds: float,
     clock: Callable[[], float],
     *,
-    found: TuningFound,
+    outcome: TuningFound,
     others: float = 0.0,
     report: Callable[[int, int], None] = lambda done, started: None,
 ) -> None:
     """Measure candidates until time is over or little is to be gained, then confirm the winners.
 
-    `found` is filled as it goes on, so that an interrupt loses nothing; `report` gets the numbers
+    `outcome` is filled as it goes on, so that an interrupt loses nothing; `report` gets the numbers
     of candidates that are done, and of those that were started. `others` as in `next_candidate`.
     """
-    start, running, done = clock(), 0, 0
-    end, last = start + (1 - CONFIRMED_PART) * seconds, start + seconds
+    start = clock()
+    running = 0
+    done = 0
+    end = start + (1 - CONFIRMED_PART) * seconds
+    last = start + seconds
     while clock() < end:
-        while running < bench.width and (asked := next_candidate(subjects, found.times, others)):
+        while running < bench.width and (asked := next_candidate(subjects, outcome.times, others)):
             key, config = asked
-            found.times.setdefault(key, {})[config] = None
+            outcome.times.setdefault(key, {})[config] = None
             bench.start(key, config)
             running += 1
-        found.complete = not running
-        if found.complete:
+        outcome.complete = not running
+        if outcome.complete:
             break
         measured = bench.finished(end - clock())
         if measured is None:
             break
         key, config, time = measured
-        found.times[key][config] = time
-        running, done = running - 1, done + 1
+        outcome.times[key][config] = time
+        running = running - 1
+        done = done + 1
         report(done, done + running)
-    for subject, config in improved(subjects, found.times):
+    for subject, config in improved(subjects, outcome.times):
         if clock() >= last:
             break
-        confirm(bench, subject, config, found)
+        confirm(bench, subject, config, outcome)
 
 
-def confirm(bench: TuningBench, subject: TuningSubject, config: Config, found: TuningFound) -> None:
+def confirm(
+    bench: TuningBench, subject: TuningSubject, config: Config, outcome: TuningFound
+) -> None:
     """Let a candidate win if it is surely faster than the first, in turns with it.
 
     It wins over a first one that failed: that could not be built.
     """
-    found.compared.add(subject.key)
-    if found.times[subject.key][subject.configs[0]] == inf:
-        found.winners[subject.key] = config
+    outcome.compared.add(subject.key)
+    if outcome.times[subject.key][subject.configs[0]] == inf:
+        outcome.winners[subject.key] = config
         return
     timings = bench.compared(subject.key, [subject.configs[0], config])
     if timings and surely_faster(timings[1], timings[0]):
-        found.winners[subject.key] = config
-        found.pairs[subject.key] = (timings[0].median, timings[1].median)
+        outcome.winners[subject.key] = config
+        outcome.pairs[subject.key] = (timings[0].median, timings[1].median)
 
 
-def settle(subjects: Sequence[TuningSubject], found: TuningFound) -> None:
+def settle(subjects: Sequence[TuningSubject], outcome: TuningFound) -> None:
     """Let candidates win that are faster by far, where there was no time to compare them."""
-    for subject, config in improved(subjects, found.times):
-        own = found.times[subject.key]
-        first, best = own[subject.configs[0]], own[config]
-        if subject.key in found.compared or first is None or best is None:
+    for subject, config in improved(subjects, outcome.times):
+        times = outcome.times[subject.key]
+        first = times[subject.configs[0]]
+        best = times[config]
+        if subject.key in outcome.compared or first is None or best is None:
             continue
         once = estimated_timing(best, UNCONFIRMED)
         if first < inf and surely_faster(once, estimated_timing(first)):
-            found.winners[subject.key] = config
-            found.pairs[subject.key] = (first, best)
+            outcome.winners[subject.key] = config
+            outcome.pairs[subject.key] = (first, best)

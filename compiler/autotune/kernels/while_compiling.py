@@ -33,9 +33,11 @@ _LOG = logging.getLogger(__name__)
 UNMEASURED = (Provenance.SIMILAR, Provenance.ESTIMATED)
 """Where the configs of kernels come from that no database has."""
 
-CANDIDATES, NEAR = 48, 1.6
-"""The most candidates of a kernel, and how many times the least estimate those may have that are
-not likely."""
+CANDIDATES = 48
+"""The most candidates of a kernel."""
+
+NEAR = 1.6
+"""How many times the least estimate a candidate may take that is not among the likely ones."""
 
 CountedGroups = Iterable[tuple[Group, int]]
 """Distinct groups, and how often a run launches the kernel of each."""
@@ -65,7 +67,6 @@ class KernelBench(TuningBench, Protocol):
 
     def keep(self, chosen: Mapping[str, Config]) -> None:
         """Keep the code of the candidates that are built from now on."""
-        ...
 
 
 class Device(Protocol):
@@ -100,8 +101,8 @@ def tune_groups(
     left = seconds - (perf_counter() - start)
     if left <= 0:
         return TuningRecord(kernels=len(subjects)), False
-    found = _searched(device, matches, subjects, others, left)
-    return tuning_record(subjects, found), found.complete
+    outcome = _searched(device, matches, subjects, others, left)
+    return tuning_record(subjects, outcome), outcome.complete
 
 
 def tunable(
@@ -113,25 +114,25 @@ def tunable(
     others = 0.0
     for group, count in groups:
         with naming(group):
-            found = best(group, target)
-        key = found.candidate.key
-        if not key or found.provenance not in UNMEASURED:
-            others += count * found.time_ns
+            selection = best(group, target)
+        key = selection.candidate.key
+        if not key or selection.provenance not in UNMEASURED:
+            others += count * selection.time_ns
             continue
         uses[key] = uses.get(key, 0) + count
         if key not in matches:
-            configs = candidates_to_try(found, likely)
-            matches[key] = TunableMatch(group, found.candidate, configs)
+            configs = candidates_to_try(selection, likely)
+            matches[key] = TunableMatch(group, selection.candidate, configs)
     chosen = {key: match for key, match in matches.items() if len(match.configs) >= FEWEST}
-    alone = [match.match for key, match in matches.items() if key not in chosen]
-    others += sum(uses[candidate.key] * candidate.least_ns for candidate in alone)
+    fixed = [match.match for key, match in matches.items() if key not in chosen]
+    others += sum(uses[candidate.key] * candidate.least_ns for candidate in fixed)
     return chosen, [_subject(match, uses[key]) for key, match in chosen.items()], others
 
 
-def candidates_to_try(found: Selection, likely: int) -> list[Any]:
+def candidates_to_try(selection: Selection, likely: int) -> list[Any]:
     """The config that would be built, the likeliest others, then those of nearly their estimate."""
-    match = found.candidate
-    first = dict.fromkeys([found.config, *match.shortlist(likely)])
+    match = selection.candidate
+    first = dict.fromkeys([selection.config, *match.shortlist(likely)])
     near = {
         config: time
         for config in match.modelled(match.configs)
@@ -140,10 +141,10 @@ def candidates_to_try(found: Selection, likely: int) -> list[Any]:
     return [*first, *sorted(near, key=near.__getitem__)][:CANDIDATES]
 
 
-def _subject(found: TunableMatch, uses: int) -> TuningSubject:
-    match = found.match
+def _subject(tunable: TunableMatch, uses: int) -> TuningSubject:
+    match = tunable.match
     return TuningSubject(
-        match.key, uses, tuple(found.by_fields), tuple(map(match.estimate_ns, found.configs))
+        match.key, uses, tuple(tunable.by_fields), tuple(map(match.estimate_ns, tunable.configs))
     )
 
 
@@ -156,30 +157,30 @@ def _searched(
 ) -> TuningFound:
     """Measure for some seconds; the database gets what was found, however that ends."""
     notify(TuningBegan(len(subjects), seconds))
-    found = TuningFound()
+    outcome = TuningFound()
     try:
         with device.bench(matches) as bench:
             try:
                 search_configs(
                     subjects, bench, seconds, perf_counter,
-                    found=found, others=others,
+                    outcome=outcome, others=others,
                     report=lambda done, started: notify(CandidateMeasured(done, started)),
                 )  # fmt: skip
             finally:
-                settle(subjects, found)
+                settle(subjects, outcome)
                 firsts = {subject.key: subject.configs[0] for subject in subjects}
-                chosen = firsts | found.winners
+                chosen = firsts | outcome.winners
                 bench.keep(chosen)
                 keep_results(device.header, bench.results, chosen)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
-    return found
+    return outcome
 
 
 def keep_results(header: Header, results: Sequence[Result], chosen: Mapping[str, Config]) -> None:
     """Put kernels of which several candidates ran into the user's database, the chosen first."""
-    found = entries_of(header, results)
-    entries = [with_first(entry, results, chosen[entry.key]) for entry in found]
+    measured = entries_of(header, results)
+    entries = [with_first(entry, results, chosen[entry.key]) for entry in measured]
     several = [entry for entry in entries if len(entry.configs) >= FEWEST]
     if not several:
         return
@@ -198,17 +199,17 @@ def with_first(entry: Entry, results: Sequence[Result], config: Config) -> Entry
         for result in results
         if (result.key, result.config) == (entry.key, config) and not result.problem and result.warm
     ][:1]
-    rest = [known for known in entry.configs if known.config != config]
-    return replace(entry, configs=(*first, *rest)[:KEPT])
+    slower = [measured for measured in entry.configs if measured.config != config]
+    return replace(entry, configs=(*first, *slower)[:KEPT])
 
 
-def tuning_record(subjects: Sequence[TuningSubject], found: TuningFound) -> TuningRecord:
+def tuning_record(subjects: Sequence[TuningSubject], outcome: TuningFound) -> TuningRecord:
     """The record of the kernels that were measured, and of the gain."""
     uses = {subject.key: subject.uses for subject in subjects}
-    pairs = [(uses[key], *pair) for key, pair in found.pairs.items()]
+    pairs = [(uses[key], *pair) for key, pair in outcome.pairs.items()]
     return TuningRecord(
         kernels=len(subjects),
-        tried=found.tried,
+        tried=outcome.tried,
         improved=len(pairs),
         before=sum(count * before for count, before, _ in pairs),
         after=sum(count * after for count, _, after in pairs),

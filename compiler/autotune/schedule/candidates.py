@@ -70,7 +70,7 @@ def competing_pipelines(searched: str) -> dict[str, str]:
 def outlined_specs(searched: str, outlines: Mapping[str, Schedule]) -> Iterator[ScheduleSpec]:
     """The distinct ones of some schedules of which only the outlines are known: none is made."""
     pipelines = competing_pipelines(searched)
-    return _distinct((name, pipelines[name], found) for name, found in outlines.items())
+    return _distinct((name, pipelines[name], outline) for name, outline in outlines.items())
 
 
 def scheduled_specs(module: ModuleOp, pipelines: Mapping[str, str]) -> Iterator[ScheduleSpec]:
@@ -92,9 +92,9 @@ def _verified(module: ModuleOp, pipeline: str) -> Schedule:
     return schedule
 
 
-def _distinct(found: Iterable[tuple[str, str, Schedule]]) -> Iterator[ScheduleSpec]:
+def _distinct(named_schedules: Iterable[tuple[str, str, Schedule]]) -> Iterator[ScheduleSpec]:
     seen = set[Schedule]()
-    for name, pipeline, schedule in found:
+    for name, pipeline, schedule in named_schedules:
         if schedule not in seen:
             seen.add(schedule)
             yield ScheduleSpec(name, pipeline, schedule)
@@ -115,10 +115,12 @@ def mode_candidates(
     """
     controlled = any(task.control is not None for task in spec.schedule.tasks)
     modes = MODES if selective and not controlled else MODES[:1]
-    found = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes]
+    candidates = [
+        ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes
+    ]
     if pdl:
-        found.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
-    return found
+        candidates.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
+    return candidates
 
 
 def controls(module: ModuleOp) -> bool:

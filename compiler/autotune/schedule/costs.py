@@ -62,8 +62,8 @@ def measure_missing(
 ) -> None:
     """Time the kernels that the database has not for this device until time is over."""
     if tasks := _missing(driver, schedule, kernels, database):
-        wanted = replace(schedule, tasks=tuple(tasks.values()))
-        database.merge(measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, expired=expired))
+        unmeasured = replace(schedule, tasks=tuple(tasks.values()))
+        database.merge(measure_kernels(driver, unmeasured, kernels, QUICK_SAMPLES, expired=expired))
 
 
 def _missing(
@@ -73,9 +73,9 @@ def _missing(
     database: KernelTimeDatabase,
 ) -> dict[str, Task]:
     """A task of each kernel that the database has not for this device."""
-    known = database.costs(kernels.values(), driver.device)
+    recorded = database.costs(kernels.values(), driver.device)
     launching = (task for task in schedule.all_tasks if task.control is None)
-    return {task.kernel: task for task in launching if task.kernel not in known}
+    return {task.kernel: task for task in launching if task.kernel not in recorded}
 
 
 def recorded_costs(

@@ -124,8 +124,8 @@ def decide(request: Request) -> Decision:
 
 def present_device(target: str) -> Driver:
     """The device that runs a target's kernels; DeviceError, naming what is missing, without one."""
-    found = backend(target)
-    found.check(found.requirements(target))
+    target_backend = backend(target)
+    target_backend.check(target_backend.requirements(target))
     return device()
 
 
@@ -154,12 +154,13 @@ def _predicted(
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
     """Warn where the given database has not all kernels: those of older code are not taken."""
-    known, every = len(costs.measured), len(request.kernels)
-    if request.profile is not None and known < every:
+    measured = len(costs.measured)
+    total = len(request.kernels)
+    if request.profile is not None and measured < total:
         warnings.warn(
-            f"{os.fspath(request.profile)} has times of {known} of this model's {every} kernels as"
-            " they are now; the others are estimated: measure them by compiling with --profile and"
-            " a budget where the device is",
+            f"{os.fspath(request.profile)} has times of {measured} of this model's {total} kernels"
+            " as they are now; the others are estimated: measure them by compiling with --profile"
+            " and a budget where the device is",
             stacklevel=2,
         )
 
@@ -175,16 +176,16 @@ def _competing(
     set_costs(request.module, costs.of)
     if request.pipeline is not None:
         return list(scheduled_specs(request.module, {"": request.pipeline})), None
-    found = search_module(request.module, request.kernels, costs, request.searching)
-    pipelines = competing_pipelines(found.pipeline)
+    searched = search_module(request.module, request.kernels, costs, request.searching)
+    pipelines = competing_pipelines(searched.pipeline)
     if measured:
         competing = scheduled_specs(request.module, pipelines)
     elif controls(request.module):
-        few = {name: pipelines[name] for name in found.outlines}
+        few = {name: pipelines[name] for name in searched.outlines}
         competing = scheduled_specs(request.module, few)
     else:
-        competing = outlined_specs(found.pipeline, found.outlines)
-    return list(competing), found.record
+        competing = outlined_specs(searched.pipeline, searched.outlines)
+    return list(competing), searched.record
 
 
 def _baseline_first(

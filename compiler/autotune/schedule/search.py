@@ -24,7 +24,7 @@ from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.outline import outline
 from compiler.scheduling.placement import Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
-from compiler.scheduling.search import SearchResult, search
+from compiler.scheduling.search import search
 from compiler.scheduling.simulator import Simulator, TaskDemand
 from compiler.support.dag import DAG
 from compiler.target.target import parse_target
@@ -45,10 +45,10 @@ class SearchOptions:
 
         Raises PipelineError for another option, a target without a simulator and a pipeline.
         """
-        found = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
-        if found is None:
+        match = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
+        if match is None:
             return None
-        options = [option.partition("=") for option in (found[2] or "").split()]
+        options = [option.partition("=") for option in (match[2] or "").split()]
         if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
             raise PipelineError(f"'{schedule}' is not a search: write auto{{steps=1000 seed=0}}")
         if not parse_target(target).searches_schedules or pipeline is not None:
@@ -87,7 +87,17 @@ def search_module(
         ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
         AUTO: outline(groups.dag, best.placement, names),
     }
-    record = _record(best, how.seed, asdict(bound))
+    record = SearchRecord(
+        start=best.start.name,
+        started_at=best.started_at,
+        moved=best.moved,
+        makespan=best.makespan,
+        steps=best.steps,
+        kept=best.kept,
+        seed=how.seed,
+        policies=dict(best.policies),
+        bound=asdict(bound),
+    )
     return SearchedPipeline(placed_pipeline(groups.dag, best.placement), record, outlines)
 
 
@@ -114,20 +124,6 @@ def placed_pipeline(dag: DAG, placement: Placement) -> str:
     """The default pipeline with a placement instead of the policies that decide one."""
     passes = parse(default_pipeline())
     text = placement_to_text(dag, placement)
-    specs = [str(known.spec()) for known in passes if known.name not in PLACING]
+    specs = [str(step.spec()) for step in passes if step.name not in PLACING]
     specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
     return ",".join(specs)
-
-
-def _record(best: SearchResult, seed: int, bound: Mapping[str, float]) -> SearchRecord:
-    return SearchRecord(
-        start=best.start.name,
-        started_at=best.started_at,
-        moved=best.moved,
-        makespan=best.makespan,
-        steps=best.steps,
-        kept=best.kept,
-        seed=seed,
-        policies=dict(best.policies),
-        bound=bound,
-    )

@@ -26,9 +26,9 @@ class ContenderTimes(SimulatedTimes):
         """The simulated time of the first graph; all become groups."""
         simulated = self.simulated(ways)
         self.found += [ways[name] for name in contenders(simulated)]
-        baseline, *others = ways
+        baseline, *candidates = ways
         first = {baseline: estimated_timing(simulated[baseline])}
-        return first | dict.fromkeys(others, "it is compared when it is compiled")
+        return first | dict.fromkeys(candidates, "it is compared when it is compiled")
 
 
 def compared_graphs(module: ModuleOp, target: GpuTarget) -> list[ModuleOp]:

@@ -33,7 +33,8 @@ class TermCosts:
     """The costs of graphs by the kernels of their terms, each estimated once."""
 
     def __init__(self, like: GraphOp, kernels: KernelCosts):
-        self.like, self.kernels = like, kernels
+        self.like = like
+        self.kernels = kernels
         self._bandwidth = kernels.target.device.bandwidth
         self._known: dict[Hashable, TaskDemand] = {}
         self._by_term: dict[Term, TaskDemand] = {}
@@ -77,10 +78,10 @@ class TermCosts:
 
     def demand(self, term: Term) -> TaskDemand:
         """The demand of the kernel of a term alone."""
-        found = self._by_term.get(term)
-        if found is None:
-            found = self._by_term[term] = self._like(term)
-        return found
+        estimate = self._by_term.get(term)
+        if estimate is None:
+            estimate = self._by_term[term] = self._like(term)
+        return estimate
 
     def _like(self, term: Term) -> TaskDemand:
         """The demand of a term's kernel, estimated once for those of one shape."""
@@ -96,36 +97,41 @@ class TermCosts:
             self._by_members[kernel.members] = self._of_attention(self._alone(kernel.members))
         return self._by_members[kernel.members]
 
-    def _of_attention(self, alone: Term) -> TaskDemand:
+    def _of_attention(self, last: Term) -> TaskDemand:
         """The demand of an attention by its last operator, estimated once for those of a kind."""
-        if alone not in self._by_term:
-            made = [term for term in reachable((alone,)) if term.kind in MAKERS and not term.node]
-            around = tuple(_contraction(self._terms, value) for value in (*made, alone))
-            key = attention_key(around, MARKED_NODE, self.kernels.target) or alone
+        if last not in self._by_term:
+            operands = [
+                term for term in reachable((last,)) if term.kind in MAKERS and not term.node
+            ]
+            around = tuple(_contraction(self._terms, value) for value in (*operands, last))
+            key = attention_key(around, MARKED_NODE, self.kernels.target) or last
             if key not in self._known:
                 self._known[key] = self.kernels.marked(module_of(around, self.like), MARKED_NODE)
-            self._by_term[alone] = self._known[key]
-        return self._by_term[alone]
+            self._by_term[last] = self._known[key]
+        return self._by_term[last]
 
     def _alone(self, members: Sequence[Term]) -> Term:
         """The last one of some operators on other operands: the same for attentions of a kind."""
-        terms, now = self._terms, dict[Term, Term]()
+        terms = self._terms
+        copies = dict[Term, Term]()
         for term in members:
             for operand in term.operands:
-                if operand not in now:
-                    now[operand] = _operand(terms, len(now), operand)
-            inputs = [operand and now[operand] for operand in term.inputs]
-            now[term] = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
-        return now[members[-1]]
+                if operand not in copies:
+                    copies[operand] = _operand(terms, len(copies), operand)
+            inputs = [operand and copies[operand] for operand in term.inputs]
+            copies[term] = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
+        return copies[members[-1]]
 
     def _estimated(self, term: Term) -> TaskDemand:
         """The demand of the term's kernel between two others, so that its tensors are stored as
         they are inside a model; a view has none."""
         terms = Terms()
         inputs = [o and _operand(terms, i, o) for i, o in enumerate(term.inputs)]
-        alone = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
-        made = [operand for operand in inputs if operand is not None and operand.kind in MAKERS]
-        around = [_contraction(terms, value) for value in (*made, *terms.results(alone))]
+        copy = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
+        producers = [
+            operand for operand in inputs if operand is not None and operand.kind in MAKERS
+        ]
+        around = [_contraction(terms, value) for value in (*producers, *terms.results(copy))]
         return self.kernels.marked(module_of(tuple(around), self.like), MARKED_NODE)
 
 

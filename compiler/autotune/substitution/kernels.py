@@ -40,9 +40,9 @@ class KernelCosts:
             from compiler.kernels.building.kernel import estimate_kernel
 
             device = self.target.device
-            found = estimate_kernel(extract_group(group), self.target)
+            estimate = estimate_kernel(extract_group(group), self.target)
             work = work_of(group)
-            kernel = replace(found, flops=work.flops, traffic_bytes=work.nbytes)
+            kernel = replace(estimate, flops=work.flops, traffic_bytes=work.nbytes)
             self._known[name] = task_demand(kernel, estimated_time(kernel, device), device)
         return self._known[name]
 

@@ -70,7 +70,8 @@ class MeasuredTimes(SimulatedTimes):
         """
         assert self.driver is not None
         simulated = self.simulated({name: module.clone() for name, module in ways.items()})
-        baseline, contending = next(iter(ways)), contenders(simulated)
+        baseline = next(iter(ways))
+        contending = contenders(simulated)
         slower = {name: max(1.0, time / simulated[baseline]) for name, time in simulated.items()}
         nothing = {name: estimated_timing(simulated[baseline] * s) for name, s in slower.items()}
         if not contending:
@@ -85,9 +86,11 @@ class MeasuredTimes(SimulatedTimes):
         failures |= {name: time for name, time in timings.items() if isinstance(time, str)}
         for reason in failures.values():
             _LOG.warning("a candidate for substitution is left out: %s", reason)
-        before = timings[baseline]
-        assert isinstance(before, Timing)
-        unmeasured = {name: estimated_timing(before.median * s) for name, s in slower.items()}
+        baseline_timing = timings[baseline]
+        assert isinstance(baseline_timing, Timing)
+        unmeasured = {
+            name: estimated_timing(baseline_timing.median * s) for name, s in slower.items()
+        }
         return {**unmeasured, **timings, **failures}
 
     def _compiled(
@@ -96,7 +99,8 @@ class MeasuredTimes(SimulatedTimes):
         """The compiled graphs, and why others could not be; the first must be one of them."""
         assert self.finish is not None
         self.prepare([*modules.values()])
-        compiled, failures = dict[str, Runnable](), dict[str, str]()
+        compiled = dict[str, Runnable]()
+        failures = dict[str, str]()
         for name, module in modules.items():
             try:
                 compiled[name] = self.finish(module)
@@ -106,14 +110,16 @@ class MeasuredTimes(SimulatedTimes):
                 failures[name] = str(error)
         return compiled, failures
 
-    def _opened(self, made: Runnable) -> AbstractContextManager[Sampler]:
+    def _opened(self, runnable: Runnable) -> AbstractContextManager[Sampler]:
         """A compiled graph on the device, once a trial of its schedule has ended."""
         assert self.driver is not None
-        trial = ScheduleTrial(made.schedule, made.kernels, made.weights, made.limits)
+        trial = ScheduleTrial(
+            runnable.schedule, runnable.kernels, runnable.weights, runnable.limits
+        )
         trials_on(self.driver).schedule(trial, self.budget.seconds)
-        parts = (made.schedule, made.kernels, made.weights)
-        loaded = GpuExecutable.load(self.driver, *parts, index_limits=made.limits)
-        return running(loaded.executor(mode="graph", pdl=made.pdl))
+        parts = (runnable.schedule, runnable.kernels, runnable.weights)
+        loaded = GpuExecutable.load(self.driver, *parts, index_limits=runnable.limits)
+        return running(loaded.executor(mode="graph", pdl=runnable.pdl))
 
 
 def contenders(simulated: Mapping[str, float]) -> list[str]:
@@ -121,10 +127,10 @@ def contenders(simulated: Mapping[str, float]) -> list[str]:
 
     The fastest of those that differ by more than a thousandth.
     """
-    before, *others = simulated
+    baseline, *candidates = simulated
     chosen: list[str] = []
-    for name in sorted(others, key=simulated.__getitem__):
+    for name in sorted(candidates, key=simulated.__getitem__):
         distinct = not chosen or simulated[name] > 1.001 * simulated[chosen[-1]]
-        if simulated[name] <= HOPELESS * simulated[before] and distinct:
+        if simulated[name] <= HOPELESS * simulated[baseline] and distinct:
             chosen.append(name)
     return chosen[:MOST_MEASURED]

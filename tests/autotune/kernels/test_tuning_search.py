@@ -24,7 +24,7 @@ NOISE = 0.04
 def searched(own: list[TuningSubject], bench: SimulatedBench, seconds: float) -> TuningFound:
     """The search within a time."""
     found = TuningFound()
-    search_configs(own, bench, seconds, bench.clock, found=found)
+    search_configs(own, bench, seconds, bench.clock, outcome=found)
     settle(own, found)
     return found
 
@@ -58,7 +58,7 @@ def test_an_interrupt_keeps_what_was_measured():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search_configs([own], bench, 10.0, bench.clock, found=found, report=report)
+        search_configs([own], bench, 10.0, bench.clock, outcome=found, report=report)
     settle([own], found)
     assert calls == [1, 2]
     assert found.winners == {"k": own.configs[1]}
@@ -72,7 +72,7 @@ def test_cores_are_kept_busy():
     def report(done: int, started: int) -> None:
         most.append(started - done)
 
-    search_configs(own, bench, 5.0, bench.clock, found=TuningFound(), report=report)
+    search_configs(own, bench, 5.0, bench.clock, outcome=TuningFound(), report=report)
     assert max(most) == 3, "one of four was just measured"
 
 
