@@ -88,38 +88,38 @@ def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
     Raises ArtifactError, with nothing changed, if `directory` is something else or cannot be
     written.
     """
-    place = Path(os.path.abspath(directory))
-    if os.path.lexists(place):
-        _check_replaceable(place)
-    with replacing(place) as new:
+    folder = Path(os.path.abspath(directory))
+    if os.path.lexists(folder):
+        _check_replaceable(folder)
+    with replacing(folder) as new:
         new.mkdir()
         _write_files(artifact, new)
 
 
-def _check_replaceable(place: Path) -> None:
+def _check_replaceable(folder: Path) -> None:
     """Raise ArtifactError unless a directory is an artifact without further files, or empty."""
-    if place.is_symlink() or not place.is_dir():
-        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
-    found = contents(place)
-    if not found:
+    if folder.is_symlink() or not folder.is_dir():
+        raise ArtifactError(f"{folder} exists and is not an artifact: choose another directory")
+    names = contents(folder)
+    if not names:
         return
-    manifest = _old_manifest(place)
+    manifest = _old_manifest(folder)
     if manifest.get("format") != ARTIFACT_MANIFEST.format:
-        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
+        raise ArtifactError(f"{folder} exists and is not an artifact: choose another directory")
     files = manifest.get("files")
-    for name in found:
+    for name in names:
         ours = name in files if isinstance(files, dict) else ARTIFACT_MANIFEST.names.fullmatch(name)
         if not ours and name not in (MANIFEST, SIGNATURE, "kernels"):
             raise ArtifactError(
-                f"{place / name} does not belong to the artifact there: move it away, or choose "
+                f"{folder / name} does not belong to the artifact there: move it away, or choose "
                 "another directory"
             )
 
 
-def _old_manifest(place: Path) -> dict[str, Any]:
+def _old_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, of any version or truncated; empty for other files."""
     try:
-        content = (place / MANIFEST).read_bytes()
+        content = (folder / MANIFEST).read_bytes()
     except OSError:
         return {}
     try:
@@ -189,8 +189,19 @@ def load(
     except (ValueError, ArtifactError, KernelError, ScheduleError) as error:
         raise ArtifactError(f"{folder} holds no valid schedule and kernels: {error}") from error
     ARTIFACT_MANIFEST.check_seal(folder, manifest, _sealed_contents(certificate, files))
-    choice = _choice(manifest, folder)
-    _check_host(manifest, folder, check)
+    recorded = manifest.get("choice")
+    choice = (
+        None if recorded is None else choice_from_json(recorded, f"{folder / MANIFEST}: choice")
+    )
+    try:
+        check(manifest["target"], manifest["requirements"])
+    except FlowloomError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
+            f" ({error!r}): compile the model again"
+        ) from error
     check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT_MANIFEST.remedy)
     weights = read_weights(folder / WEIGHTS, place)
     try:
@@ -211,42 +222,23 @@ def load(
     )
 
 
-def _check_host(
-    manifest: Mapping[str, Any], place: Path, check: Callable[[str, Any], None]
-) -> None:
-    """Call the backend's `check`; ArtifactError if the requirements are not such as it writes."""
-    try:
-        check(manifest["target"], manifest["requirements"])
-    except FlowloomError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"{place / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
-            f" ({error!r}): compile the model again"
-        ) from error
-
-
-def _choice(manifest: Mapping[str, Any], place: Path) -> Choice | None:
-    found = manifest.get("choice")
-    return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
-
-
-def _semantics(manifest: Mapping[str, Any], place: Path) -> dict[str, str] | None:
+def _semantics(manifest: Mapping[str, Any], folder: Path) -> dict[str, str] | None:
     """The recorded choices by rule; ArtifactError for a way that is none of the two."""
-    where = f"{place / MANIFEST}: semantics"
+    where = f"{folder / MANIFEST}: semantics"
     if "semantics" not in manifest:
         return None
-    found = read.as_object(manifest["semantics"], where)
-    return {rule: read.checked_one_of(way, WAYS, f"{where}.{rule}") for rule, way in found.items()}
+    ways = read.as_object(manifest["semantics"], where)
+    return {rule: read.checked_one_of(way, WAYS, f"{where}.{rule}") for rule, way in ways.items()}
 
 
-def _manifest(place: Path, vouch: Vouch) -> dict[str, Any]:
-    if format_in(place) is not ARTIFACT_MANIFEST:
+def _manifest(folder: Path, vouch: Vouch) -> dict[str, Any]:
+    if format_in(folder) is not ARTIFACT_MANIFEST:
         raise ArtifactError(
-            f"{place} is a dynamic module: name the artifact of one of its compiled segments, which"
-            f" are in {place / 'segments'} once it has run and was saved"
+            f"{folder} is a dynamic module: name the artifact of one of its compiled segments,"
+            f" which are in {folder / 'segments'} once it has run and was saved"
         )
-    path, manifest = place / MANIFEST, ARTIFACT_MANIFEST.read(place, vouch)
+    path = folder / MANIFEST
+    manifest = ARTIFACT_MANIFEST.read(folder, vouch)
     read.string(manifest, "target", str(path))
     read.as_object(manifest.get("requirements"), f"{path}: requirements")
     return manifest

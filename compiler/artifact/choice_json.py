@@ -27,76 +27,77 @@ QUESTIONS = (CONTRACTIONS, SUBSTITUTION, SCHEDULE)
 T = TypeVar("T")
 
 
-def choice_to_json(choice: Choice) -> dict[str, Any]:
+def choice_to_json(choice: Choice) -> dict[str, object]:
     """Plain data for a manifest, nested as the choices are; what is empty is left out."""
     entry = {key: value for key, value in asdict(choice).items() if value not in (None, {}, "")}
     within = [choice_to_json(inner) for inner in choice.within]
     return {**entry, "within": within} if within else _without(entry, "within")
 
 
-def choice_from_json(value: object, place: str) -> Choice:
+def choice_from_json(value: object, path: str) -> Choice:
     """The choice of a manifest, also of one that has it as one flat record (format version 4).
 
     Raises ArtifactError that names the entry that does not fit.
     """
-    entry = read.as_object(value, place)
-    return _choice(entry if "question" in entry else _nested(entry, place), place, QUESTIONS)
+    entry = read.as_object(value, path)
+    return _choice(entry if "question" in entry else _nested(entry, path), path, QUESTIONS)
 
 
-def _choice(value: object, place: str, questions: Sequence[str]) -> Choice:
+def _choice(value: object, path: str, questions: Sequence[str]) -> Choice:
     """A choice of one of some questions, or of a binding within the last of them.
 
     Within it are choices of the questions that come after its own, so that the depth is bounded.
     """
-    entry = read.as_object(value, place)
-    question = read.string(entry, "question", place)
+    entry = read.as_object(value, path)
+    question = read.string(entry, "question", path)
     if question not in questions and (questions or not question.startswith(BINDING)):
         expected = ", ".join(questions) or f"{BINDING}NAME"
-        raise ArtifactError(f"{place}.question is {question!r}, not {expected}")
+        raise ArtifactError(f"{path}.question is {question!r}, not {expected}")
     inner = questions[questions.index(question) + 1 :] if questions else ()
     within = read.checked_sequence(
-        {"within": [], **entry}, "within", place, partial(_choice, questions=inner)
+        {"within": [], **entry}, "within", path, partial(_choice, questions=inner)
     )
     if (inner and len(within) != 1) or (within and not questions):
-        raise ArtifactError(f"{place}.within is not the choices within {question}")
+        raise ArtifactError(f"{path}.within is not the choices within {question}")
     common: dict[str, Any] = {
         "question": question,
-        "chosen": read.string(entry, "chosen", place),
-        "baseline": _text(entry, "baseline", place),
-        "source": read.checked_one_of(entry.get("source"), CHOICE_SOURCES, f"{place}.source"),
-        "reason": _text(entry, "reason", place),
-        "estimates": _each(entry, "estimates", place, read.checked_number),
-        "timings": _each(entry, "timings", place, _timing),
-        "skipped": _each(entry, "skipped", place, read.text),
+        "chosen": read.string(entry, "chosen", path),
+        "baseline": _text(entry, "baseline", path),
+        "source": read.checked_one_of(entry.get("source"), CHOICE_SOURCES, f"{path}.source"),
+        "reason": _text(entry, "reason", path),
+        "estimates": _each(entry, "estimates", path, read.checked_number),
+        "timings": _each(entry, "timings", path, _timing),
+        "skipped": _each(entry, "skipped", path, read.text),
         "within": within,
     }
     if question != SCHEDULE:
         return Choice(**common)
-    search, device = entry.get("search"), entry.get("device")
+    search = entry.get("search")
+    device = entry.get("device")
     return ScheduleChoice(
         **common,
-        mode=cast(Mode, read.checked_one_of(entry.get("mode"), MODES, f"{place}.mode")),
-        pdl=read.boolean(entry.get("pdl", False), f"{place}.pdl"),
-        pipeline=_text(entry, "pipeline", place),
-        budget_seconds=read.checked_number(entry.get("budget_seconds"), f"{place}.budget_seconds"),
-        costs=_each(entry, "costs", place, read.checked_number),
-        device=None if device is None else read.as_object(device, f"{place}.device"),
-        search=None if search is None else _search(search, f"{place}.search"),
-        tuning=tuning_from_json(entry.get("tuning"), f"{place}.tuning"),
+        mode=cast(Mode, read.checked_one_of(entry.get("mode"), MODES, f"{path}.mode")),
+        pdl=read.boolean(entry.get("pdl", False), f"{path}.pdl"),
+        pipeline=_text(entry, "pipeline", path),
+        budget_seconds=read.checked_number(entry.get("budget_seconds"), f"{path}.budget_seconds"),
+        costs=_each(entry, "costs", path, read.checked_number),
+        device=None if device is None else read.as_object(device, f"{path}.device"),
+        search=None if search is None else _search(search, f"{path}.search"),
+        tuning=tuning_from_json(entry.get("tuning"), f"{path}.tuning"),
     )
 
 
-def _nested(entry: dict[str, Any], place: str) -> dict[str, Any]:
+def _nested(entry: dict[str, object], path: str) -> dict[str, object]:
     """The flat record of a schedule, its bindings, graphs and contractions as nested choices.
 
     Such a record has the ways to contract with the chosen one first, as medians or estimates.
     """
-    pipeline = read.string(entry, "pipeline", place)
-    bindings = read.as_object(entry.get("bindings", {}), f"{place}.bindings")
-    within: list[dict[str, Any]] = []
+    pipeline = read.string(entry, "pipeline", path)
+    bindings = read.as_object(entry.get("bindings", {}), f"{path}.bindings")
+    within: list[dict[str, object]] = []
     for name, value in bindings.items():
-        binding = read.as_object(value, f"{place}.bindings.{name}")
-        chosen = read.string(binding, "chosen", f"{place}.bindings.{name}")
+        binding = read.as_object(value, f"{path}.bindings.{name}")
+        chosen = read.string(binding, "chosen", f"{path}.bindings.{name}")
         source = {"question": f"{BINDING}{name}", "source": "measured", "chosen": chosen}
         within.append({**source, "timings": _without(binding, "chosen")})
     choice = {**_without(entry, "graphs", "contractions"), "question": SCHEDULE, "within": within}
@@ -106,7 +107,7 @@ def _nested(entry: dict[str, Any], place: str) -> dict[str, Any]:
             "question": SUBSTITUTION, "source": "measured", "chosen": substituted,
             "baseline": "original", "timings": graphs, "within": [choice],
         }  # fmt: skip
-    if ways := read.as_object(entry.get("contractions", {}), f"{place}.contractions"):
+    if ways := read.as_object(entry.get("contractions", {}), f"{path}.contractions"):
         choice = {
             "question": CONTRACTIONS, "source": entry.get("source"), "chosen": next(iter(ways)),
             "estimates": ways, "within": [choice],
@@ -114,59 +115,59 @@ def _nested(entry: dict[str, Any], place: str) -> dict[str, Any]:
     return choice
 
 
-def _without(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:
     return {name: value for name, value in entry.items() if name not in names}
 
 
-def tuning_from_json(value: object, place: str) -> TuningRecord | None:
+def tuning_from_json(value: object, path: str) -> TuningRecord | None:
     """The record of kernels that were measured; ArtifactError if it is none."""
     if value is None:
         return None
-    entry = read.as_object(value, place)
+    entry = read.as_object(value, path)
     return TuningRecord(
-        kernels=read.natural(entry.get("kernels"), f"{place}.kernels"),
-        tried=read.natural(entry.get("tried"), f"{place}.tried"),
-        improved=read.natural(entry.get("improved"), f"{place}.improved"),
-        before=read.checked_number(entry.get("before"), f"{place}.before"),
-        after=read.checked_number(entry.get("after"), f"{place}.after"),
-        seconds=read.checked_number(entry.get("seconds"), f"{place}.seconds"),
+        kernels=read.natural(entry.get("kernels"), f"{path}.kernels"),
+        tried=read.natural(entry.get("tried"), f"{path}.tried"),
+        improved=read.natural(entry.get("improved"), f"{path}.improved"),
+        before=read.checked_number(entry.get("before"), f"{path}.before"),
+        after=read.checked_number(entry.get("after"), f"{path}.after"),
+        seconds=read.checked_number(entry.get("seconds"), f"{path}.seconds"),
     )
 
 
-def _text(entry: dict[str, Any], name: str, place: str) -> str:
+def _text(entry: dict[str, object], name: str, path: str) -> str:
     """A text of an entry, empty where it is left out."""
-    return read.string(entry, name, place) if name in entry else ""
+    return read.string(entry, name, path) if name in entry else ""
 
 
 def _each(
-    entry: Mapping[str, Any], name: str, place: str, parse: Callable[[object, str], T]
+    entry: Mapping[str, object], name: str, path: str, parse: Callable[[object, str], T]
 ) -> dict[str, T]:
     """The values by name of an object in an entry, none where it is left out."""
-    values = read.as_object(entry.get(name, {}), f"{place}.{name}")
-    return {key: parse(value, f"{place}.{name}.{key}") for key, value in values.items()}
+    values = read.as_object(entry.get(name, {}), f"{path}.{name}")
+    return {key: parse(value, f"{path}.{name}.{key}") for key, value in values.items()}
 
 
-def _timing(value: object, place: str) -> Timing:
-    entry = read.as_object(value, place)
+def _timing(value: object, path: str) -> Timing:
+    entry = read.as_object(value, path)
     return Timing(
-        median=read.checked_number(entry.get("median"), f"{place}.median"),
-        low=read.checked_number(entry.get("low"), f"{place}.low"),
-        high=read.checked_number(entry.get("high"), f"{place}.high"),
-        count=read.natural(entry.get("count"), f"{place}.count"),
+        median=read.checked_number(entry.get("median"), f"{path}.median"),
+        low=read.checked_number(entry.get("low"), f"{path}.low"),
+        high=read.checked_number(entry.get("high"), f"{path}.high"),
+        count=read.natural(entry.get("count"), f"{path}.count"),
     )
 
 
-def _search(value: object, place: str) -> SearchRecord:
-    entry = read.as_object(value, place)
-    makespan = read.checked_number(entry.get("makespan"), f"{place}.makespan")
+def _search(value: object, path: str) -> SearchRecord:
+    entry = read.as_object(value, path)
+    makespan = read.checked_number(entry.get("makespan"), f"{path}.makespan")
     return SearchRecord(
-        start=read.string(entry, "start", place),
-        started_at=read.checked_number(entry.get("started_at"), f"{place}.started_at"),
-        moved=read.checked_number(entry.get("moved", makespan), f"{place}.moved"),
+        start=read.string(entry, "start", path),
+        started_at=read.checked_number(entry.get("started_at"), f"{path}.started_at"),
+        moved=read.checked_number(entry.get("moved", makespan), f"{path}.moved"),
         makespan=makespan,
-        steps=read.natural(entry.get("steps"), f"{place}.steps"),
-        kept=read.natural(entry.get("kept"), f"{place}.kept"),
-        seed=read.natural(entry.get("seed"), f"{place}.seed"),
-        policies=_each(entry, "policies", place, read.checked_number),
-        bound=_each(entry, "bound", place, read.checked_number),
+        steps=read.natural(entry.get("steps"), f"{path}.steps"),
+        kept=read.natural(entry.get("kept"), f"{path}.kept"),
+        seed=read.natural(entry.get("seed"), f"{path}.seed"),
+        policies=_each(entry, "policies", path, read.checked_number),
+        bound=_each(entry, "bound", path, read.checked_number),
     )

@@ -52,11 +52,12 @@ CONDITIONS: Mapping[str, str] = {
 
 def cpu_part(artifact: Artifact) -> ProjectPart:
     """The part of a project for one instruction set, which the build must be for."""
-    own, names = parse_cpu(artifact.target).instruction_set, list(artifact.kernels)
+    instruction_set = parse_cpu(artifact.target).instruction_set
+    names = list(artifact.kernels)
     features = [name for name in artifact.requirements["features"] if name in CONDITIONS]
     executor = Path(str(resources.files("compiler.backends"))) / "cpu" / "executor.c"
-    foreign = " [-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake]" if own == AARCH64 else ""
-    needed = ", ".join(features) or f"no more than every {own} CPU has"
+    foreign = " [-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake]" if instruction_set == AARCH64 else ""
+    needed = ", ".join(features) or f"no more than every {instruction_set} CPU has"
     return ProjectPart(
         name="cpu",
         foreign=("gpu*", "kernel*"),
@@ -67,9 +68,9 @@ def cpu_part(artifact: Artifact) -> ProjectPart:
             **{f"kernels/{name}.o": kernel.code for name, kernel in artifact.kernels.items()},
         },
         sources=[f"${{CMAKE_CURRENT_LIST_DIR}}/kernels/{name}.o" for name in names],
-        variables={"INSTRUCTION_SET": own},
+        variables={"INSTRUCTION_SET": instruction_set},
         readme={
-            "files": f"an object of {own} code for each kernel",
+            "files": f"an object of {instruction_set} code for each kernel",
             "needs": "A C++17 compiler is all it needs.",
             "configure": f"    cmake -B build{foreign}\n",
             "ways": "one thread and several",

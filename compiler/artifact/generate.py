@@ -61,37 +61,38 @@ def export_project(
     Files in that project which no export wrote are kept. Raises ArtifactError if a GPU's kernels
     have no source, the place is taken, or a file of the older project was edited.
     """
-    place = Path(os.path.abspath(directory))
+    folder = Path(os.path.abspath(directory))
     on_cpu = parse_target(artifact.target).backend == "cpu"
     part = cpu_part(artifact) if on_cpu else gpu_part(artifact)
-    with replacing(place) as new:
-        own = _own_files(place)
+    with replacing(folder) as new:
+        user_files = _own_files(folder)
         _write_project(artifact, part, new, version, check)
         write_list(new)
-        keep(own, place, new)
+        keep(user_files, folder, new)
 
 
-def _own_files(place: Path) -> list[str]:
+def _own_files(folder: Path) -> list[str]:
     """The user's own files in an older project; raises ArtifactError for anything else."""
-    if place.is_symlink():
-        raise ArtifactError(f"{place} is a link: name the directory that it leads to")
-    if not place.exists() or (place.is_dir() and not contents(place)):
+    if folder.is_symlink():
+        raise ArtifactError(f"{folder} is a link: name the directory that it leads to")
+    if not folder.exists() or (folder.is_dir() and not contents(folder)):
         return []
-    mark = place / MARK
+    mark = folder / MARK
     if not mark.is_file() or not mark.read_bytes().startswith(CMAKE_HEAD.encode()):
         raise ArtifactError(
-            f"{place} exists and is not an exported project: choose another directory"
+            f"{folder} exists and is not an exported project: choose another directory"
         )
-    return own_files(place)
+    return own_files(folder)
 
 
 def _write_project(
-    artifact: Artifact, part: ProjectPart, place: Path, version: str, check: StoredCheck | None
+    artifact: Artifact, part: ProjectPart, folder: Path, version: str, check: StoredCheck | None
 ) -> None:
     """Write all files of a project into a new directory."""
-    schedule, label = artifact.schedule, f"{artifact.schedule.name} {version} {artifact.target}"
+    schedule = artifact.schedule
+    label = f"{artifact.schedule.name} {version} {artifact.target}"
     tolerance = check.tolerance if check else 0.0
-    shutil.copytree(PROJECT, place, ignore=shutil.ignore_patterns(*part.foreign))
+    shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*part.foreign))
     texts = {
         "src/plan.cpp": plan_text(
             artifact, part.header, part.plan, label=label, tolerance=tolerance
@@ -101,11 +102,11 @@ def _write_project(
     }
     generated = {name: text.encode() for name, text in texts.items()}
     for name, content in {**part.files, **generated}.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
-    write_weights_image(place / "weights.bin", schedule, artifact.weights)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    write_weights_image(folder / "weights.bin", schedule, artifact.weights)
     if check is not None:
-        _write_check(place / "check", schedule, check)
+        _write_check(folder / "check", schedule, check)
 
 
 def _model_cmake(part: ProjectPart) -> str:
@@ -131,10 +132,10 @@ def _readme(artifact: Artifact, part: ProjectPart, label: str) -> str:
     )
 
 
-def _write_check(place: Path, schedule: Schedule, check: StoredCheck) -> None:
+def _write_check(folder: Path, schedule: Schedule, check: StoredCheck) -> None:
     """Write the inputs and outputs of the self-check into a new directory."""
-    place.mkdir()
+    folder.mkdir()
     for kind, arrays in (("input", check.inputs), ("output", check.outputs)):
-        with (place / f"{kind}s.bin").open("wb") as file:
+        with (folder / f"{kind}s.bin").open("wb") as file:
             for allocation in schedule.of_kind("input" if kind == "input" else "output"):
                 file.write(numpy.ascontiguousarray(arrays[allocation.name]).tobytes())

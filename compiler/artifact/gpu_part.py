@@ -59,8 +59,9 @@ def gpu_part(artifact: Artifact) -> ProjectPart:
             "compile the model again"
         )
     architectures = _architectures(artifact)
-    alone, oldest = architectures["CUDA_ONLY"], architectures["CUDA_OLDEST"]
-    cuda = alone or (f"{oldest};90a" if int(oldest) < 90 else oldest)
+    exclusive = architectures["CUDA_ONLY"]
+    oldest = architectures["CUDA_OLDEST"]
+    cuda = exclusive or (f"{oldest};90a" if int(oldest) < 90 else oldest)
     launches = [launch for kernel in artifact.kernels.values() for launch in kernel.launches]
     shared = max((launch.shared_bytes for launch in launches), default=0)
     return ProjectPart(
@@ -77,7 +78,7 @@ def gpu_part(artifact: Artifact) -> ProjectPart:
             "configure": CONFIGURATIONS.format(cuda=cuda, hip=OTHER_ARCHITECTURES),
             "ways": "all modes",
             "runs_on": "On NVIDIA its kernels run on "
-            + (f"sm_{alone} alone." if alone else f"sm_{oldest} and newer."),
+            + (f"sm_{exclusive} alone." if exclusive else f"sm_{oldest} and newer."),
         },
     )
 
@@ -105,7 +106,8 @@ def gpu_plan(artifact: Artifact) -> str:
 
     With `early`, kernels in graphs that wait themselves start before their predecessors have ended.
     """
-    schedule, kernels = artifact.schedule, artifact.kernels
+    schedule = artifact.schedule
+    kernels = artifact.kernels
     choice = None if artifact.choice is None else artifact.choice.schedule
     costs: Mapping[str, float] = {} if choice is None else choice.costs
     device = parse_gpu(artifact.target).device
@@ -161,10 +163,10 @@ def kernel_headers() -> dict[str, str]:
 
 def nodes_of(schedule: Schedule) -> dict[str, list[str]]:
     """The ONNX nodes that each kernel computes, a line a task."""
-    found: dict[str, list[str]] = {}
+    lines_of: dict[str, list[str]] = {}
     for index, task in enumerate(schedule.tasks):
-        found.setdefault(task.kernel, []).append(f"task {index}: {' '.join(task.nodes)}")
-    return found
+        lines_of.setdefault(task.kernel, []).append(f"task {index}: {' '.join(task.nodes)}")
+    return lines_of
 
 
 _SPECIALISED = re.compile(
@@ -187,9 +189,9 @@ def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
     )
 
 
-def _outside(name: str, found: re.Match[str]) -> str:
+def _outside(name: str, match: re.Match[str]) -> str:
     """A specialisation of a header's template, which must follow the kernel's namespace."""
-    text = found[0].replace("<Problem>", f"<{name}::Problem>", 1)
+    text = match[0].replace("<Problem>", f"<{name}::Problem>", 1)
     return f"}}  // namespace {name}\n\n{text}\nnamespace {name} {{\n"
 
 
@@ -205,11 +207,11 @@ def _architectures(artifact: Artifact) -> dict[str, str]:
     named = ";".join(target.architectures)
     only = {name: only_architecture(k.source) for name, k in artifact.kernels.items()}
     kernel = next((name for name, architecture in only.items() if architecture), "")
-    alone = (only.get(kernel) or "").removeprefix("sm_")
+    exclusive = (only.get(kernel) or "").removeprefix("sm_")
     return {
-        "CUDA_ARCHITECTURES": alone or oldest,
+        "CUDA_ARCHITECTURES": exclusive or oldest,
         "CUDA_OLDEST": oldest,
-        "CUDA_ONLY": alone,
+        "CUDA_ONLY": exclusive,
         "CUDA_ONLY_KERNEL": kernel,
         "HIP_ARCHITECTURES": named if target.kind == "hip" else OTHER_ARCHITECTURES,
         "EMU_ARCHITECTURES": "",

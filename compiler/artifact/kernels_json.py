@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from compiler.errors import ArtifactError
 from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
@@ -30,7 +30,7 @@ class KernelEntry:
 
 def kernel_files(kernels: Mapping[str, KernelSpec]) -> tuple[str, dict[str, bytes]]:
     """The table as text, and the files that it names; names depend on no kernel's name."""
-    table: list[dict[str, Any]] = []
+    table: list[dict[str, object]] = []
     files: dict[str, bytes] = {}
     for position, kernel in enumerate(kernels.values()):
         code, source = (f"kernels/{position:04d}.{end}" for end in SUFFIXES[kernel.language])
@@ -47,63 +47,63 @@ def read_kernels(text: bytes, what: str) -> tuple[KernelEntry, ...]:
     return read.checked_sequence({"kernels": read.parse_json(text, what)}, "kernels", what, _entry)
 
 
-def _entry(value: object, place: str) -> KernelEntry:
-    entry = read.as_object(value, place)
-    language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{place}.language")
+def _entry(value: object, path: str) -> KernelEntry:
+    entry = read.as_object(value, path)
+    language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{path}.language")
     spec = KernelSpec(
-        name=read.string(entry, "name", place),
+        name=read.string(entry, "name", path),
         language=cast(Literal["object", "cuda", "hip", "emu"], language),
         code=b"",
-        launches=read.checked_sequence(entry, "launches", place, _launch),
-        packings=read.checked_sequence(entry, "packings", place, read.text),
-        workspaces=read.checked_sequence(entry, "workspaces", place, read.natural),
-        flops=read.natural(entry.get("flops"), f"{place}.flops"),
-        traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{place}.traffic_bytes"),
-        serial_ns=read.natural(entry.get("serial_ns", 0), f"{place}.serial_ns"),
-        estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{place}.estimated_ns"),
-        reads=read.checked_sequence(entry, "reads", place, _operand),
-        writes=read.checked_sequence(entry, "writes", place, _operand),
-        footprint=_footprint(entry.get("footprint"), f"{place}.footprint"),
+        launches=read.checked_sequence(entry, "launches", path, _launch),
+        packings=read.checked_sequence(entry, "packings", path, read.text),
+        workspaces=read.checked_sequence(entry, "workspaces", path, read.natural),
+        flops=read.natural(entry.get("flops"), f"{path}.flops"),
+        traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{path}.traffic_bytes"),
+        serial_ns=read.natural(entry.get("serial_ns", 0), f"{path}.serial_ns"),
+        estimated_ns=read.natural(entry.get("estimated_ns", 0), f"{path}.estimated_ns"),
+        reads=read.checked_sequence(entry, "reads", path, _operand),
+        writes=read.checked_sequence(entry, "writes", path, _operand),
+        footprint=_footprint(entry.get("footprint"), f"{path}.footprint"),
     )
-    return KernelEntry(spec, read.string(entry, "code", place), read.string(entry, "source", place))
+    return KernelEntry(spec, read.string(entry, "code", path), read.string(entry, "source", path))
 
 
-def _operand(value: object, place: str) -> Operand:
-    entry = read.as_object(value, place)
-    shape = read.checked_sequence(entry, "shape", place, read.natural)
-    return Operand(read.dtype(entry.get("dtype"), f"{place}.dtype"), shape)
+def _operand(value: object, path: str) -> Operand:
+    entry = read.as_object(value, path)
+    shape = read.checked_sequence(entry, "shape", path, read.natural)
+    return Operand(read.dtype(entry.get("dtype"), f"{path}.dtype"), shape)
 
 
-def _footprint(value: object, place: str) -> Footprint:
-    entry = read.as_object(value, place)
+def _footprint(value: object, path: str) -> Footprint:
+    entry = read.as_object(value, path)
     return Footprint(
-        read_launches=read.checked_sequence(entry, "read_launches", place, read.text),
-        accesses=read.natural(entry.get("accesses"), f"{place}.accesses"),
-        by_solver=read.natural(entry.get("by_solver"), f"{place}.by_solver"),
-        by_enumeration=read.natural(entry.get("by_enumeration"), f"{place}.by_enumeration"),
-        undecided=read.checked_sequence(entry, "undecided", place, read.text),
+        read_launches=read.checked_sequence(entry, "read_launches", path, read.text),
+        accesses=read.natural(entry.get("accesses"), f"{path}.accesses"),
+        by_solver=read.natural(entry.get("by_solver"), f"{path}.by_solver"),
+        by_enumeration=read.natural(entry.get("by_enumeration"), f"{path}.by_enumeration"),
+        undecided=read.checked_sequence(entry, "undecided", path, read.text),
     )
 
 
-def _launch(value: object, place: str) -> Launch:
-    entry = read.as_object(value, place)
+def _launch(value: object, path: str) -> Launch:
+    entry = read.as_object(value, path)
     return Launch(
-        symbol=read.string(entry, "symbol", place),
-        args=read.checked_sequence(entry, "args", place, read.natural),
-        grid=_triple(entry, "grid", place),
-        block=_triple(entry, "block", place),
-        shared_bytes=read.natural(entry.get("shared_bytes"), f"{place}.shared_bytes"),
-        registers=read.natural(entry.get("registers"), f"{place}.registers"),
+        symbol=read.string(entry, "symbol", path),
+        args=read.checked_sequence(entry, "args", path, read.natural),
+        grid=_triple(entry, "grid", path),
+        block=_triple(entry, "block", path),
+        shared_bytes=read.natural(entry.get("shared_bytes"), f"{path}.shared_bytes"),
+        registers=read.natural(entry.get("registers"), f"{path}.registers"),
         static_shared_bytes=read.natural(
-            entry.get("static_shared_bytes"), f"{place}.static_shared_bytes"
+            entry.get("static_shared_bytes"), f"{path}.static_shared_bytes"
         ),
-        programmatic=read.boolean(entry.get("programmatic"), f"{place}.programmatic"),
-        indirect=read.string(entry, "indirect", place),
+        programmatic=read.boolean(entry.get("programmatic"), f"{path}.programmatic"),
+        indirect=read.string(entry, "indirect", path),
     )
 
 
-def _triple(entry: dict[str, Any], key: str, place: str) -> tuple[int, int, int]:
-    numbers = read.checked_sequence(entry, key, place, read.natural)
+def _triple(entry: dict[str, object], key: str, path: str) -> tuple[int, int, int]:
+    numbers = read.checked_sequence(entry, key, path, read.natural)
     if len(numbers) != 3:
-        raise ArtifactError(f"{place}.{key} does not have three numbers")
+        raise ArtifactError(f"{path}.{key} does not have three numbers")
     return numbers

@@ -31,37 +31,37 @@ Compiler = Callable[..., CompletedProcess[str]]
 """Runs a C++ compiler that knows the GPU's runtime, with these arguments."""
 
 
-def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path | None) -> bytes:
+def build_library(artifact: Artifact, compiler: Compiler, mark: str, cache: Path | None) -> bytes:
     """Compile the schedule, and link it with the kernels and the host code that all models share.
 
-    `mark` identifies the compiler; objects of the host code are kept in the directory `kept`, if
+    `mark` identifies the compiler; objects of the host code are kept in the directory `cache`, if
     any. Raises KernelError with the compiler's messages.
     """
     label = f"{artifact.schedule.name} {artifact.target}"
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
-        place = Path(folder)
-        plan = place / "plan.cpp"
+        work = Path(folder)
+        plan = work / "plan.cpp"
         tables = gpu_plan(artifact)
         text = plan_text(artifact, GPU_HEADER, tables, label=label, tolerance=0.0)
         plan.write_text(text, "utf-8")
-        compiled = [_compiled(compiler, plan), *_host_objects(compiler, mark, kept)]
+        compiled = [_compiled(compiler, plan), *_host_objects(compiler, mark, cache)]
         compiled += [kernel.code for kernel in artifact.kernels.values()]
-        objects = [place / f"{number}.o" for number in range(len(compiled))]
+        objects = [work / f"{number}.o" for number in range(len(compiled))]
         for path, content in zip(objects, compiled, strict=True):
             path.write_bytes(content)
-        library = place / "library.so"
+        library = work / "library.so"
         _run(compiler, *LINK, "-o", library, *objects, *LINKED_LIBRARIES)
         return library.read_bytes()
 
 
-def _host_objects(compiler: Compiler, mark: str, kept: Path | None) -> list[bytes]:
+def _host_objects(compiler: Compiler, mark: str, cache: Path | None) -> list[bytes]:
     """The objects of the host code that all models share, compiled once."""
     digest = hashlib.sha256(" ".join([mark, *FLAGS]).encode())
     for path in sorted([*PROJECT.glob("src/**/*.*"), *PROJECT.glob("include/**/*.h")]):
         digest.update(path.read_bytes())
-    folder = None if kept is None else kept / digest.hexdigest()[:16]
+    folder = None if cache is None else cache / digest.hexdigest()[:16]
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(partial(_kept, compiler, folder), host_sources()))
+        return list(pool.map(partial(_cached_object, compiler, folder), host_sources()))
 
 
 def host_sources() -> list[Path]:
@@ -70,7 +70,7 @@ def host_sources() -> list[Path]:
     return sorted([*common, *(PROJECT / "src" / "gpu").glob("*.cpp")])
 
 
-def _kept(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
+def _cached_object(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
     if folder is None:
         return _compiled(compiler, source)
     path = folder / f"{source.parent.name}-{source.stem}.o"
@@ -78,11 +78,11 @@ def _kept(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         content = _compiled(compiler, source)
-    _keep(path, content)
+    _store(path, content)
     return content
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _store(path: Path, content: bytes) -> None:
     """Store a file atomically; where it cannot be written, the next process builds it again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,9 @@ from compiler.verify import checked_json as read
 Vouch = Callable[[Path, bytes], None]
 """Raises ArtifactError unless a manifest, by its path and its bytes, is one to trust."""
 
-SELF_DIGEST, SEAL, FILES = "sha256", "seal", "files"
+SELF_DIGEST = "sha256"
+SEAL = "seal"
+FILES = "files"
 OWN_ENTRIES = "entries of the manifest"
 """The name of a manifest's own entries in its seal."""
 
@@ -77,8 +79,8 @@ class ManifestFormat:
             ) from error
         vouch(path, content)
         try:
-            found: Any = json.loads(content)
-            manifest = cast(dict[str, Any], found) if isinstance(found, dict) else None
+            parsed: Any = json.loads(content)
+            manifest = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else None
             digest = "" if manifest is None else manifest_digest(manifest)
         except (ValueError, RecursionError) as error:
             raise ArtifactError(f"{path} is damaged ({error}): {self.remedy}") from error
@@ -114,7 +116,8 @@ class ManifestFormat:
         self, folder: Path, manifest: Mapping[str, Any], contents: Mapping[str, str]
     ) -> None:
         """Raise ArtifactError, naming the content, unless all have their digest in the seal."""
-        seal, present = manifest[SEAL], manifest_seal(manifest, contents)
+        seal = manifest[SEAL]
+        present = manifest_seal(manifest, contents)
         different = sorted(n for n in {*seal, *present} if seal.get(n) != present.get(n))
         if different:
             raise ArtifactError(
@@ -194,8 +197,8 @@ def manifest_seal(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> d
     None is the hash of a file, which a tool may replace wherever it is.
     """
     entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILES)}
-    parts = {OWN_ENTRIES: entries, **contents}
-    return {name: _digest([name, content]) for name, content in parts.items()}
+    sealed = {OWN_ENTRIES: entries, **contents}
+    return {name: _digest([name, content]) for name, content in sealed.items()}
 
 
 def _digest(data: Any) -> str:
@@ -208,9 +211,9 @@ def write_hashed(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> 
     digest = hashlib.sha256()
     with path.open("wb") as file:
 
-        def write(part: Any) -> None:
-            digest.update(part)
-            file.write(part)
+        def write(data: Any) -> None:
+            digest.update(data)
+            file.write(data)
 
         produce(write)
         file.flush()

@@ -76,20 +76,16 @@ def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputDataError if a check found an index out of range.
     """
-    kept = {**outputs}
+    results = {**outputs}
     for name, array in outputs.items():
         if name.startswith(IN_RANGE):
-            _check_in_range(name, array)
-            del kept[name]
-    return kept
-
-
-def _check_in_range(name: str, array: Any) -> None:
-    """Raise InputDataError unless all indices of a check were in range."""
-    if not int(array.numpy() if hasattr(array, "numpy") else array):
-        raise InputDataError(
-            f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
-        )
+            if not int(array.numpy() if hasattr(array, "numpy") else array):
+                raise InputDataError(
+                    f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input"
+                    " data"
+                )
+            del results[name]
+    return results
 
 
 class Module:
@@ -148,7 +144,8 @@ class Module:
         self.__dict__.update(state)
         self._backend = backend(self.target)
         self._content = replace(self._content, weights=place_weights(self.schedule, self.weights))
-        self._lock, self._loaded = Lock(), None
+        self._lock = Lock()
+        self._loaded = None
 
     @property
     def target(self) -> str:
@@ -304,7 +301,8 @@ class Module:
         code = sum(len(kernel.code) for kernel in self.kernels.values())
         chosen = None if self.choice is None else self.choice.schedule
         mode = f" as {chosen.chosen} ({chosen.source})" if chosen else ""
-        tasks, kernels = counted(len(self.schedule.tasks), "task"), len(self.kernels)
+        tasks = counted(len(self.schedule.tasks), "task")
+        kernels = len(self.kernels)
         return (
             f"{self.target}, {tasks} of {counted(kernels, 'kernel')} on"
             f" {counted(self.schedule.streams, 'stream')}{mode}, weights {self._size('weight')},"
@@ -322,12 +320,14 @@ class Module:
 
         The prediction needs the compiler's libraries, which a loaded module runs without.
         """
-        rows, spans = {"target": self.target}, None
+        rows = {"target": self.target}
+        spans = None
         try:
             from compiler.scheduling.prediction import gap, prediction
 
-            found = prediction(self)
-            spans, time = found.spans, gap(self, found)
+            predicted = prediction(self)
+            spans = predicted.spans
+            time = gap(self, predicted)
         except ImportError as error:
             time = f"not predicted: {error.name} is missing"
         return schedule_html(self.schedule, rows, {"time": time}, spans)

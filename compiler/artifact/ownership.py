@@ -27,14 +27,14 @@ def own_files(project: Path) -> list[str]:
     Raises ArtifactError naming a changed one.
     """
     written = _listed(project / LIST)
-    own = [name for name in contents(project) if name not in written and name != LIST]
+    user_files = [name for name in contents(project) if name not in written and name != LIST]
     for name, digest in written.items():
         if os.path.lexists(project / name) and _digest(project / name) != digest:
             raise ArtifactError(
                 f"{project / name} was edited after its export: move it away, or choose another "
                 "directory"
             )
-    return own
+    return user_files
 
 
 def keep(names: list[str], project: Path, new: Path) -> None:

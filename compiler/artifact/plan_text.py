@@ -64,5 +64,6 @@ def quoted(text: str) -> str:
 
 def _allocation(allocation: Allocation, offset: int) -> str:
     shape = braced(allocation.shape)
-    name, dtype = quoted(allocation.name), quoted(allocation.dtype)
+    name = quoted(allocation.name)
+    dtype = quoted(allocation.dtype)
     return f"{{Kind::{allocation.kind}, {name}, {dtype}, {shape}, {allocation.nbytes}U, {offset}U}}"

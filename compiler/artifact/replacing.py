@@ -11,35 +11,36 @@ from compiler.errors import ArtifactError
 
 
 @contextmanager
-def replacing(place: Path) -> Generator[Path]:
-    """A path to write a directory to, which then replaces `place`.
+def replacing(directory: Path) -> Generator[Path]:
+    """A path to write a directory to, which then replaces `directory`.
 
-    If anything fails or interrupts that, `place` is the old directory or the new one. Raises
+    If anything fails or interrupts that, `directory` is the old directory or the new one. Raises
     ArtifactError for an OSError.
     """
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-        new, old = temporary / "new", temporary / "old"
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        new = temporary / "new"
+        old = temporary / "old"
         try:
             yield new
-            _move(new, place, old)
+            _move(new, directory, old)
         finally:
-            if os.path.lexists(place) or not old.exists():
+            if os.path.lexists(directory) or not old.exists():
                 shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise ArtifactError(f"cannot write {place}: {error.strerror or error}") from error
+        raise ArtifactError(f"cannot write {directory}: {error.strerror or error}") from error
 
 
-def _move(new: Path, place: Path, old: Path) -> None:
-    """Move `place` to `old` and `new` to `place`; undone if that fails."""
+def _move(new: Path, directory: Path, old: Path) -> None:
+    """Move `directory` to `old` and `new` to `directory`; undone if that fails."""
     try:
-        if os.path.lexists(place):
-            place.rename(old)
-        new.rename(place)
+        if os.path.lexists(directory):
+            directory.rename(old)
+        new.rename(directory)
     except BaseException:
-        if old.exists() and not os.path.lexists(place):
-            old.rename(place)
+        if old.exists() and not os.path.lexists(directory):
+            old.rename(directory)
         raise
 
 
@@ -48,11 +49,11 @@ def contents(directory: Path) -> list[str]:
 
     Raises ArtifactError if it cannot be listed.
     """
-    found: list[str] = []
+    names: list[str] = []
     try:
         for path in sorted(directory.iterdir()):
             below = contents(path) if path.is_dir() and not path.is_symlink() else []
-            found += [f"{path.name}/{name}" for name in below] or [path.name]
+            names += [f"{path.name}/{name}" for name in below] or [path.name]
     except OSError as error:
         raise ArtifactError(f"cannot read {directory}: {error.strerror}") from error
-    return found
+    return names

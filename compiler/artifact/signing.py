@@ -64,8 +64,8 @@ def _listed(directory: Path) -> set[str]:
 def _manifest_in(directory: Path) -> dict[str, Any]:
     """The manifest; one that cannot be read, which its own checks refuse, lists no file."""
     try:
-        found: Any = json.loads((directory / format_in(directory).file).read_bytes())
-        return {FILES: dict(found[FILES])}
+        manifest: Any = json.loads((directory / format_in(directory).file).read_bytes())
+        return {FILES: dict(manifest[FILES])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {FILES: {}}
 

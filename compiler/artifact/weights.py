@@ -59,7 +59,8 @@ def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> 
     end = 0
     for name in order:
         array = weights[name]
-        start, end = end, end + array.nbytes
+        start = end
+        end = end + array.nbytes
         header[name] = {
             "dtype": CODES[array.dtype.name],
             "shape": list(array.shape),
@@ -80,8 +81,8 @@ def in_one_block(tensors: Mapping[str, Array]) -> dict[str, Array]:
     weights: dict[str, Array] = {}
     at = 0
     for name, tensor in tensors.items():
-        part = block[at : at + tensor.nbytes]
-        weights[name] = part.view(tensor.dtype).reshape(tensor.shape)
+        region = block[at : at + tensor.nbytes]
+        weights[name] = region.view(tensor.dtype).reshape(tensor.shape)
         weights[name][...] = tensor
         at += padded_size(tensor.nbytes)
     return weights
@@ -107,5 +108,5 @@ def read_weights(path: Path, place: Placing = in_one_block) -> dict[str, Array]:
 
 def _tensor(entry: Mapping[str, Any], data: Array) -> Array:
     """The tensor of an entry of the header, in the file's data."""
-    part = data[slice(*entry["data_offsets"])]
-    return part.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])
+    values = data[slice(*entry["data_offsets"])]
+    return values.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])
