@@ -98,7 +98,8 @@ class ProgramBody:
 
         Raises ModelError or UnsupportedOperatorError.
         """
-        context, nodes = self.runtime.context, self.graph.nodes
+        context = self.runtime.context
+        nodes = self.graph.nodes
         alone = {i: _reason(n, context) for i, n in enumerate(nodes) if only_on_host(n, context)}
         if alone:
             self.refine(SegmentSplit(alone))
@@ -119,21 +120,21 @@ class ProgramBody:
 
         What is specialised passed the checks, which depend on names, dtypes and shapes alone.
         """
-        whole = self.plan().whole
-        again = None if whole is None else whole.again(inputs)
+        segment = self.plan().whole
+        again = None if segment is None else segment.again(inputs)
         if again is None:
             return None
-        found = again.run(inputs)
-        return [found[name] for name in self.graph.outputs]
+        results = again.run(inputs)
+        return [results[name] for name in self.graph.outputs]
 
     def prepare(self, inputs: Mapping[str, HostValue]) -> None:
         """Compile the segments that read inputs alone."""
         plan = self.plan()
         for step, runner in zip(plan.steps, plan.runners, strict=True):
             if isinstance(runner, ProgramSegment) and inputs.keys() >= {*step.reads}:
-                found = runner.prepare({n: inputs[n] for n in step.reads}, self.runtime.compiler)
-                if found is not None:
-                    self.refine(found)
+                split = runner.prepare({n: inputs[n] for n in step.reads}, self.runtime.compiler)
+                if split is not None:
+                    self.refine(split)
                     self.prepare(inputs)
                     return
 
@@ -141,12 +142,12 @@ class ProgramBody:
         """Run all steps, or say how the segment that cannot be compiled must be split."""
         for step, runner in zip(plan.steps, plan.runners, strict=True):
             if isinstance(runner, ProgramSegment):
-                found = runner.run(values, self.runtime.compiler)
-                if isinstance(found, SegmentSplit):
-                    return found
+                results = runner.run(values, self.runtime.compiler)
+                if isinstance(results, SegmentSplit):
+                    return results
             else:
-                found = runner({name: values[name] for name in step.reads})
-            values.update(found)
+                results = runner({name: values[name] for name in step.reads})
+            values.update(results)
             for name in step.frees:
                 values.pop(name, None)
         return None
@@ -198,17 +199,19 @@ class ProgramBody:
 
     def _whole(self, runners: Sequence[ProgramSegment | HostStep]) -> ProgramSegment | None:
         """The segment that reads the inputs and writes the outputs, if it is the only step."""
-        first, *others = runners or [None]
-        if others or not isinstance(first, ProgramSegment):
+        first, *more = runners or [None]
+        if more or not isinstance(first, ProgramSegment):
             return None
         return first if {*self.graph.outputs} <= {*first.source.writes} else None
 
     def _uses(self) -> list[NodeUse]:
-        known = {*self.graph.constants}
-        computed = known | {name for i in self._fixed() for name in self.graph.nodes[i].output}
+        available = {*self.graph.constants}
+        computed = available | {name for i in self._fixed() for name in self.graph.nodes[i].output}
         return [
             NodeUse(
-                reads=frozenset(names_read(node) - (known if index in self.alone else computed)),
+                reads=frozenset(
+                    names_read(node) - (available if index in self.alone else computed)
+                ),
                 writes=tuple(node.output),
                 alone=index in self.alone,
             )
@@ -220,11 +223,12 @@ class ProgramBody:
 
         They are folded when it is specialised.
         """
-        known, fixed = {*self.graph.constants}, list[int]()
+        available = {*self.graph.constants}
+        fixed = list[int]()
         for index, node in enumerate(self.graph.nodes):
-            if index not in self.alone and names_read(node) <= known:
+            if index not in self.alone and names_read(node) <= available:
                 fixed.append(index)
-                known |= {*node.output}
+                available |= {*node.output}
         return fixed
 
     def _runner(self, step: ProgramStep, reread: Set[str]) -> ProgramSegment | HostStep:
@@ -267,14 +271,14 @@ def without_constants(
     nodes: Iterable[onnx.NodeProto], folder: ModelFolder | None
 ) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
     """The nodes that are not Constant, and the values of those that are."""
-    kept: list[onnx.NodeProto] = []
+    remaining: list[onnx.NodeProto] = []
     constants: dict[str, np.ndarray] = {}
     for node in nodes:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             constants[node.output[0]] = constant_of(node, folder)
         else:
-            kept.append(node)
-    return kept, constants
+            remaining.append(node)
+    return remaining, constants
 
 
 def _reason(node: onnx.NodeProto, context: ModelContext) -> str:

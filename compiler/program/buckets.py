@@ -21,36 +21,36 @@ class Buckets:
     axes: Mapping[str, tuple[str | None, ...]]
 
     @classmethod
-    def of(cls, given: Mapping[str, Sequence[int]], inputs: Sequence[ValueType]) -> "Buckets":
+    def of(cls, buckets: Mapping[str, Sequence[int]], inputs: Sequence[ValueType]) -> "Buckets":
         """The buckets of a model's inputs; an unnamed dimension is written `input.axis`.
 
         Raises ShapeError for a symbol that no input has, and for sizes below 1 or above 2**31 - 1.
         """
         axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
-        known = {symbol for symbols in axes.values() for symbol in symbols if symbol}
-        for symbol in given:
-            if symbol not in known:
+        open_symbols = {symbol for symbols in axes.values() for symbol in symbols if symbol}
+        for symbol in buckets:
+            if symbol not in open_symbols:
                 raise ShapeError(
                     f"buckets are given for the dimension {symbol!r}; the model's open dimensions"
-                    f" are {', '.join(sorted(known)) or 'none'}"
+                    f" are {', '.join(sorted(open_symbols)) or 'none'}"
                 )
-        return cls({symbol: _checked(symbol, sizes) for symbol, sizes in given.items()}, axes)
+        return cls({symbol: _checked(symbol, sizes) for symbol, sizes in buckets.items()}, axes)
 
-    def shapes_of(self, given: Mapping[str, Shape]) -> dict[str, Shape] | None:
+    def shapes_of(self, shapes: Mapping[str, Shape]) -> dict[str, Shape] | None:
         """The shapes of the bucket for inputs, or None if there is none.
 
         Segments that read other tensors than the model's inputs have none.
         """
-        if not self.sizes or not given.keys() <= self.axes.keys():
+        if not self.sizes or not shapes.keys() <= self.axes.keys():
             return None
-        found: dict[str, Shape] = {}
-        for name, shape in given.items():
+        padded_shapes: dict[str, Shape] = {}
+        for name, shape in shapes.items():
             pairs = zip(self.axes[name], shape, strict=True)
             padded = [self._size(symbol, size) for symbol, size in pairs]
             if None in padded:
                 return None
-            found[name] = tuple(size for size in padded if size is not None)
-        return found
+            padded_shapes[name] = tuple(size for size in padded if size is not None)
+        return padded_shapes
 
     def _size(self, symbol: str | None, size: int) -> int | None:
         if symbol is None or symbol not in self.sizes:
@@ -94,13 +94,20 @@ class Buckets:
 
 def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
     """The sizes of a symbol in ascending order, each once."""
-    given = [*sizes]
-    whole = [index(n) for n in given if isinstance(n, SupportsIndex) and not isinstance(n, bool)]
-    if not given or len(whole) < len(given) or min(whole) < 1 or max(whole) > LARGEST_SIZE:
+    values = [*sizes]
+    whole_sizes = [
+        index(n) for n in values if isinstance(n, SupportsIndex) and not isinstance(n, bool)
+    ]
+    if (
+        not values
+        or len(whole_sizes) < len(values)
+        or min(whole_sizes) < 1
+        or max(whole_sizes) > LARGEST_SIZE
+    ):
         raise ShapeError(
-            f"the buckets {given} of {symbol!r} need whole sizes above 0, at most {LARGEST_SIZE}"
+            f"the buckets {values} of {symbol!r} need whole sizes above 0, at most {LARGEST_SIZE}"
         )
-    return sorted({*whole})
+    return sorted({*whole_sizes})
 
 
 def symbols_of(type: ValueType) -> tuple[str | None, ...]:

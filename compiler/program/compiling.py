@@ -84,19 +84,19 @@ class SegmentRequest:
     @property
     def digest(self) -> str:
         """Its identity among all requests for one model."""
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         for node in self.source.nodes.values():
-            found.update(node.SerializeToString(deterministic=True))
+            hasher.update(node.SerializeToString(deterministic=True))
         for name, array in self.inputs.items():
             content = array.tobytes() if name in self.known else b""
-            found.update(f"{name} {array.dtype.name} {array.shape} ".encode() + content)
-        found.update(" ".join(self.source.writes).encode())
-        return found.hexdigest()
+            hasher.update(f"{name} {array.dtype.name} {array.shape} ".encode() + content)
+        hasher.update(" ".join(self.source.writes).encode())
+        return hasher.hexdigest()
 
     def __str__(self) -> str:
         types = [f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items()]
-        if (rest := len(types) - MOST_SHOWN) > 1:
-            types[MOST_SHOWN:] = [f"{rest} more"]
+        if (more := len(types) - MOST_SHOWN) > 1:
+            types[MOST_SHOWN:] = [f"{more} more"]
         return f"{self.source.name} for {', '.join(types) or 'no inputs'}"
 
 
@@ -169,21 +169,17 @@ class SegmentCompiler:
         known: frozenset[str],
         interpreted: bool = False,
     ) -> Specialised | SegmentSplit | Needs:
-        """The segment for inputs, of which the content of some is known; or why there is none.
-
-        If it shall be interpreted, nothing is compiled.
-        """
-        given = {n: on_host(v) if n in known else v for n, v in inputs.items()}
-        request = SegmentRequest(source, given, known)
-        found = self._folded(request)
-        if not isinstance(found, FoldedGraph):
-            return found
-        if not found.graph.outputs:
-            return StaticSegment(found.outputs, None)
-        if interpreted or is_small(found.graph):
-            return StaticSegment(found.outputs, InterpretedGraph(found.graph))
-        padded = self._in_bucket(request, found)
-        return padded or StaticSegment(found.outputs, self._runner(request, found.graph))
+        arrays = {n: on_host(v) if n in known else v for n, v in inputs.items()}
+        request = SegmentRequest(source, arrays, known)
+        folding = self._folded(request)
+        if not isinstance(folding, FoldedGraph):
+            return folding
+        if not folding.graph.outputs:
+            return StaticSegment(folding.outputs, None)
+        if interpreted or is_small(folding.graph):
+            return StaticSegment(folding.outputs, InterpretedGraph(folding.graph))
+        padded = self._in_bucket(request, folding)
+        return padded or StaticSegment(folding.outputs, self._runner(request, folding.graph))
 
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
@@ -195,15 +191,20 @@ class SegmentCompiler:
     def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
         """The graph of a segment without the outputs that need no operator."""
         source = request.source
-        part = ModelPart(list(source.nodes.values()), source.writes, source.constants)
+        model_part = ModelPart(list(source.nodes.values()), source.writes, source.constants)
         values = {
-            name: _value(name, array, name in request.known)
+            name: Value(
+                name,
+                array.dtype.name,
+                array.shape,
+                array.copy() if (name in request.known) else None,
+            )
             for name, array in request.inputs.items()
         }
-        found = specialise_part(part, values, self.context)
-        if found.obstacles:
-            return _split(found.obstacles, source, self.context)
-        return folded(found.graph)
+        specialised = specialise_part(model_part, values, self.context)
+        if specialised.obstacles:
+            return _split(specialised.obstacles, source, self.context)
+        return folded(specialised.graph)
 
     def _in_bucket(self, request: SegmentRequest, exact: FoldedGraph) -> PaddedSegment | None:
         """The segment in a bucket for its inputs; None if there is none that computes it."""
@@ -220,8 +221,8 @@ class SegmentCompiler:
             )
             return None
         names = [name for name, _ in exact.graph.outputs]
-        made = dict(zip(names, padding.outputs, strict=True))
-        return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, made)
+        crops = dict(zip(names, padding.outputs, strict=True))
+        return PaddedSegment.of(bucket, exact.outputs, extents, request.shapes, crops)
 
     def _bucket(self, request: SegmentRequest) -> BucketModule:
         """The module of a bucket; raises CannotPad if its graph cannot be padded."""
@@ -245,7 +246,8 @@ class SegmentCompiler:
 
     def _example(self, request: SegmentRequest, bucket: Graph) -> tuple[Graph, Padding]:
         """A smaller graph that a bucket computes; raises CannotPad if there is none."""
-        reasons, failures = list[CannotPad](), list[CannotPad]()
+        reasons = list[CannotPad]()
+        failures = list[CannotPad]()
         for shapes in self.buckets.examples(request.shapes):
             try:
                 small = self._folded(request.with_shapes(shapes))
@@ -282,12 +284,14 @@ class SegmentCompiler:
         self, request: SegmentRequest, graph: Graph, digest: str, *, ahead: bool
     ) -> Module:
         """The module of a graph; one compiled ahead for a bucket is searched like a whole model."""
-        start, count = perf_counter(), len(graph.operators)
+        start = perf_counter()
+        count = len(graph.operators)
         first = ahead or request.source.name not in self._searched
         effort = segment_settings(self.settings, count, first=first)
         if effort is self.settings:
             self._searched.add(request.source.name)
-        name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
+        name = f"{request.source.name}-{digest[:8]}"
+        dump = self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
         packed = frozenset(name for m in self.modules.values() for name in m.weights)
         settings = replace(effort, dump_ir=folder, packed=packed)
@@ -329,10 +333,6 @@ class SegmentCompiler:
             bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
-
-
-def _value(name: str, array: np.ndarray, known: bool) -> Value:
-    return Value(name, array.dtype.name, array.shape, array.copy() if known else None)
 
 
 def _split(

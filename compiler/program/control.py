@@ -49,21 +49,20 @@ class ControlNode:
     @property
     def label(self) -> str:
         """Its name, for messages and names of segments."""
-        made = next((name for name in self.node.output if name), "")
-        return f"{self.around.name}.{self.node.name or f'{self.node.op_type}_{made}'}"
+        output = next((name for name in self.node.output if name), "")
+        return f"{self.around.name}.{self.node.name or f'{self.node.op_type}_{output}'}"
 
     def inputs(self, values: HostValues) -> list[HostValue]:
         """The values of the node's inputs, None for those left out."""
         constants = self.around.constants
-        return [_lookup(name, values, constants) if name else None for name in self.node.input]
+        return [
+            (values[name] if name in values else constants[name]) if name else None
+            for name in self.node.input
+        ]
 
-    def outputs(self, found: Sequence[HostValue]) -> dict[str, HostValue]:
+    def outputs(self, results: Sequence[HostValue]) -> dict[str, HostValue]:
         """The outputs by name."""
-        return {name: v for name, v in zip(self.node.output, found, strict=False) if name}
-
-
-def _lookup(name: str, values: HostValues, constants: Mapping[str, np.ndarray]) -> HostValue:
-    return values[name] if name in values else constants[name]
+        return {name: v for name, v in zip(self.node.output, results, strict=False) if name}
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,10 @@ class Subprogram:
         cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str
     ) -> "Subprogram":
         """The program of a body in a graph."""
-        own = arrays_of(proto, None)
+        initializers = arrays_of(proto, None)
         captured = captures_of(proto)
-        known = {n: around.constants[n] for n in captured if n in around.constants}
-        captures = tuple(sorted(captured - known.keys()))
+        captured_constants = {n: around.constants[n] for n in captured if n in around.constants}
+        captures = tuple(sorted(captured - captured_constants.keys()))
         formals = tuple(info.name for info in proto.input)
         nodes, folded = without_constants(proto.node, runtime.context.folder)
         graph = BodyGraph(
@@ -91,16 +90,16 @@ class Subprogram:
             nodes=nodes,
             inputs=(*formals, *captures),
             outputs=tuple(output.name for output in proto.output),
-            constants={**known, **own, **folded},
+            constants={**captured_constants, **initializers, **folded},
             opsets=around.opsets,
         )
         body = ProgramBody(graph, runtime, reread=frozenset(graph.outputs))
         return cls(proto, formals, captures, body)
 
-    def run(self, values: HostValues, given: Sequence[HostValue] = ()) -> list[HostValue]:
+    def run(self, values: HostValues, formal_values: Sequence[HostValue] = ()) -> list[HostValue]:
         """The outputs for formal inputs in order."""
         captured = {name: values[name] for name in self.captures}
-        return self.body.run({**captured, **dict(zip(self.formals, given, strict=False))})
+        return self.body.run({**captured, **dict(zip(self.formals, formal_values, strict=False))})
 
 
 def _if(node: ControlNode) -> HostStep:
@@ -113,40 +112,37 @@ def _if(node: ControlNode) -> HostStep:
     return run
 
 
+def _single_element(value: HostValue, role: str, node: ControlNode) -> Any:
+    """A condition or a trip count; raises InputDataError unless it is one element."""
+    array = np.asarray(on_host(value))
+    if array.size != 1:
+        raise InputDataError(
+            f"the {role} of {node.label!r} has {array.size} elements, it must have one: correct"
+            " the model or the inputs of this run"
+        )
+    return array.reshape(-1)[0]
+
+
 def _truth(value: HostValue, node: ControlNode) -> bool:
-    """A condition; raises InputDataError unless it is one element."""
-    array = np.asarray(on_host(value))
-    if array.size != 1:
-        raise InputDataError(
-            f"the condition of {node.label!r} has {array.size} elements, it must have one: correct"
-            " the model or the inputs of this run"
-        )
-    return bool(array.reshape(-1)[0])
-
-
-def _trips(value: HostValue, node: ControlNode) -> int:
-    """A trip count; raises InputDataError unless it is one number."""
-    array = np.asarray(on_host(value))
-    if array.size != 1:
-        raise InputDataError(
-            f"the trip count of {node.label!r} has {array.size} elements, it must have one: correct"
-            " the model or the inputs of this run"
-        )
-    return int(array.reshape(-1)[0])
+    return bool(_single_element(value, "condition", node))
 
 
 def _loop(node: ControlNode) -> HostStep:
     body = node.body("body", repeated=True)
-    shape = (1,) if _rank(body.proto.input[0]) == 1 else ()
+    shape = (1,) if len(body.proto.input[0].type.tensor_type.shape.dim) == 1 else ()
 
     def run(values: HostValues) -> dict[str, HostValue]:
         limit, condition, *carried = node.inputs(values)
-        trips = sys.maxsize if limit is None else _trips(limit, node)
-        going, rows, step = condition is None or _truth(condition, node), list[list[Any]](), 0
+        trips = sys.maxsize if limit is None else int(_single_element(limit, "trip count", node))
+        going = condition is None or _truth(condition, node)
+        rows = list[list[Any]]()
+        step = 0
         while going and step < trips:
-            number, test = np.full(shape, step, np.int64), np.array(going)
-            found, *results = body.run(values, [number, test, *carried])
-            going, step = _truth(found, node), step + 1
+            number = np.full(shape, step, np.int64)
+            test = np.array(going)
+            proceed, *results = body.run(values, [number, test, *carried])
+            going = _truth(proceed, node)
+            step = step + 1
             carried, row = results[: len(carried)], results[len(carried) :]
             rows.append(row)
         infos = body.proto.output[1 + len(carried) :]
@@ -210,12 +206,9 @@ def _empty(info: onnx.ValueInfoProto, axis: int) -> np.ndarray:
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type or 1))
 
 
-def _rank(info: onnx.ValueInfoProto) -> int:
-    return len(info.type.tensor_type.shape.dim)
-
-
 def _scan(node: ControlNode) -> HostStep:
-    body, attributes = node.body("body"), node.attributes
+    body = node.body("body")
+    attributes = node.attributes
     old = node.around.opsets[""] < 9
     directions = attributes.get("directions", []) if old else ()
     count: int = attributes["num_scan_inputs"]
@@ -231,7 +224,8 @@ def _scan(node: ControlNode) -> HostStep:
         inputs = [on_host(value) for value in node.inputs(values)]
         if old:
             return node.outputs(_scan_batch(body, values, inputs, scan))
-        states, sequences = inputs[:-count], inputs[-count:]
+        states = inputs[:-count]
+        sequences = inputs[-count:]
         return node.outputs(_scan_once(body, values, states, sequences, scan))
 
     return run
@@ -262,13 +256,13 @@ def _scan_once(
             f"the sequences of {body.body.graph.name!r} have the lengths {sorted(lengths)}, they"
             " must have one: correct the model or the inputs of this run"
         )
-    found: list[list[HostValue]] = []
+    row_results: list[list[HostValue]] = []
     for step in range(len(rows[0])):
         slices = [np.ascontiguousarray(row[step]) for row in rows]
         results = body.run(values, [*states, *slices])
         states = results[: len(states)]
-        found.append(results[len(states) :])
-    stacks = _stacks(body.proto.output[len(states) :], found, scan.output_axes)
+        row_results.append(results[len(states) :])
+    stacks = _stacks(body.proto.output[len(states) :], row_results, scan.output_axes)
     pairs = zip(stacks, scan.output_axes, scan.output_backwards, strict=True)
     return [*states, *(np.flip(s, axis) if back else s for s, axis, back in pairs)]
 
@@ -277,17 +271,18 @@ def _scan_batch(
     body: Subprogram, values: HostValues, inputs: Sequence[HostValue], scan: ScanAttributes
 ) -> list[HostValue]:
     """Scan of opset 8: each sequence of a batch for its length, the rest of the results zero."""
-    lengths, rest = inputs[0], inputs[1:]
+    lengths = inputs[0]
+    tensors = inputs[1:]
     count = len(scan.input_axes)
-    longest: int = rest[-1].shape[1]
+    longest: int = tensors[-1].shape[1]
     samples: list[list[HostValue]] = []
-    for index in range(rest[-1].shape[0]):
+    for index in range(tensors[-1].shape[0]):
         length = longest if lengths is None else int(lengths[index])
-        states = [state[index] for state in rest[:-count]]
-        sequences = [sequence[index][:length] for sequence in rest[-count:]]
-        found = _scan_once(body, values, states, sequences, scan)
-        padded = [_padded(stack, longest) for stack in found[len(states) :]]
-        samples.append([*found[: len(states)], *padded])
+        states = [state[index] for state in tensors[:-count]]
+        sequences = [sequence[index][:length] for sequence in tensors[-count:]]
+        results = _scan_once(body, values, states, sequences, scan)
+        padded = [_padded(stack, longest) for stack in results[len(states) :]]
+        samples.append([*results[: len(states)], *padded])
     return [np.stack(column) for column in zip(*samples, strict=True)]
 
 
@@ -307,11 +302,13 @@ def _map(node: ControlNode) -> HostStep:
                 f"the first input of {node.label!r} must be a sequence: correct the"
                 " model or the inputs of this run"
             )
-        length, *others = dict.fromkeys(len(value) for value in inputs if _is_sequence(value))
-        if others:
+        length, *other_lengths = dict.fromkeys(
+            len(value) for value in inputs if _is_sequence(value)
+        )
+        if other_lengths:
             raise InputDataError(
-                f"the sequences of {node.label!r} have {length} and {others[0]} tensors, they must"
-                " have as many: correct the model or the inputs of this run"
+                f"the sequences of {node.label!r} have {length} and {other_lengths[0]} tensors,"
+                " they must have as many: correct the model or the inputs of this run"
             )
         rows = [
             body.run(values, [value[i] if _is_sequence(value) else value for value in inputs])

@@ -24,7 +24,8 @@ def segment_settings(settings: Settings, operators: int, *, first: bool) -> Sett
 
     Settings that the user chose (pipeline, schedule, budget or profile) hold for all segments.
     """
-    quick, backend = operators <= FEW_OPERATORS or not first, parse_target(settings.target).backend
+    quick = operators <= FEW_OPERATORS or not first
+    backend = parse_target(settings.target).backend
     if settings.chosen or not quick or backend == "hip":
         return settings
     if backend == "cpu":

@@ -28,8 +28,8 @@ class InterpretedGraph:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name; raises InputDataError for contents that do not fit."""
-        found = _run(self._graph, [on_host(inputs[value.name]) for value in self._graph.inputs])
-        return {name: array for (name, _), array in zip(self._graph.outputs, found, strict=True)}
+        results = _run(self._graph, [on_host(inputs[value.name]) for value in self._graph.inputs])
+        return {name: array for (name, _), array in zip(self._graph.outputs, results, strict=True)}
 
 
 def _run(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -39,17 +39,17 @@ def _run(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays = [None if v is None else values.get(v, v.array) for v in operator.inputs]
         pairs = zip(operator.outputs, _results(operator, arrays), strict=True)
         values |= {v: a for v, a in pairs if v is not None and a is not None}
-    found = [values.get(value, value.array) for _, value in graph.outputs]
-    return [array for array in found if array is not None]
+    results = [values.get(value, value.array) for _, value in graph.outputs]
+    return [array for array in results if array is not None]
 
 
 def _results(
     operator: Operator, arrays: Sequence[np.ndarray | None]
 ) -> Sequence[np.ndarray | None]:
     if operator.bodies:
-        given = [array for array in arrays if array is not None]
+        present = [array for array in arrays if array is not None]
         bodies = [partial(_run, body) for body in operator.bodies]
-        return run_control(operator.attributes["form"], given, bodies)
+        return run_control(operator.attributes["form"], present, bodies)
     used = [value is not None for value in operator.outputs]
     try:
         return evaluate_node(operator.op_type, arrays, operator.attributes, used)
@@ -62,7 +62,7 @@ def _results(
 
 def is_small(graph: Graph) -> bool:
     """Whether numpy runs a graph before a kernel of it could be launched."""
-    made = (v for op in graph.operators for v in op.outputs if v is not None)
-    small = all(prod(value.shape) <= MOST_ELEMENTS for value in (*graph.inputs, *made))
+    computed = (v for op in graph.operators for v in op.outputs if v is not None)
+    small = all(prod(value.shape) <= MOST_ELEMENTS for value in (*graph.inputs, *computed))
     small = small and not any(op.bodies for op in graph.operators)
     return small and len(graph.operators) <= MOST_INTERPRETED

@@ -41,12 +41,13 @@ def load_program(directory: Path, options: Mapping[str, Any], vouch: Vouch) -> D
         semantics=Semantics.parse({OTHER_RULES: "onnx", **manifest["semantics"]}),
         chosen=manifest["pipeline"] is not None,
     )
-    path, shapes = directory / MODEL_FILE, manifest["input_shapes"]
-    found = read_program(path, shapes, settings.check_indices, settings.semantics)
-    buckets = Buckets.of(manifest["buckets"], found.inputs)
+    path = directory / MODEL_FILE
+    shapes = manifest["input_shapes"]
+    model = read_program(path, shapes, settings.check_indices, settings.semantics)
+    buckets = Buckets.of(manifest["buckets"], model.inputs)
     segments = program_segments(directory, manifest).items()
     saved = {folder.name: SavedSegment(folder, digest) for folder, digest in segments}
-    module = DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
+    module = DynamicModule(model, SegmentCompiler(model.context, settings, options, buckets, saved))
     alone = {int(node): why for node, why in manifest["on_host"].items()}
     module.body.refine(SegmentSplit(alone, frozenset(manifest["split_at"])))
     return module

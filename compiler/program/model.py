@@ -107,16 +107,16 @@ class DynamicModule:
         """
         inputs = inputs_by_name(inputs)
         stay = self._outputs_stay(outputs)
-        found = self._body.run_again(inputs)
-        if found is None:
+        results = self._body.run_again(inputs)
+        if results is None:
             inputs = self._checked(inputs)
-            found = self._body.run(inputs)
+            results = self._body.run(inputs)
         names = self._model.graph.outputs
         if stay is not None:
             stay.wait()
-            return dict(zip(names, found, strict=True))
-        given = {*map(id, inputs.values())}
-        return {n: _own(v, given) for n, v in zip(names, all_on_host(found), strict=True)}
+            return dict(zip(names, results, strict=True))
+        passed = {*map(id, inputs.values())}
+        return {n: _own(v, passed) for n, v in zip(names, all_on_host(results), strict=True)}
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, HostValue]:
         """The inputs as the body reads them; arrays of the last run's types are known to fit."""
@@ -131,8 +131,8 @@ class DynamicModule:
     def _outputs_stay(self, outputs: object) -> ResidentMemory | None:
         """The device on which outputs stay, or None if the host gets them."""
         if not isinstance(outputs, str) or outputs not in ("numpy", "device"):
-            given = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
-            raise ShapeError(f'outputs is {given}: pass "numpy" or "device"')
+            passed = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
+            raise ShapeError(f'outputs is {passed}: pass "numpy" or "device"')
         memory = self.compiler.resident if outputs == "device" else None
         if outputs == "device" and memory is None:
             raise DeviceError(
@@ -171,7 +171,8 @@ class DynamicModule:
         that fails.
         """
         check_arguments({"directory": directory}, LOAD)
-        settings, division = self.compiler.settings, self._body.division
+        settings = self.compiler.settings
+        division = self._body.division
         options = {
             "target": settings.target,
             "pipeline": settings.pipeline,
@@ -227,10 +228,10 @@ class DynamicModule:
         )
 
 
-def _own(value: HostValue, given: set[int]) -> HostValue:
+def _own(value: HostValue, inputs: set[int]) -> HostValue:
     """A result that shares no memory with inputs and constants."""
     flags = getattr(value, "flags", None)
-    shared = flags is not None and (id(value) in given or not flags.writeable)
+    shared = flags is not None and (id(value) in inputs or not flags.writeable)
     return value.copy() if shared else value
 
 
@@ -246,20 +247,20 @@ def open_model(
     It is compiled now for all buckets, if those are all of its open dimensions. Raises ModelError,
     ShapeError and UnsupportedOperatorError.
     """
-    found = read_program(model, shapes, settings.check_indices, settings.semantics)
-    given = Buckets.of(buckets, found.inputs)
-    module = DynamicModule(found, SegmentCompiler(found.context, settings, options, given))
-    open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}
-    tensors = all(type.kind == "tensor" and type.shape is not None for type in found.inputs)
+    source = read_program(model, shapes, settings.check_indices, settings.semantics)
+    bucket_sizes = Buckets.of(buckets, source.inputs)
+    module = DynamicModule(source, SegmentCompiler(source.context, settings, options, bucket_sizes))
+    open_symbols = {s for type in source.inputs for s in symbols_of(type) if s is not None}
+    tensors = all(type.kind == "tensor" and type.shape is not None for type in source.inputs)
     if tensors and open_symbols <= buckets.keys():
-        for sizes in _in_turn(given.all_sizes(), settings.target):
+        for sizes in _in_turn(bucket_sizes.all_sizes(), settings.target):
             module.prepare(sizes)
     elif buckets:
-        rest = ", ".join(sorted(open_symbols - buckets.keys())) or "other inputs than tensors"
+        missing = ", ".join(sorted(open_symbols - buckets.keys())) or "other inputs than tensors"
         _LOG.warning(
             "%s is compiled for buckets when a run first needs them, as it leaves %s open",
-            found.graph.name,
-            rest,
+            source.graph.name,
+            missing,
         )
     return module
 

@@ -46,22 +46,22 @@ def outline_steps(
 
 def _phases(nodes: Sequence[NodeUse], split_at: Set[str]) -> list[int]:
     """The earliest phase of each node: even ones are segments, odd ones nodes on the host."""
-    made: dict[str, int] = {}
+    phase_of: dict[str, int] = {}
     phases: list[int] = []
     for node in nodes:
         phase = int(node.alone)
-        for name in node.reads & made.keys():
-            phase = max(phase, _after(made[name], node.alone, name in split_at))
+        for name in node.reads & phase_of.keys():
+            phase = max(phase, _after(phase_of[name], node.alone, name in split_at))
         phases.append(phase)
-        made |= dict.fromkeys(node.writes, phase)
+        phase_of |= dict.fromkeys(node.writes, phase)
     return phases
 
 
-def _after(made: int, alone: bool, cut: bool) -> int:
+def _after(writer_phase: int, alone: bool, cut: bool) -> int:
     """The earliest phase of a node that reads what a phase made."""
-    if made % 2 != alone:
-        return made + 1
-    return made + 2 if cut and not alone else made
+    if writer_phase % 2 != alone:
+        return writer_phase + 1
+    return writer_phase + 2 if cut and not alone else writer_phase
 
 
 def _step(nodes: Sequence[NodeUse], group: Sequence[int], outputs: Sequence[str]) -> ProgramStep:
@@ -82,7 +82,8 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 def _with_frees(steps: Sequence[ProgramStep], outputs: Sequence[str]) -> list[ProgramStep]:
     """The steps with the tensors that each is the last to read or write."""
-    needed, freed = set(outputs), list[ProgramStep]()
+    needed = set(outputs)
+    freed = list[ProgramStep]()
     for step in reversed(steps):
         last = tuple(name for name in (*step.reads, *step.writes) if name not in needed)
         needed |= {*step.reads}

@@ -33,16 +33,13 @@ class PaddedInput:
     def filled(self, array: np.ndarray, box: Box) -> np.ndarray:
         """The memory with the elements of an array, which fill a box of it."""
         if box is not self._box:
-            self._clear(array.dtype, box)
+            if self._box is None:
+                self._whole = aligned_array(self._shape, array.dtype)
+            self._whole.fill(0)
+            self._box = box
+            self._elements = self._whole[box]
         self._elements[...] = array
         return self._whole
-
-    def _clear(self, dtype: np.dtype[Any], box: Box) -> None:
-        """Let elements fill another box."""
-        if self._box is None:
-            self._whole = aligned_array(self._shape, dtype)
-        self._whole.fill(0)
-        self._box, self._elements = box, self._whole[box]
 
 
 PaddedInputs = Mapping[str, PaddedInput]
@@ -115,25 +112,27 @@ class PaddedSegment:
         made: Mapping[str, Crop],
     ) -> Self:
         """The segment for inputs of some shapes and its cropped outputs, by name."""
-        whole = {output.name: output.shape for output in bucket.module.schedule.of_kind("output")}
+        full_shapes = {
+            output.name: output.shape for output in bucket.module.schedule.of_kind("output")
+        }
         return cls(
             bucket,
             outputs,
             _extents_by_name(extents),
             _smaller({name: given[name] for name in outputs.reads}, bucket.shapes),
-            {name: crop for name, crop in made.items() if crop.shape != whole[name]},
+            {name: crop for name, crop in made.items() if crop.shape != full_shapes[name]},
         )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
-        given = {**self.extents}
+        arrays = {**self.extents}
         for name in self.outputs.reads:
-            given[name] = on_host(inputs[name])
+            arrays[name] = on_host(inputs[name])
         memory = self.bucket.pool.take()
         try:
             for name, box in self.given.items():
-                given[name] = memory[name].filled(given[name], box)
-            computed = self.bucket.module.executable.run(given)
+                arrays[name] = memory[name].filled(arrays[name], box)
+            computed = self.bucket.module.executable.run(arrays)
         finally:
             self.bucket.pool.give_back(memory)
         for name, crop in self.made.items():
@@ -141,9 +140,9 @@ class PaddedSegment:
         return self.outputs.of(inputs, computed)
 
 
-def _smaller(shapes: Mapping[str, Shape], whole: Mapping[str, Shape]) -> dict[str, Box]:
+def _smaller(shapes: Mapping[str, Shape], full: Mapping[str, Shape]) -> dict[str, Box]:
     """The leading parts of arrays that have smaller shapes than the whole arrays."""
-    return {n: tuple(map(slice, shape)) for n, shape in shapes.items() if shape != whole[n]}
+    return {n: tuple(map(slice, shape)) for n, shape in shapes.items() if shape != full[n]}
 
 
 def _extents_by_name(extents: Sequence[int]) -> dict[str, np.ndarray]:

@@ -51,10 +51,10 @@ class ReadModel:
 
     def with_weights(self) -> onnx.ModelProto:
         """The model with all of its data inside."""
-        whole = onnx.ModelProto()
-        whole.CopyFrom(self.proto)
-        bring_inside(whole.graph.initializer, self.context.folder)
-        return whole
+        model = onnx.ModelProto()
+        model.CopyFrom(self.proto)
+        bring_inside(model.graph.initializer, self.context.folder)
+        return model
 
 
 def read_program(
@@ -103,7 +103,8 @@ def type_of(info: onnx.ValueInfoProto) -> ValueType:
     """The declared type of an input or an output."""
     kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
     if kind == "map":
-        keys, values = info.type.map_type.key_type, info.type.map_type.value_type
+        keys = info.type.map_type.key_type
+        values = info.type.map_type.value_type
         dtype = dtype_name(values.tensor_type.elem_type)
         return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
     if kind != "tensor":
@@ -181,7 +182,8 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
     opset = opsets.get("", 0)
     for node in _all_nodes(graph):
         if error := form_refusal(node, opset):
-            name, where = node.name or node.output[0], f"ai.onnx opset {opset}"
+            name = node.name or node.output[0]
+            where = f"ai.onnx opset {opset}"
             problem = Problem(name, node.op_type, where, error)
             raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
 

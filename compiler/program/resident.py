@@ -47,7 +47,9 @@ class BlockPool:
     """Device memory in blocks whose sizes are powers of two; `poison` fills blocks given back."""
 
     def __init__(self, driver: Driver, stream: Handle, *, poison: bool = False) -> None:
-        self._driver, self._stream, self._poison = driver, stream, poison
+        self._driver = driver
+        self._stream = stream
+        self._poison = poison
         self._free: dict[int, deque[int]] = defaultdict(deque)
         self.nbytes = 0
 
@@ -94,9 +96,11 @@ class ResidentTensor:
     """
 
     def __init__(self, memory: "ResidentMemory", array: DeviceArray) -> None:
-        self.memory, self.array = memory, array
+        self.memory = memory
+        self.array = array
         self._host: np.ndarray | None = None
-        self.dtype, self.shape = numpy_dtype(array.dtype), array.shape
+        self.dtype = numpy_dtype(array.dtype)
+        self.shape = array.shape
 
     @property
     def ndim(self) -> int:
@@ -187,11 +191,19 @@ class ResidentMemory:
         starts = [0, *accumulate(_aligned(tensor.array.nbytes) for tensor in tensors)]
         with self._lock:
             self.driver.make_current()
-            staging = self._staging_of(starts[-1])
+            nbytes = starts[-1]
+            if self._staging is None or len(self._staging.bytes) < nbytes:
+                if self._staging is not None:
+                    self._staging.close()
+                self._staging = None
+                self._staging = Pinned(self.driver, 1 << max(16, (nbytes - 1).bit_length()))
+            staging = self._staging
             for start, tensor in zip(starts, tensors, strict=False):
                 if tensor.array.nbytes:
-                    place = staging.address + start
-                    self.driver.copy(place, tensor.array.address, tensor.array.nbytes, self.stream)
+                    address = staging.address + start
+                    self.driver.copy(
+                        address, tensor.array.address, tensor.array.nbytes, self.stream
+                    )
             self.driver.synchronize_stream(self.stream)
             for start, tensor in zip(starts, tensors, strict=False):
                 data = staging.bytes[start : start + tensor.array.nbytes]
@@ -206,15 +218,6 @@ class ResidentMemory:
                 self._staging.close()
             self._staging = None
 
-    def _staging_of(self, nbytes: int) -> Pinned:
-        """Page-locked memory of at least so many bytes, which grows with its use."""
-        if self._staging is None or len(self._staging.bytes) < nbytes:
-            if self._staging is not None:
-                self._staging.close()
-            self._staging = None
-            self._staging = Pinned(self.driver, 1 << max(16, (nbytes - 1).bit_length()))
-        return self._staging
-
     def run(
         self, executable: GpuExecutable, inputs: Mapping[str, Any], names: Set[str]
     ) -> dict[str, Any]:
@@ -222,11 +225,11 @@ class ResidentMemory:
 
         It waits for the outputs that the host gets.
         """
-        given = {n: v.array if isinstance(v, ResidentTensor) else v for n, v in inputs.items()}
+        passed = {n: v.array if isinstance(v, ResidentTensor) else v for n, v in inputs.items()}
         staying = self.outputs(executable.schedule, names)
         arrays = {name: tensor.array for name, tensor in staying.items()}
         stream = self.driver.handle_address(self.stream)
-        run = executable.submit(given, outputs=arrays, stream=stream)
+        run = executable.submit(passed, outputs=arrays, stream=stream)
         every = [output.name for output in executable.schedule.of_kind("output")]
         return {**staying} if len(staying) == len(every) else {**run.wait(), **staying}
 
@@ -284,8 +287,8 @@ def all_on_host(values: Sequence[Any]) -> list[Any]:
     if not resident:
         return [*values]
     if waiting := {id(tensor): tensor for tensor in resident if not tensor.is_read()}:
-        first, *others = waiting.values()
-        first.memory.read([first, *others])
+        first, *more = waiting.values()
+        first.memory.read([first, *more])
     return [on_host(value) for value in values]
 
 

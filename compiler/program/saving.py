@@ -46,12 +46,18 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
 
     Raises ArtifactError, and changes nothing, if that fails.
     """
-    place = Path(os.path.abspath(directory))
-    if os.path.lexists(place) and not is_program(place) and not _is_empty(place):
-        raise ArtifactError(f"{place} exists and is not a program: choose another directory")
-    with replacing(place) as new:
+    folder = Path(os.path.abspath(directory))
+    if (
+        os.path.lexists(folder)
+        and not is_program(folder)
+        and not (folder.is_dir() and not any(folder.iterdir()))
+    ):
+        raise ArtifactError(f"{folder} exists and is not a program: choose another directory")
+    with replacing(folder) as new:
         new.mkdir(parents=True)
-        _write_model(program.model, new / MODEL_FILE)
+        large = program.model.ByteSize() > _LARGEST_INLINE
+        save = cast(Any, onnx).save
+        save(program.model, new / MODEL_FILE, save_as_external_data=large, location=MODEL_WEIGHTS)
         names = [name for name in (MODEL_FILE, MODEL_WEIGHTS) if (new / name).exists()]
         if program.modules:  # an empty folder is not something that was saved
             (new / SEGMENTS_FOLDER).mkdir()
@@ -63,16 +69,6 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         PROGRAM_MANIFEST.write(new, program.options, files, digests)
 
 
-def _is_empty(place: Path) -> bool:
-    return place.is_dir() and not any(place.iterdir())
-
-
 def is_program(directory: Path) -> bool:
     """Whether a directory holds a saved dynamic module."""
     return (directory / PROGRAM_MANIFEST.file).is_file()
-
-
-def _write_model(model: onnx.ModelProto, path: Path) -> None:
-    large = model.ByteSize() > _LARGEST_INLINE
-    save = cast(Any, onnx).save
-    save(model, path, save_as_external_data=large, location=MODEL_WEIGHTS)

@@ -83,7 +83,6 @@ class CompilesSegments(Protocol):
 
     def drop(self, specialised: Specialised) -> None:
         """Release what only this specialisation needs."""
-        ...
 
 
 class ProgramSegment:
@@ -93,8 +92,10 @@ class ProgramSegment:
     """
 
     def __init__(self, source: SegmentSource, most: int, patience: int = 1):
-        self.source, self._reads = source, dict.fromkeys(source.reads).keys()
-        self.most, self.patience = most, patience
+        self.source = source
+        self._reads = dict.fromkeys(source.reads).keys()
+        self.most = most
+        self.patience = patience
         self.needed = Counter[SpecialisationKey]()
         self.known = frozenset[str]()
         self.askers = frozenset[int]()
@@ -106,8 +107,8 @@ class ProgramSegment:
     ) -> Mapping[str, HostValue] | SegmentSplit:
         """The outputs by name, or how the segment must be split to have some."""
         inputs = {name: values[name] for name in self.source.reads}
-        found = self.find(inputs, compiler)
-        return found if isinstance(found, SegmentSplit) else found.run(inputs)
+        specialised = self.find(inputs, compiler)
+        return specialised if isinstance(specialised, SegmentSplit) else specialised.run(inputs)
 
     def find(
         self, inputs: Mapping[str, HostValue], compiler: CompilesSegments
@@ -128,11 +129,11 @@ class ProgramSegment:
     def _cached(self, inputs: Mapping[str, np.ndarray]) -> Specialised | None:
         """The specialisation for inputs that needs no further compilation, if there is one."""
         key = self.key(inputs)
-        found = self.cache.get(key)
-        if found is None or (self.patience > 1 and self.needed[key] < self.patience):
+        specialised = self.cache.get(key)
+        if specialised is None or (self.patience > 1 and self.needed[key] < self.patience):
             return None
         self.cache.move_to_end(key)
-        return found
+        return specialised
 
     def prepare(
         self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
@@ -146,13 +147,14 @@ class ProgramSegment:
         with self._lock:
             if self.known or self.key(inputs) in self.cache:
                 return None
-            found = compiler.specialise(self.source, inputs, self.known)
-            if isinstance(found, Needs):
-                self.known, self.askers = found.known, found.askers
+            outcome = compiler.specialise(self.source, inputs, self.known)
+            if isinstance(outcome, Needs):
+                self.known = outcome.known
+                self.askers = outcome.askers
                 return None
-            if isinstance(found, SegmentSplit):
-                return found
-            self._keep(self.key(inputs), found, compiler)
+            if isinstance(outcome, SegmentSplit):
+                return outcome
+            self._keep(self.key(inputs), outcome, compiler)
             return None
 
     def _specialised(
@@ -167,20 +169,23 @@ class ProgramSegment:
         if quick and key in self.cache:
             self.needed[key] += 1
             return self.cache[key]
-        found = compiler.specialise(self.source, inputs, self.known, quick)
-        while isinstance(found, Needs):
-            assert not found.known <= self.known, "it would be asked for the same contents for ever"
-            self.known, self.askers = self.known | found.known, self.askers | found.askers
+        outcome = compiler.specialise(self.source, inputs, self.known, quick)
+        while isinstance(outcome, Needs):
+            assert not outcome.known <= self.known, (
+                "it would be asked for the same contents for ever"
+            )
+            self.known = self.known | outcome.known
+            self.askers = self.askers | outcome.askers
             self.cache.clear()
-            found = compiler.specialise(self.source, inputs, self.known, quick)
-        if not isinstance(found, SegmentSplit):
-            self._keep(self.key(inputs), found, compiler)
-        return found
+            outcome = compiler.specialise(self.source, inputs, self.known, quick)
+        if not isinstance(outcome, SegmentSplit):
+            self._keep(self.key(inputs), outcome, compiler)
+        return outcome
 
-    def _keep(self, key: SpecialisationKey, found: Specialised, compiler: CompilesSegments) -> None:
+    def _keep(self, key: SpecialisationKey, added: Specialised, compiler: CompilesSegments) -> None:
         """Put a specialisation into the cache, and drop the one that was used the longest ago."""
         self.needed[key] += 1
-        self.cache[key] = found
+        self.cache[key] = added
         if len(self.cache) > self.most:
             dropped, specialised = self.cache.popitem(last=False)
             del self.needed[dropped]
@@ -199,7 +204,7 @@ class ProgramSegment:
 
     def _differ_in_contents(self) -> int:
         """The most specialisations for inputs of the same types."""
-        types = Counter(tuple(part[:2] for part in key) for key in self.cache)
+        types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
         return max(types.values()) if self.known and types else 0
 
     def _without(self, odd: set[str]) -> SegmentSplit:

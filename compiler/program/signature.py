@@ -35,23 +35,23 @@ class ValueType:
         return f"{self.name} {self.dtype}[{sizes}]"
 
 
-def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict[str, HostValue]:
+def checked_inputs(types: Sequence[ValueType], inputs: Mapping[str, Any]) -> dict[str, HostValue]:
     """The inputs of a run as arrays, lists of arrays or None; raises ShapeError.
 
     A symbol has one size in a run.
     """
-    known = {type.name for type in types}
-    if unknown := sorted(set(given) - known):
+    names = {type.name for type in types}
+    if unknown := sorted(set(inputs) - names):
         raise ShapeError(
-            f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(known))};"
+            f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(names))};"
             f" {COMPILED_IN}"
         )
     symbols: dict[str, tuple[int, str]] = {}
     values: dict[str, HostValue] = {}
     for type in types:
-        if type.name not in given and type.kind != "optional":
+        if type.name not in inputs and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
-        value = given.get(type.name)
+        value = inputs.get(type.name)
         if type.kind == "map":
             values[type.name] = _dictionary(type, value)
         else:
@@ -80,10 +80,10 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     """
     shape: list[int] = []
     for axis, size in enumerate(type.shape or ()):
-        known = size if isinstance(size, int) else sizes.get(size or f"{type.name}.{axis}")
-        if known is None:
+        extent = size if isinstance(size, int) else sizes.get(size or f"{type.name}.{axis}")
+        if extent is None:
             raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")
-        shape.append(known)
+        shape.append(extent)
     return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)
 
 
@@ -97,14 +97,14 @@ def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -
         return array
     if len(type.shape) != array.ndim:
         raise ShapeError(f"the input {type} was given the shape {list(array.shape)}")
-    for axis, (wanted, size) in enumerate(zip(type.shape, array.shape, strict=True)):
-        if isinstance(wanted, int) and wanted != size:
+    for axis, (declared, size) in enumerate(zip(type.shape, array.shape, strict=True)):
+        if isinstance(declared, int) and declared != size:
             raise ShapeError(f"dimension {axis} of the input {type} was given the size {size}")
-        if isinstance(wanted, str):
-            first, where = symbols.setdefault(wanted, (size, type.name))
+        if isinstance(declared, str):
+            first, where = symbols.setdefault(declared, (size, type.name))
             if first != size:
                 raise ShapeError(
-                    f"the dimension {wanted!r} is {size} in input {type.name!r} and {first} in"
+                    f"the dimension {declared!r} is {size} in input {type.name!r} and {first} in"
                     f" {where!r}: give one size for it"
                 )
     return array

@@ -26,5 +26,5 @@ class StaticSegment:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
         if self.runner is None:
             return self.outputs.of(inputs, {})
-        given = {name: inputs[name] for name in self.outputs.reads}
-        return self.outputs.of(inputs, self.runner.run(given))
+        read = {name: inputs[name] for name in self.outputs.reads}
+        return self.outputs.of(inputs, self.runner.run(read))

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from compiler.backends.memory import aligned_array, is_usable, require
+from compiler.backends.memory import aligned_copy, is_usable, require
 
 ContentKey = tuple[str, tuple[int, ...], bytes]
 """The dtype, the shape and a hash of an array."""
@@ -35,11 +35,11 @@ class WeightStore:
         return {name: self._kept(key, tensors[name], copied=True) for name, key in keys.items()}
 
     def _kept(self, key: ContentKey, array: np.ndarray, *, copied: bool = False) -> np.ndarray:
-        found = self._arrays.get(key)
-        if found is None:
-            own = not copied and is_usable(array)
-            found = self._arrays[key] = array if own else _aligned(array)
-        return found
+        stored = self._arrays.get(key)
+        if stored is None:
+            shareable = not copied and is_usable(array)
+            stored = self._arrays[key] = array if shareable else aligned_copy(array)
+        return stored
 
 
 def _key(array: np.ndarray) -> ContentKey:
@@ -47,9 +47,3 @@ def _key(array: np.ndarray) -> ContentKey:
     data_bytes: Any = np.asarray(array, order="C").reshape(-1).view(np.uint8)
     digest = hashlib.blake2b(data_bytes, digest_size=32).digest()
     return array.dtype.name, array.shape, digest
-
-
-def _aligned(array: np.ndarray) -> np.ndarray:
-    copy = aligned_array(array.shape, array.dtype)
-    copy[...] = array
-    return copy

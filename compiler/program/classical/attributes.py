@@ -49,13 +49,13 @@ def required_attribute(attributes: Attributes, name: str) -> Any:
 
 def only(attributes: Attributes, *names: str) -> str:
     """The attribute of which there may be one alone; raises ValueError for none or several."""
-    given = [name for name in names if name in attributes and len(attributes[name])]
-    if len(given) != 1:
+    present = [name for name in names if name in attributes and len(attributes[name])]
+    if len(present) != 1:
         raise ValueError(
-            f"it has {' and '.join(given) or 'none'} of the attributes {', '.join(names)},"
+            f"it has {' and '.join(present) or 'none'} of the attributes {', '.join(names)},"
             " where ONNX asks for exactly one"
         )
-    return given[0]
+    return present[0]
 
 
 def check_labels(labels: Attributes) -> None:

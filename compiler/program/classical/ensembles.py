@@ -35,14 +35,14 @@ class TreeNodes:
 
     def __post_init__(self):
         """Raise ValueError if the arrays differ in length."""
-        if len({len(getattr(self, part.name)) for part in fields(self)}) > 1:
+        if len({len(getattr(self, column.name)) for column in fields(self)}) > 1:
             raise ValueError("its nodes_ attributes have different lengths")
 
     @property
     def inner(self) -> Array:
         """Whether each node has others below it."""
-        own = np.arange(len(self.met))
-        return (self.met != own) | (self.unmet != own)
+        numbers = np.arange(len(self.met))
+        return (self.met != numbers) | (self.unmet != numbers)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Ensemble:
             raise ValueError("a feature is negative")
         if np.isnan(self.nodes.thresholds[self.nodes.inner]).any():
             raise ValueError("a threshold is not a number")
-        level, nodes = self.roots, self.nodes
+        level = self.roots
+        nodes = self.nodes
         for _ in range(len(nodes.met)):
             level = level[nodes.inner[level]]
             if not level.size:
@@ -86,9 +87,9 @@ def ensemble_of(attributes: Attributes, votes: str, classes: int) -> Ensemble:
     Raises ValueError if they name a missing node, or lead back to a node above.
     """
     index = _pairs(attributes, "nodes_treeids", "nodes_nodeids")
-    places = {pair: place for place, pair in enumerate(index)}
+    places = {pair: number for number, pair in enumerate(index)}
     nodes = _nodes(attributes, places)
-    roots = {tree: place for place, (tree, _) in reversed([*enumerate(index)])}  # its first node
+    roots = {tree: number for number, (tree, _) in reversed([*enumerate(index)])}  # its first node
     leaves = _pairs(attributes, f"{votes}_treeids", f"{votes}_nodeids")
     owners = np.array([_place(places, pair) for pair in leaves], np.int64)
     order = np.argsort(owners, kind="stable")
@@ -115,8 +116,9 @@ def ensemble_of_roots(attributes: Attributes) -> Ensemble:
     features = attribute_array(attributes, "nodes_featureids")
     missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
     ids = attribute_array(attributes, "leaf_targetids")
-    inner, leaves = len(features), len(ids)
-    own = np.arange(inner, inner + leaves)
+    inner = len(features)
+    leaves = len(ids)
+    leaf_numbers = np.arange(inner, inner + leaves)
 
     def padded(values: Array) -> Array:
         return np.concatenate([values, np.zeros(leaves, values.dtype)])
@@ -126,7 +128,7 @@ def ensemble_of_roots(attributes: Attributes) -> Ensemble:
         beyond = inner * attribute_array(attributes, f"nodes_{side}leafs")
         if len(numbers) != len(beyond):
             raise ValueError("its nodes_ attributes have different lengths")
-        return np.concatenate([numbers + beyond, own])
+        return np.concatenate([numbers + beyond, leaf_numbers])
 
     nodes = TreeNodes(
         features=padded(features),
@@ -160,7 +162,7 @@ def _without_sets(nodes: TreeNodes, members: Array) -> TreeNodes:
         raise ValueError("its nodes_modes are not from 0 to 6")
     (asking,) = np.nonzero(nodes.conditions == _MEMBER)
     (ends,) = np.nonzero(np.isnan(members))
-    sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
+    sets = [chunk[~np.isnan(chunk)] for chunk in np.split(members, ends)]
     if len(sets) == len(asking) + 1 and not len(sets[-1]):
         sets.pop()
     if len(sets) != len(asking):
@@ -171,13 +173,13 @@ def _without_sets(nodes: TreeNodes, members: Array) -> TreeNodes:
             raise ValueError("a set of membership_values has no member")
         extra = range(len(columns["met"]), len(columns["met"]) + len(values) - 1)
         last = columns["unmet"][node]
-        for place, member, below in zip((node, *extra), values, (*extra, last), strict=True):
-            if place != node:
+        for position, member, below in zip((node, *extra), values, (*extra, last), strict=True):
+            if position != node:
                 for column in columns.values():
                     column.append(column[node])
-            columns["thresholds"][place] = member
-            columns["conditions"][place] = NODE_MODES.index("EQ")
-            columns["unmet"][place] = below
+            columns["thresholds"][position] = member
+            columns["conditions"][position] = NODE_MODES.index("EQ")
+            columns["unmet"][position] = below
     return TreeNodes(
         **{name: np.array(column, getattr(nodes, name).dtype) for name, column in columns.items()}
     )
@@ -196,15 +198,15 @@ def _place(places: Mapping[TreeNode, int], pair: TreeNode) -> int:
 def _nodes(attributes: Attributes, places: Mapping[TreeNode, int]) -> TreeNodes:
     modes: Sequence[str] = attributes.get("nodes_modes", ())
     missing = attribute_array(attributes, "nodes_missing_value_tracks_true", np.bool_)
-    numbers = {f"BRANCH_{name}": place for place, name in enumerate(NODE_MODES)} | {"LEAF": 0}
+    numbers = {f"BRANCH_{name}": number for number, name in enumerate(NODE_MODES)} | {"LEAF": 0}
     if unknown := {*modes} - numbers.keys():
         raise ValueError(f"there is no mode of nodes {min(unknown)!r}")
 
     def children(name: str) -> Array:
         pairs = _pairs(attributes, "nodes_treeids", name)
-        own = zip(pairs, modes, range(len(modes)), strict=True)
-        found = (i if mode == "LEAF" else _place(places, pair) for pair, mode, i in own)
-        return np.fromiter(found, np.int64)
+        rows = zip(pairs, modes, range(len(modes)), strict=True)
+        indices = (i if mode == "LEAF" else _place(places, pair) for pair, mode, i in rows)
+        return np.fromiter(indices, np.int64)
 
     return TreeNodes(
         features=attribute_array(attributes, "nodes_featureids"),

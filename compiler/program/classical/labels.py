@@ -48,7 +48,8 @@ def label_encoder(attributes: Attributes) -> Encoder:
     if "classes_strings" in attributes:
         names: Sequence[str] = attributes["classes_strings"]
         return _both_ways(names, range(len(names)), attributes)
-    keys, values = _side(attributes, "keys"), _side(attributes, "values")
+    keys = _side(attributes, "keys")
+    values = _side(attributes, "values")
     if keys.size != values.size:
         raise ValueError(f"it has {keys.size} keys for {values.size} values")
     table = dict(zip(_comparable(keys), values.ravel().tolist(), strict=True))
@@ -132,8 +133,9 @@ def one_hot_encoder(attributes: Attributes) -> Encoder:
     Numbers are truncated to integers. Without `zeros` it raises ValueError for other elements.
     """
     name = only(attributes, "cats_int64s", "cats_strings")
-    places = {category: place for place, category in enumerate(attributes[name])}
-    zeros, count = attributes.get("zeros", 1), len(attributes[name])
+    places = {category: column for column, category in enumerate(attributes[name])}
+    zeros = attributes.get("zeros", 1)
+    count = len(attributes[name])
 
     def encoded(x: Array) -> tuple[Array]:
         if is_text(x) != (name == "cats_strings"):
@@ -143,8 +145,8 @@ def one_hot_encoder(attributes: Attributes) -> Encoder:
         if not zeros and (chosen < 0).any():
             raise ValueError(f"{keys[int(chosen.argmin())]!r} is not a category, and zeros is 0")
         result = np.zeros((len(keys), count), np.float32)
-        (known,) = np.nonzero(chosen >= 0)
-        result[known, chosen[known]] = 1
+        (rows,) = np.nonzero(chosen >= 0)
+        result[rows, chosen[rows]] = 1
         return (result.reshape(*x.shape, count),)
 
     return encoded

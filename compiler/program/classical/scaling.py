@@ -53,10 +53,10 @@ def imputer(
     replaced_value_int64: int = 0,
 ) -> tuple[np.ndarray]:
     """Numbers of a column, or one for all, where the input has the number to replace."""
-    whole = x.dtype.kind == "i"
-    replaced = replaced_value_int64 if whole else x.dtype.type(replaced_value_float)
+    integral = x.dtype.kind == "i"
+    replaced = replaced_value_int64 if integral else x.dtype.type(replaced_value_float)
     missing = np.isnan(x) if replaced != replaced else x == replaced
-    imputed = np.array(imputed_value_int64s if whole else imputed_value_floats, x.dtype)
+    imputed = np.array(imputed_value_int64s if integral else imputed_value_floats, x.dtype)
     if imputed.size not in (1, x.shape[-1] if x.ndim else 1):
         raise ValueError(f"it has {imputed.size} values of that type for the columns")
     return (np.where(missing, imputed.reshape(-1 if x.ndim else ()), x),)

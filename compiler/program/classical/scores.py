@@ -10,13 +10,13 @@ Array = np.ndarray
 
 def labels_in(attributes: Mapping[str, Any]) -> dict[str, Array]:
     """The labels of a classifier's attributes, by attribute."""
-    found = dict[str, Array]()
+    labels = dict[str, Array]()
     for name in ("classlabels_ints", "classlabels_int64s"):
         if name in attributes:
-            found[name] = np.array(attributes[name], np.int64)
+            labels[name] = np.array(attributes[name], np.int64)
     if "classlabels_strings" in attributes:
-        found["classlabels_strings"] = np.array(attributes["classlabels_strings"], object)
-    return found
+        labels["classlabels_strings"] = np.array(attributes["classlabels_strings"], object)
+    return labels
 
 
 def labels_of(chosen: Array, ints: Array | Sequence[int], strings: Array | Sequence[str]) -> Array:
@@ -63,8 +63,8 @@ def _softmax_zero(scores: Array) -> Array:
     largest = scores.max(1, keepdims=True)
     used = abs(scores) > 1e-7
     powers = np.where(used, np.exp(scores - largest), 0)
-    rest = scores * np.exp(-largest)
-    return np.where(used, powers, rest) / powers.sum(1, keepdims=True)
+    near_zero = scores * np.exp(-largest)
+    return np.where(used, powers, near_zero) / powers.sum(1, keepdims=True)
 
 
 def _probit(scores: Array) -> Array:

@@ -77,7 +77,8 @@ class SupportVectorClassifier:
         """The labels of rows with their scores: those of pairs of classes, or probabilities."""
         rows = np.atleast_2d(x).astype(np.float32, copy=False)
         if self._kernel is None:
-            scores, total = self._of_hyperplanes(rows), None
+            scores = self._of_hyperplanes(rows)
+            total = None
             chosen = _of_hyperplanes(scores, least=0.5 if (self._weights >= 0).all() else 0)
         else:
             alike = self._kernel.similarities(rows)
@@ -158,13 +159,15 @@ def _probabilities(scores: Array, a: Array, b: Array, classes: int) -> Array:
     pairs = np.clip(1 - logistic(scores * a + b), 1e-7, 1 - 1e-7)
     beats = np.zeros((len(scores), classes, classes))
     for column, (i, j) in enumerate(combinations(range(classes), 2)):
-        beats[:, i, j], beats[:, j, i] = pairs[:, column], 1 - pairs[:, column]
+        beats[:, i, j] = pairs[:, column]
+        beats[:, j, i] = 1 - pairs[:, column]
     form = -beats * beats.swapaxes(1, 2)
     diagonal = np.arange(classes)
     form[:, diagonal, diagonal] = (beats**2).sum(1)
-    found, slope = np.full((len(form), classes), 1 / classes), np.empty(classes)
-    _fit()(address(form), len(form), classes, address(found), address(slope))
-    return found
+    probabilities = np.full((len(form), classes), 1 / classes)
+    slope = np.empty(classes)
+    _fit()(address(form), len(form), classes, address(probabilities), address(slope))
+    return probabilities
 
 
 def _fit() -> Callable[..., None]:

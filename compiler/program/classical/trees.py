@@ -61,7 +61,8 @@ class TreeEnsemble:
         """Read the trees."""
         function: int = attributes.get("aggregate_function", 1)
         last: int = attributes.get("post_transform", 0)
-        aggregate, transform = AGGREGATES[function], POST_TRANSFORMS[last]
+        aggregate = AGGREGATES[function]
+        transform = POST_TRANSFORMS[last]
         self._targets = _Targets(ensemble_of_roots(attributes), aggregate, transform)
 
     def __call__(self, x: Array) -> tuple[Array]:
@@ -96,7 +97,8 @@ class TreeClassifier:
     def _of_many(self, scores: Array, voted: Array) -> tuple[Array, ...]:
         """A class without votes has a score only if there are base values."""
         if self._base.size:
-            scores, voted = scores + self._base, np.ones_like(voted)
+            scores = scores + self._base
+            voted = np.ones_like(voted)
         chosen = np.where(voted, scores, -np.inf).argmax(1)
         labels = labels_of(chosen, self._ints, self._strings)
         return labels, transformed(scores, self._transform)
@@ -117,7 +119,8 @@ class TreeClassifier:
 
         Labels that are integers are 0 and 1 if both have votes, as in onnxruntime.
         """
-        both, base = voted[:, 1:], self._base
+        both = voted[:, 1:]
+        base = self._base
         some = self._second and bool(both.any())
         every = some and bool(both.all())
         if base.size == 2:  # the second class is the first one's opposite

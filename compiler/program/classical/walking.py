@@ -39,7 +39,8 @@ class Walker:
 
     def __init__(self, ensemble: Ensemble, aggregate: str = "SUM"):
         """Lay out the trees for rows of float32, and compile the code if nobody has."""
-        self._ensemble, inner = ensemble, ensemble.nodes.inner
+        self._ensemble = ensemble
+        inner = ensemble.nodes.inner
         self._columns = int(ensemble.nodes.features[inner].max(initial=0)) + 1
         self._classes = ensemble.classes
         self._votes = [
@@ -85,7 +86,8 @@ def _laid_out(ensemble: Ensemble, kind: Any) -> Array:
     A number below a threshold is at most the number before it. A node that asks for equality leads
     to a second one with that bound; these follow the nodes of the trees.
     """
-    nodes, inner = ensemble.nodes, ensemble.nodes.inner
+    nodes = ensemble.nodes
+    inner = ensemble.nodes.inner
     opposite, strict, exact = (
         inner & np.isin(nodes.conditions, [NODE_MODES.index(name) for name in names])
         for names in (("GTE", "GT", "NEQ"), ("LT", "GTE"), ("EQ", "NEQ"))
@@ -93,13 +95,13 @@ def _laid_out(ensemble: Ensemble, kind: Any) -> Array:
     met = np.where(opposite, nodes.unmet, nodes.met)
     unmet = np.where(opposite, nodes.met, nodes.unmet)
     thresholds = nodes.thresholds.astype(kind)
-    before = np.nextafter(thresholds, kind(-np.inf))
-    before[thresholds == -np.inf] = np.nan  # no number is up to it
+    below = np.nextafter(thresholds, kind(-np.inf))
+    below[thresholds == -np.inf] = np.nan  # no number is up to it
     missing = nodes.follows_nan | (nodes.conditions == NODE_MODES.index("NEQ"))
     second = len(inner) + np.cumsum(exact) - 1
 
     table = np.zeros(len(inner) + exact.sum(), _NODE)
-    table["bound"] = np.concatenate([np.where(strict, before, thresholds), before[exact]])
+    table["bound"] = np.concatenate([np.where(strict, below, thresholds), below[exact]])
     table["feature"] = np.concatenate([np.where(inner, nodes.features, 0), nodes.features[exact]])
     table["nan"][: len(inner)] = inner & (missing ^ opposite)
     table["children"][:, 0] = np.concatenate([unmet, met[exact]])

@@ -34,17 +34,22 @@ def type_obstacle(
     for index, element in enumerate(elements):
         if not element:
             continue
-        own = formal_name(element)
+        type_name = formal_name(element)
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-        other = variables.setdefault(formal.type_str, own)
-        if other != own and formal.is_homogeneous:
+        first_type = variables.setdefault(formal.type_str, type_name)
+        if first_type != type_name and formal.is_homogeneous:
             return Unsupported(
-                f"its inputs are {other} and {own}, where ONNX asks for one type",
+                f"its inputs are {first_type} and {type_name}, where ONNX asks for one type",
                 "cast one to the type of the other",
             )
-    taken = _taken(op_type, domain, attributes)
-    if elements and elements[0] and taken and (own := formal_name(elements[0])) not in taken:
-        return _refused(0, own, "its attributes", taken)
+    allowed = _taken(op_type, domain, attributes)
+    if (
+        elements
+        and elements[0]
+        and allowed
+        and (type_name := formal_name(elements[0])) not in allowed
+    ):
+        return _refused(0, type_name, "its attributes", allowed)
     return None
 
 
@@ -70,9 +75,9 @@ def formal_name(element: int) -> str:
     return f"tensor({DataType.Name(element).lower()})"
 
 
-def _refused(index: int, own: str, by: str, allowed: Sequence[str]) -> Unsupported:
+def _refused(index: int, type_name: str, by: str, allowed: Sequence[str]) -> Unsupported:
     return Unsupported(
-        f"its input {index} is {own}, which is not a type that it has by {by}",
+        f"its input {index} is {type_name}, which is not a type that it has by {by}",
         f"give it {' or '.join(allowed)}, such as by a Cast",
     )
 

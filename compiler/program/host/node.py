@@ -53,7 +53,8 @@ def _own_function(node: onnx.NodeProto, context: ModelContext) -> HostFunction |
     Raises ModelError for attributes that are invalid, and Unsupported for a form that has none.
     """
     domain = domain_of(node)
-    operator, opset = HOST_OPERATORS.get((domain, node.op_type)), context.opsets.get(domain, 0)
+    operator = HOST_OPERATORS.get((domain, node.op_type))
+    opset = context.opsets.get(domain, 0)
     if operator is None or opset < operator.first:
         return None
     call = HostCall(
@@ -92,10 +93,11 @@ def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
 
 def only_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
     """Whether an operator has a function on the host, and nothing else computes or folds it."""
-    domain, op_type = domain_of(node), node.op_type
+    domain = domain_of(node)
+    op_type = node.op_type
     folded = is_known_operator(op_type) if not domain else op_type in CLASSICAL
-    known = folded or is_compiled(node, context.opsets) or context.calls_function(node)
-    return not known and runs_on_host(node, context)
+    elsewhere = folded or is_compiled(node, context.opsets) or context.calls_function(node)
+    return not elsewhere and runs_on_host(node, context)
 
 
 def obstacle_on_host(node: onnx.NodeProto, context: ModelContext) -> Unsupported | None:
@@ -145,11 +147,13 @@ class HostNode:
 
     def __init__(self, node: onnx.NodeProto, context: ModelContext):
         """Prepare a node; raises ModelError for attributes that are invalid, and Unsupported."""
-        self.node, self._context = node, context
+        self.node = node
+        self._context = context
         self._function = _own_function(node, context)
         domain = domain_of(node)
         self._types = FormalTypes.of(schema_of(node.op_type, context.opsets.get(domain, 0), domain))
-        self._reads, self._writes = [*node.input], [*node.output]
+        self._reads = [*node.input]
+        self._writes = [*node.output]
         self._label = f"{node.op_type} {node.name or next(filter(None, node.output))!r}"
 
     def run(self, values: Mapping[str, HostValue]) -> dict[str, HostValue]:

@@ -32,8 +32,8 @@ def node_results(
     specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
     scope.values |= {n: _value(n, v, _item_dtype(inputs)) for n, v in inputs.items()}
-    wanted = {name for name in node.output if name}
-    specialiser.visit(node, wanted, scope)
+    needed = {name for name in node.output if name}
+    specialiser.visit(node, needed, scope)
     if specialiser.problems:
         raise UnsupportedOperatorError(
             "1 operator cannot be compiled:\n" + str(specialiser.problems[0])

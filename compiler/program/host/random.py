@@ -49,7 +49,8 @@ class RandomTensor:
             numbers = self.generator.standard_normal(tuple(shape))
             numbers = numbers * attributes.get("scale", 1.0) + attributes.get("mean", 0.0)
         else:
-            low, high = attributes.get("low", 0.0), attributes.get("high", 1.0)
+            low = attributes.get("low", 0.0)
+            high = attributes.get("high", 1.0)
             numbers = low + (high - low) * self.generator.random_sample(tuple(shape))
         return (np.asarray(numbers).astype(dtype),)
 
@@ -126,10 +127,10 @@ def _dropped(
 ) -> tuple[Array, Array]:
     share = 0.5 if ratio is None else float(ratio.reshape(()))
     if training is None or not training.any() or not share:
-        kept = np.ones(x.shape, bool)
-        return x, kept if call.opset >= 10 else kept.astype(x.dtype)
+        mask = np.ones(x.shape, bool)
+        return x, mask if call.opset >= 10 else mask.astype(x.dtype)
     if not 0 <= share < 1:
         raise ValueError(f"its ratio is {share}, not in [0, 1)")
-    kept = np.asarray(generator.uniform(0, 1, x.shape) >= share)
-    scaled = np.where(kept, x.astype(np.float64) * (1 / (1 - share)), 0)
-    return scaled.astype(x.dtype), kept if call.opset >= 10 else kept.astype(x.dtype)
+    mask = np.asarray(generator.uniform(0, 1, x.shape) >= share)
+    scaled = np.where(mask, x.astype(np.float64) * (1 / (1 - share)), 0)
+    return scaled.astype(x.dtype), mask if call.opset >= 10 else mask.astype(x.dtype)

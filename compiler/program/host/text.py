@@ -111,7 +111,8 @@ def _case_changes(locale: str) -> dict[str, Callable[[str], str]]:
     """The changes of case by their names in ONNX; raises ValueError for what names no locale."""
     language = re.split("[_.@-]", locale)[0].lower()
     if locale in _ASCII_LOCALES:
-        lower, upper = _ascii(str.lower), _ascii(str.upper)
+        lower = _ascii(str.lower)
+        upper = _ascii(str.upper)
     elif locale and not _LOCALE.fullmatch(locale) and not locale.startswith("C."):
         raise ValueError(f"its locale {locale!r} is not named like en_US.UTF-8")
     else:
@@ -130,7 +131,7 @@ class _Letters(dict[int, str]):
 
     def __init__(self, change: Callable[[str], str], exceptions: dict[str, str]):
         """Begin with the letters that are exceptions in a language."""
-        super().__init__({ord(letter): other for letter, other in exceptions.items()})
+        super().__init__({ord(letter): replacement for letter, replacement in exceptions.items()})
         self._change = change
 
     def __missing__(self, code: int) -> str:
@@ -168,8 +169,8 @@ def tf_idf_vectorizer(call: HostCall) -> HostFunction:
         items: list[Any] = texts_in(x) if ngrams.is_text else x.ravel().tolist()
         width = x.shape[-1] if x.ndim else 1
         rows = len(x) if x.ndim == 2 else 1
-        found = [ngrams.counts(items[row * width : (row + 1) * width]) for row in range(rows)]
-        counts = np.array(found, np.float32).reshape(rows, len(ngrams.weights))
+        counted = [ngrams.counts(items[row * width : (row + 1) * width]) for row in range(rows)]
+        counts = np.array(counted, np.float32).reshape(rows, len(ngrams.weights))
         scaled = (np.minimum(counts, 1) if mode == "IDF" else counts) * scale
         result = np.zeros((ngrams.size, rows), np.float32)
         np.add.at(result, ngrams.places, scaled.T)
@@ -186,7 +187,8 @@ class _Ngrams:
         words, numbers = (attributes.get(f"pool_{kind}", ()) for kind in ("strings", "int64s"))
         if bool(words) == bool(numbers):
             raise ValueError("it needs one of pool_strings and pool_int64s")
-        self.is_text, pool = bool(words), [*words, *numbers]
+        self.is_text = bool(words)
+        pool = [*words, *numbers]
         self._shortest: int = attributes["min_gram_length"]
         self._longest: int = attributes["max_gram_length"]
         self._skips: int = attributes["max_skip_count"]
@@ -194,13 +196,14 @@ class _Ngrams:
         if not 1 <= self._shortest <= self._longest <= len(starts) or self._skips < 0:
             raise ValueError("its lengths of n-grams are not from 1 up to those of ngram_counts")
         self._ids: dict[tuple[Any, ...], list[int]] = {}
-        ends, count = [*starts[1:], len(pool)], 0
+        ends = [*starts[1:], len(pool)]
+        count = 0
         for length, first, end in zip(range(1, len(starts) + 1), starts, ends, strict=True):
             if not 0 <= first <= end <= len(pool) or (end - first) % length:
                 raise ValueError(f"its ngram_counts do not part the pool into {length}-grams")
-            for place in range(first, end, length):
+            for start in range(first, end, length):
                 if self._shortest <= length <= self._longest:
-                    gram = tuple(pool[place : place + length])
+                    gram = tuple(pool[start : start + length])
                     self._ids.setdefault(gram, []).append(count)
                 count += 1
         self.places = np.array(attributes["ngram_indexes"], np.int64)

@@ -37,8 +37,8 @@ def _stepped(
 ) -> list[Array]:
     """The results of a step for each tensor; raises ValueError for an incomplete list of them."""
     kinds = 2 + states
-    number, rest = divmod(len(tensors), kinds)
-    if rest:
+    number, remainder = divmod(len(tensors), kinds)
+    if remainder:
         raise ValueError(f"{len(tensors)} tensors are not {kinds} for each that is optimized")
     columns = [tensors[i * number : (i + 1) * number] for i in range(kinds)]
     steps = [
@@ -76,7 +76,8 @@ def adam(call: HostCall) -> HostFunction:
 def _adam(
     attributes: Mapping[str, Any], rate: Array, count: int, x: Array, g: Array, v: Array, h: Array
 ) -> tuple[Array, Array, Array]:
-    alpha, beta = attributes["alpha"], attributes["beta"]
+    alpha = attributes["alpha"]
+    beta = attributes["beta"]
     g = attributes.get("norm_coefficient", 0.0) * x + g
     v = alpha * v + (1 - alpha) * g
     h = beta * h + (1 - beta) * g * g

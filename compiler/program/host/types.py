@@ -52,17 +52,17 @@ def _result_types(formals: FormalTypes, inputs: Sequence[HostValue]) -> list[np.
         if dtype is not None:
             bound.setdefault(formals.inputs[min(index, last)], dtype)
     pairs = zip(formals.only, formals.outputs, strict=True)
-    return [own or bound.get(variable) for own, variable in pairs]
+    return [fixed or bound.get(variable) for fixed, variable in pairs]
 
 
 def _tensor_types() -> Mapping[str, np.dtype]:
     """The dtypes by the names that schemas have for tensors of them."""
-    found: dict[str, np.dtype] = {}
+    dtypes: dict[str, np.dtype] = {}
     for name, element in onnx.TensorProto.DataType.items():
         if element:
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
-            found[f"tensor({name.lower()})"] = dtype
-    return found
+            dtypes[f"tensor({name.lower()})"] = dtype
+    return dtypes
 
 
 _TENSORS = _tensor_types()
