@@ -279,16 +279,16 @@ def _better_graph(driver: Driver, builds: Mapping[str, Build], settings: Setting
     """The build kept of the graph as it was and the substituted one, with the record of that."""
     start = perf_counter()
     choice = _compared(driver, Alternatives(SUBSTITUTION, builds), settings)
-    kept = builds[choice.chosen]
+    faster = builds[choice.chosen]
     schedules = {name: built.choice.schedule for name, built in builds.items() if built.choice}
     # kernels were measured for both graphs, whichever is kept
     tuning = sum((s.tuning for s in schedules.values() if s.tuning), TuningRecord())
     schedule = replace(schedules[choice.chosen], tuning=tuning if tuning.kernels else None)
-    spent = {f"{n} graph": sum(b.seconds.values()) for n, b in builds.items() if b is not kept}
+    spent = {f"{n} graph": sum(b.seconds.values()) for n, b in builds.items() if b is not faster}
     return replace(
-        kept,
+        faster,
         choice=replace(choice, within=(schedule,)),
-        seconds=kept.seconds | spent | {"comparison": perf_counter() - start},
+        seconds=faster.seconds | spent | {"comparison": perf_counter() - start},
     )
 
 
@@ -439,24 +439,20 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     An architecture is the device's where none is given, or sm_90 or gfx90a without a device. Raises
     DeviceError for an unknown target or precision, KernelError for an unknown architecture or CPU.
     """
-    found = complete(target, arch, precision, lambda backend: PRESENT[backend]())
-    if found.backend == "cpu":
-        named_target(parse_cpu(str(found)))
-    elif found.backend == "cuda" and found.architecture not in DEVICES:
-        _check_known(found.architecture, nvrtc_architectures())
-    if found.idle_matrix_cores:
+    completed = complete(target, arch, precision, lambda backend: PRESENT[backend]())
+    if completed.backend == "cpu":
+        named_target(parse_cpu(str(completed)))
+    elif completed.backend == "cuda" and completed.architecture not in DEVICES:
+        compiled_for = nvrtc_architectures()
+        if compiled_for and completed.architecture not in compiled_for:
+            raise KernelError(
+                f"the CUDA compiler here does not know the architecture"
+                f" {completed.architecture}: use one of {', '.join(compiled_for)}"
+            )
+    if completed.idle_matrix_cores:
         warnings.warn(
-            f"one text is compiled for {found}, so it does not use the matrix cores of"
-            f" {', '.join(found.idle_matrix_cores)}: compile for those apart",
+            f"one text is compiled for {completed}, so it does not use the matrix cores of"
+            f" {', '.join(completed.idle_matrix_cores)}: compile for those apart",
             stacklevel=2,
         )
-    return str(found)
-
-
-def _check_known(architecture: str, known: Sequence[str]) -> None:
-    """Raise KernelError for an architecture that is not among those of the compiler, if it says."""
-    if known and architecture not in known:
-        raise KernelError(
-            f"the CUDA compiler here does not know the architecture {architecture}: use one of"
-            f" {', '.join(known)}"
-        )
+    return str(completed)

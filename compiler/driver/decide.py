@@ -47,7 +47,7 @@ def substitution_context(
     packed = settings.packed
     if driver is None:
         return CostContext(SimulatedTimes(parsed, settings.cache, packed=packed))
-    found = MeasuredTimes(
+    times = MeasuredTimes(
         parsed,
         settings.cache,
         packed=packed,
@@ -57,7 +57,7 @@ def substitution_context(
         pipeline=settings.passes,
         budget=Budget(settings.budget).share(SUBSTITUTION_SHARE),
     )
-    return CostContext(found)
+    return CostContext(times)
 
 
 def present_driver(settings: Settings) -> Driver | None:

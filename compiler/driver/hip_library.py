@@ -15,13 +15,13 @@ from compiler.kernels.gpu.compilers.hip_toolchain import (
 from compiler.target.target import parse_gpu
 
 
-def hip_library(artifact: Artifact, kept: Path | None) -> tuple[bytes, dict[str, Any]]:
+def hip_library(artifact: Artifact, cache: Path | None) -> tuple[bytes, dict[str, Any]]:
     """The library of an artifact's kernels and schedule, and its requirements.
 
-    Objects that all models share are kept in the directory `kept`, if any. Raises KernelError with
+    Objects that all models share are kept in the directory `cache`, if any. Raises KernelError with
     the compiler's messages.
     """
     offload = [f"--offload-arch={arch}" for arch in parse_gpu(artifact.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
-    library = build_library(artifact, compiler, hip_generator(), kept and kept / "hip")
+    library = build_library(artifact, compiler, hip_generator(), cache and cache / "hip")
     return library, requirements_of(artifact.target, library, hip_version())

@@ -30,9 +30,9 @@ class WeightPacker:
 
         Raises ModelError for a weight that is missing, or has numbers beyond its type's range.
         """
-        found = [op for op in graph.walk() if isinstance(op, taskflow.WeightOp)]
-        self._add(found)
-        return {op.allocation_name: self._packed[_identity(op)] for op in found}
+        weights = [op for op in graph.walk() if isinstance(op, taskflow.WeightOp)]
+        self._add(weights)
+        return {op.allocation_name: self._packed[_identity(op)] for op in weights}
 
     def _add(self, weights: Iterable[taskflow.WeightOp]) -> None:
         """Pack those that were not packed before; numpy holds no lock while it does."""

@@ -28,7 +28,8 @@ def check_files(
 
     DeviceError for measurements that are not made for a target.
     """
-    name, measured = parse_target(target).backend, parse_target(target).searches_schedules
+    name = parse_target(target).backend
+    measured = parse_target(target).searches_schedules
     if name in ("hip", "emu") and (budget or profile is not None):
         raise DeviceError(
             f"for the target {name} nothing is measured: leave out budget and profile"
