@@ -48,9 +48,9 @@ def empty_on(driver: Driver, dtype: str, shape: Sequence[int]) -> DeviceArray:
 
 def copied_to(driver: Driver, array: Array) -> DeviceArray:
     """A copy of an array of the host."""
-    found = empty_on(driver, numpy_name(array.dtype), array.shape)
-    fill(found, array)
-    return found
+    copy = empty_on(driver, numpy_name(array.dtype), array.shape)
+    fill(copy, array)
+    return copy
 
 
 def fill(tensor: DeviceArray, array: Array) -> None:

@@ -18,9 +18,12 @@ def checked_feed(
 
     Initializers that are inputs too may be left out.
     """
-    known = {arg.name: arg for arg in (*inputs, *overridable)}
+    args = {arg.name: arg for arg in (*inputs, *overridable)}
     for name in feed:
-        _check_known(name, known)
+        if name not in args:
+            raise InvalidArgument(
+                f"the model has no input {name!r}; its inputs are {', '.join(args) or 'none'}"
+            )
     absent = [
         arg.name for arg in inputs if arg.name not in feed and not arg.type.startswith("optional")
     ]
@@ -29,14 +32,7 @@ def checked_feed(
             f"the inputs {', '.join(map(repr, absent))} are missing; given were"
             f" {', '.join(map(repr, feed)) or 'none'}"
         )
-    return {name: _checked(known[name], value) for name, value in feed.items()}
-
-
-def _check_known(name: str, known: Mapping[str, NodeArg]) -> None:
-    if name not in known:
-        raise InvalidArgument(
-            f"the model has no input {name!r}; its inputs are {', '.join(known) or 'none'}"
-        )
+    return {name: _checked(args[name], value) for name, value in feed.items()}
 
 
 def _checked(arg: NodeArg, value: Any) -> Any:
@@ -48,10 +44,10 @@ def _checked(arg: NodeArg, value: Any) -> Any:
     array = native(cast(Any, array)) if isinstance(array, np.ndarray) else array
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise InvalidArgument(f"the input {arg.name!r} is a {type(value).__name__}: pass an array")
-    found = dtype_of(array)
-    if found is not None and found != dtype and not (dtype.kind == "O" and found.kind in "SU"):
+    passed = dtype_of(array)
+    if passed is not None and passed != dtype and not (dtype.kind == "O" and passed.kind in "SU"):
         raise InvalidArgument(
-            f"the input {arg.name!r} is {found}, and the model takes {dtype} ({arg.type}):"
+            f"the input {arg.name!r} is {passed}, and the model takes {dtype} ({arg.type}):"
             " convert it"
         )
     _check_shape(arg, tuple(array.shape))
@@ -73,9 +69,9 @@ def _check_shape(arg: NodeArg, shape: tuple[int, ...]) -> None:
             f"the input {arg.name!r} has {len(shape)} dimensions, {list(shape)}, and the model"
             f" takes {len(arg.shape)}, {arg.shape}"
         )
-    for axis, (size, wanted) in enumerate(zip(shape, arg.shape, strict=False)):
-        if isinstance(wanted, int) and size != wanted:
+    for axis, (size, declared) in enumerate(zip(shape, arg.shape, strict=False)):
+        if isinstance(declared, int) and size != declared:
             raise InvalidArgument(
                 f"dimension {axis} of the input {arg.name!r} is {size}, and the model takes"
-                f" {wanted}"
+                f" {declared}"
             )

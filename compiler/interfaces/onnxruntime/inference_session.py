@@ -132,7 +132,9 @@ class InferenceSession:
         self._overriding.clear()
         if _is_directory(self._model):
             self.module = compiler.load(self._model, self._threads)
-            self._meta = ModelMetadata(graph_name=_name_of(self.module))
+            self._meta = ModelMetadata(
+                graph_name=self.module.schedule.name if isinstance(self.module, Module) else ""
+            )
             self._inputs = [node_arg_of(spec) for spec in self.module.inputs]
             self._outputs = [node_arg_of(spec) for spec in self.module.outputs]
             self._overridable: list[NodeArg] = []
@@ -220,9 +222,9 @@ class InferenceSession:
 
         Raises InvalidArgument for names, types and shapes that do not fit the model.
         """
-        names = self._wanted(output_names)
-        found = self._run(input_feed, run_options)
-        return [found[name] for name in names]
+        names = self._checked_names(output_names)
+        results = self._run(input_feed, run_options)
+        return [results[name] for name in names]
 
     def run_with_ort_values(
         self,
@@ -245,7 +247,7 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> None:
         """Run in another thread, which calls `callback` with outputs, `user_data` and an error."""
-        names = self._wanted(output_names)
+        names = self._checked_names(output_names)
         checked_feed(self._inputs, self._overridable, input_feed)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(CONCURRENT_RUNS, "flowloom-session")
@@ -260,26 +262,28 @@ class InferenceSession:
         options: RunOptions | None,
     ) -> None:
         try:
-            results, error = self.run(names, feed, options), ""
+            results = self.run(names, feed, options)
+            error = ""
         except Exception as caught:  # the callback gets it: nobody waits for this thread
-            results, error = [], f"{type(caught).__name__}: {caught}"
+            results = []
+            error = f"{type(caught).__name__}: {caught}"
         callback(results, data, error)
 
-    def _wanted(self, names: Sequence[str] | None) -> Sequence[str]:
-        known = [output.name for output in self._outputs]
-        if unknown := [name for name in names or () if name not in known]:
+    def _checked_names(self, names: Sequence[str] | None) -> Sequence[str]:
+        available = [output.name for output in self._outputs]
+        if unknown := [name for name in names or () if name not in available]:
             raise InvalidArgument(
-                f"the model has no output {unknown[0]!r}; its outputs are {', '.join(known)}"
+                f"the model has no output {unknown[0]!r}; its outputs are {', '.join(available)}"
             )
-        return names or known
+        return names or available
 
     def _run(
         self, feed: Mapping[str, Any], options: RunOptions | None, **further: Any
     ) -> dict[str, Any]:
         check_run_options(options)
         fed = inputs_by_name(feed)
-        given = {n: v.value if isinstance(v, OrtValue) else v for n, v in fed.items()}
-        values = checked_feed(self._inputs, self._overridable, given)
+        unwrapped = {n: v.value if isinstance(v, OrtValue) else v for n, v in fed.items()}
+        values = checked_feed(self._inputs, self._overridable, unwrapped)
         module = self._module_for(values)
         with self._event("model_run"):
             return module.run(values, **further)
@@ -346,10 +350,6 @@ def _is_directory(model: ModelSource) -> TypeGuard[str | os.PathLike[str]]:
     return os.fspath(model) != "" and Path(model).is_dir()
 
 
-def _name_of(module: Any) -> str:
-    return module.schedule.name if isinstance(module, Module) else ""
-
-
 def _on_device(module: Any, provider: Provider) -> Any:
     """A module that is loaded on the provider's device."""
     if provider.device_id == 0 or provider.target in ("cpu", "emu"):
@@ -364,10 +364,10 @@ def _on_device(module: Any, provider: Provider) -> Any:
 
 def _outputs_of(model: onnx.ModelProto, module: Any) -> list[NodeArg]:
     """The outputs; those of which the model does not give the shape with the module's."""
-    found = {spec.name: node_arg_of(spec) for spec in module.outputs}
+    compiled = {spec.name: node_arg_of(spec) for spec in module.outputs}
     declared = [node_arg(info) for info in model.graph.output]
     static = isinstance(module, Module)
     return [
-        found[arg.name] if static and (not arg.shape or None in arg.shape) else arg
+        compiled[arg.name] if static and (not arg.shape or None in arg.shape) else arg
         for arg in declared
     ]

@@ -32,7 +32,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "name": TEXT,
     "device_type": DEVICE_WORD,
     "device_id": SIZE,
-    "found": MAPPING,
+    "results": MAPPING,
     "device": TEXT,
     "ortvalue": instance(OrtValue, "an OrtValue"),
 }
@@ -144,9 +144,9 @@ class IOBinding:
         self.targets.clear()
         self._results = []
 
-    def take(self, found: Mapping[str, Any], device: str) -> None:
+    def take(self, results: Mapping[str, Any], device: str) -> None:
         """Keep the outputs of a run, copied to the memory that they are bound to."""
-        self._results = [self._placed(name, found[name], device) for name in self.targets]
+        self._results = [self._placed(name, results[name], device) for name in self.targets]
 
     def _placed(self, name: str, result: Any, device: str) -> OrtValue:
         target = self.targets[name]
@@ -171,8 +171,8 @@ def _copy(name: str, result: OrtValue, target: OrtValue) -> None:
         target.value[...] = result.numpy()
 
 
-def _check_name(kind: str, name: str, known: set[str]) -> None:
-    if name not in known:
+def _check_name(kind: str, name: str, names: set[str]) -> None:
+    if name not in names:
         raise InvalidArgument(
-            f"the model has no {kind} {name!r}; its {kind}s are {', '.join(sorted(known))}"
+            f"the model has no {kind} {name!r}; its {kind}s are {', '.join(sorted(names))}"
         )

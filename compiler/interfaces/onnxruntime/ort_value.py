@@ -64,7 +64,8 @@ class OrtValue:
             raise InvalidArgument(
                 f"an array of the host is not on {device!r}: copy it by ortvalue_from_numpy"
             )
-        self.value, self._device = value, device
+        self.value = value
+        self._device = device
 
     @classmethod
     def ortvalue_from_numpy(

@@ -17,19 +17,20 @@ def with_sizes(
 
     Raises InvalidArgument for a symbol or denotation that no input has.
     """
-    by_name, by_denotation = options.sizes_by_name, options.sizes_by_denotation
+    by_name = options.sizes_by_name
+    by_denotation = options.sizes_by_denotation
     if not by_name and not by_denotation:
         return model, proto
-    whole = whole_copy(model, proto)
+    sized = whole_copy(model, proto)
     used: set[str] = set()
-    for dimension in _dimensions(whole.graph):
+    for dimension in _dimensions(sized.graph):
         for text, sizes in ((dimension.dim_param, by_name), (dimension.denotation, by_denotation)):
             if text in sizes:
                 used.add(text)
                 dimension.dim_value = sizes[text]
     if unknown := sorted((by_name.keys() | by_denotation.keys()) - used):
         raise InvalidArgument(f"the model has no free dimension {unknown[0]!r}")
-    return whole, whole
+    return sized, sized
 
 
 def _dimensions(graph: onnx.GraphProto) -> Iterator[onnx.TensorShapeProto.Dimension]:

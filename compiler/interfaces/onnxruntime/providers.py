@@ -62,17 +62,17 @@ class Provider:
     @property
     def compile_options(self) -> dict[str, Any]:
         """The arguments of `compiler.compile`; raises ArgumentError for what is not one."""
-        found: dict[str, Any] = {"target": self.target}
+        arguments: dict[str, Any] = {"target": self.target}
         for name, text in self.options.items():
             if name in PROVIDER_OPTIONS:
                 try:
-                    found[name.removeprefix("flowloom_")] = PROVIDER_OPTIONS[name](text)
+                    arguments[name.removeprefix("flowloom_")] = PROVIDER_OPTIONS[name](text)
                 except ValueError as error:
                     raise ArgumentError(f"{self.name}: {name}={text!r}: {error}") from error
-        found["semantics"] = ",".join(filter(None, ("onnxruntime", found.get("semantics"))))
+        arguments["semantics"] = ",".join(filter(None, ("onnxruntime", arguments.get("semantics"))))
         if self.options.get("use_tf32") == "0" and self.target == "cuda":
-            found.setdefault("precision", "fp32")
-        return found
+            arguments.setdefault("precision", "fp32")
+        return arguments
 
 
 def providers_of(
@@ -93,12 +93,12 @@ def providers_of(
             raise ProviderError(
                 f"{len(options)} provider_options for {len(named)} providers: pass a dict for each"
             )
-        if any(own for _, own in named):
+        if any(own_options for _, own_options in named):
             raise ProviderError(
                 "providers has options, and so has provider_options: pass all in one of them"
             )
-    found: dict[str, Provider] = {}
-    for index, (name, own) in enumerate(named):
+    chosen: dict[str, Provider] = {}
+    for index, (name, own_options) in enumerate(named):
         reason = absence(TARGETS[name]) if name in TARGETS else "there is no such provider"
         if reason is not None:
             warn(
@@ -106,11 +106,11 @@ def providers_of(
                 f" Available providers: {', '.join(_available())}",
                 stacklevel=2,
             )
-        elif name in found:
+        elif name in chosen:
             warn(f"Duplicate provider {name!r} encountered, ignoring.", stacklevel=2)
         else:
-            found[name] = _checked(name, {**own, **(options[index] if options else {})})
-    return list(found.values()) if LAST in found else [*found.values(), Provider(LAST)]
+            chosen[name] = _checked(name, {**own_options, **(options[index] if options else {})})
+    return list(chosen.values()) if LAST in chosen else [*chosen.values(), Provider(LAST)]
 
 
 def _check_list(name: str, value: object, of: str) -> None:
@@ -137,10 +137,10 @@ def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
 def _checked(name: str, options: Mapping[str, Any]) -> Provider:
     """A provider whose device is there, with its options as text."""
     texts = {str(key): str(value) for key, value in options.items()}
-    known = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
-    if unknown := sorted(texts.keys() - known):
+    accepted = {"device_id", "use_tf32", *PROVIDER_OPTIONS, *WITHOUT_EFFECT}
+    if unknown := sorted(texts.keys() - accepted):
         raise ArgumentError(
-            f"{name} has no option {unknown[0]!r} ({closest_name(unknown[0], known)}); it takes"
+            f"{name} has no option {unknown[0]!r} ({closest_name(unknown[0], accepted)}); it takes"
             f" device_id, use_tf32, {', '.join(PROVIDER_OPTIONS)}, and those of onnxruntime without"
             " effect on results"
         )

@@ -69,11 +69,16 @@ class CompiledGraph:
     def __init__(
         self, graph: torch.fx.GraphModule, arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> None:
-        self._graph, self._options = graph, options
+        self._graph = graph
+        self._options = options
         nodes = list(graph.graph.nodes)
         placeholders = [node for node in nodes if node.op == "placeholder"]
         self._examples = [_example(node) for node in placeholders]
-        static = [_is_static(node) for node in placeholders]
+        # parameters and buffers of modules
+        static = [
+            ("_dynamo_static_input_type" in (node.meta.get("tensor_dict") or {}))
+            for node in placeholders
+        ]
         kinds = [isinstance(x, torch.Tensor) for x in arguments]
         self._floats = [i for i, node in enumerate(placeholders) if kinds[i] and _is_float(node)]
         plain = [i for i, tensor in enumerate(kinds) if tensor and i not in self._floats]
@@ -109,7 +114,7 @@ class CompiledGraph:
             self._exported = export_function(self._call, tensors, state, dynamic, options)
         changed = self._exported.state
         self._constant = [i for i in self._state if self._name(i) not in changed]
-        self._versions = self._found_versions(arguments)
+        self._versions = self._versions_of(arguments)
 
     @staticmethod
     def _name(index: int) -> str:
@@ -126,34 +131,34 @@ class CompiledGraph:
         for index in self._numbers:
             expression = _expression(self._examples[index])
             arguments[index] = sizes.get(expression, self._baked.get(index))
-        found = self._graph.forward(*(arguments[i] for i in range(len(self._examples))))
-        return [found[i] for i in self._kept]
+        outputs = self._graph.forward(*(arguments[i] for i in range(len(self._examples))))
+        return [outputs[i] for i in self._kept]
 
     def _sizes(self, arguments: Mapping[int, Any]) -> dict[Any, Any]:
         """The sizes of tensors by the symbol that dynamo has for them."""
-        found: dict[Any, Any] = {}
+        sizes: dict[Any, Any] = {}
         for index in self._tensors:
             for axis, size in enumerate(self._examples[index].shape):
                 if isinstance(size, torch.SymInt):
-                    found.setdefault(_expression(size), arguments[index].shape[axis])
-        return found
+                    sizes.setdefault(_expression(size), arguments[index].shape[axis])
+        return sizes
 
     def _numbers_of(self, arguments: Sequence[Any]) -> dict[int, Any]:
         """The arguments that are numbers and no tensor's size: the graph is compiled for them.
 
         Reading one makes dynamo guard it, so that another number gets another graph.
         """
-        known = self._sizes(dict(enumerate(arguments)))
+        sizes = self._sizes(dict(enumerate(arguments)))
         return {
             i: _plain(arguments[i])
             for i in self._numbers
-            if _expression(self._examples[i]) not in known
+            if _expression(self._examples[i]) not in sizes
         }
 
     def _float_values(self, arguments: Sequence[Any]) -> list[float]:
         return [float(arguments[i]) for i in self._floats]
 
-    def _found_versions(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
+    def _versions_of(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
         return [_version(arguments[i]) for i in self._constant]
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
@@ -161,7 +166,7 @@ class CompiledGraph:
         if self._values != self._float_values(arguments):
             _LOG.warning("a number has changed: the graph is compiled again")
             self._compile(arguments)
-        elif self._versions != self._found_versions(arguments):
+        elif self._versions != self._versions_of(arguments):
             _LOG.warning("parameters have changed: the graph is compiled again")
             self._compile(arguments)
         state = {self._name(i): arguments[i] for i in self._state}
@@ -187,11 +192,6 @@ class CompiledGraph:
 
 def _example(node: torch.fx.Node) -> Any:
     return node.meta.get("example_value", node.meta.get("val"))
-
-
-def _is_static(node: torch.fx.Node) -> bool:
-    """Whether a placeholder is a parameter or a buffer of a module."""
-    return "_dynamo_static_input_type" in (node.meta.get("tensor_dict") or {})
 
 
 @dataclass(frozen=True)

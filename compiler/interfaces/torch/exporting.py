@@ -52,11 +52,11 @@ class ExportedFunction:
         self, tensors: Sequence[torch.Tensor], state: Mapping[str, torch.Tensor]
     ) -> list[torch.Tensor]:
         """The results; what the function changes is changed."""
-        given = [*tensors, *(state[name] for name in self.state)]
-        feed = dict(zip(self.inputs, map(as_array, given), strict=True))
-        results = [as_tensor(value) for value in self._results(feed, given)]
+        arguments = [*tensors, *(state[name] for name in self.state)]
+        feed = dict(zip(self.inputs, map(as_array, arguments), strict=True))
+        results = [as_tensor(value) for value in self._results(feed, arguments)]
         for index, value in zip(self.changed, results, strict=False):
-            given[index].copy_(value)
+            arguments[index].copy_(value)
         return results[len(self.changed) :]
 
     def _results(self, feed: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
@@ -66,8 +66,8 @@ class ExportedFunction:
         stream = torch.cuda.current_stream(device)
         if not isinstance(self.module, Module):
             stream.synchronize()  # a program follows the default stream alone
-            found = self.module.run(feed, outputs="device").values()
-            return [as_tensor(value).to(device) for value in found]
+            values = self.module.run(feed, outputs="device").values()
+            return [as_tensor(value).to(device) for value in values]
         outputs = {
             spec.name: torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device=device)
             for spec in self.module.outputs

@@ -26,7 +26,9 @@ class TorchModule:
         results: Any,
         state: Mapping[str, torch.Tensor],
     ) -> None:
-        self._exported, self._given, self._results = exported, given, results
+        self._exported = exported
+        self._given = given
+        self._results = results
         self._state = state
         self.module = exported.module
 
@@ -34,9 +36,9 @@ class TorchModule:
         """The original's results; raises ShapeError for arguments of another structure."""
         tensors = self._given.tensors_of(args, kwargs)
         refuse_gradients(tensors)
-        found = iter(self._exported.run(tensors, self._state))
+        computed = iter(self._exported.run(tensors, self._state))
         leaves, structure = self._results
-        filled = [next(found) if leaf is torch.Tensor else leaf for leaf in leaves]
+        filled = [next(computed) if leaf is torch.Tensor else leaf for leaf in leaves]
         return pytree.tree_unflatten(filled, structure)
 
     def __repr__(self) -> str:
@@ -55,8 +57,8 @@ class Arguments:
         """The tensors of a call; raises ShapeError unless it is like the first."""
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
         like = structure == self._structure and all(
-            isinstance(x, torch.Tensor) if known is torch.Tensor else known == x
-            for known, x in zip(self._leaves, leaves, strict=True)
+            isinstance(x, torch.Tensor) if leaf is torch.Tensor else leaf == x
+            for leaf, x in zip(self._leaves, leaves, strict=True)
         )
         if not like:
             raise ShapeError(
@@ -71,8 +73,8 @@ class Arguments:
 
     def restored(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
-        given = iter(tensors)
-        leaves = [next(given) if known is torch.Tensor else known for known in self._leaves]
+        remaining = iter(tensors)
+        leaves = [next(remaining) if leaf is torch.Tensor else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(leaves, self._structure)
 
 
@@ -91,29 +93,29 @@ def compile_module(
     named = isinstance(example_inputs, Mapping)
     args: Sequence[Any] = () if named else example_inputs
     kwargs: Mapping[str, Any] = example_inputs if named else {}
-    given = Arguments(args, kwargs)
+    arguments = Arguments(args, kwargs)
     results: list[Any] = []
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     flat = {_flat(name): tensor for name, tensor in state.items()}
 
     def call(tensors: Sequence[torch.Tensor], flat_state: Mapping[str, torch.Tensor]) -> list[Any]:
-        positional, by_name = given.restored(tensors)
+        positional, by_name = arguments.restored(tensors)
         values = {name: flat_state[_flat(name)] for name in state}
-        found = torch.func.functional_call(module, values, positional, by_name)
-        leaves, structure = pytree.tree_flatten(found)
+        output = torch.func.functional_call(module, values, positional, by_name)
+        leaves, structure = pytree.tree_flatten(output)
         kinds = [torch.Tensor if isinstance(x, torch.Tensor) else x for x in leaves]
         results[:] = [kinds, structure]
         return [x for x in leaves if isinstance(x, torch.Tensor)]
 
     dynamic = _dynamic_of(module, args, kwargs, dynamic_shapes)
-    every = {"target": tensors_target([*given.tensors, *state.values()]), **options}
+    every = {"target": tensors_target([*arguments.tensors, *state.values()]), **options}
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # ONNX has none of its fused operators
     try:
-        exported = export_function(call, given.tensors, flat, dynamic, every)
+        exported = export_function(call, arguments.tensors, flat, dynamic, every)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-    return TorchModule(exported, given, results, flat)
+    return TorchModule(exported, arguments, results, flat)
 
 
 def _flat(name: str) -> str:
