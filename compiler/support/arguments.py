@@ -80,15 +80,13 @@ def _is_time(value: object) -> bool:
     return number and 0 <= cast(float, value) <= sys.float_info.max
 
 
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
-
-
 def whole(least: int = 0, most: int = LARGEST_SIZE) -> ArgumentKind:
     """Whole numbers within bounds."""
 
     def accepts(value: object) -> bool:
-        return _is_whole(value) and least <= index(cast(int, value)) <= most
+        return (hasattr(value, "__index__") and not isinstance(value, bool)) and least <= index(
+            cast(int, value)
+        ) <= most
 
     return ArgumentKind(f"a whole number, at least {least} and at most {most}", accepts)
 
@@ -127,10 +125,6 @@ def _are_sizes(value: object) -> bool:
     return all(SIZE.accepts(size) for size in sizes)
 
 
-def _is_boolean(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_shape(value: object) -> bool:
     return _is_list(value) and all(map(SIZE.accepts, cast(Sequence[object], value)))
 
@@ -139,10 +133,6 @@ def _is_array(value: object) -> bool:
     """Whether numpy can read a value as numbers or texts; it would wrap any other object."""
     lists = isinstance(value, bool | int | float | complex | str | bytes | list | tuple)
     return lists or any(hasattr(value, name) for name in ("__array__", "__array_interface__"))
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _are_semantics(value: object) -> bool:
@@ -165,8 +155,8 @@ PATH = ArgumentKind("a path without NUL (a str or os.PathLike), not an empty one
 SIZE = whole()
 THREAD_COUNT = whole(1)
 SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
-MAPPING = ArgumentKind("a mapping", _is_mapping)
-BOOLEAN = ArgumentKind("True or False", _is_boolean)
+MAPPING = instance(Mapping, "a mapping")
+BOOLEAN = instance(bool, "True or False")
 SEQUENCE = ArgumentKind("a list", _is_list)
 SHAPE = ArgumentKind(f"a list of sizes, each at most {LARGEST_SIZE}", _is_shape)
 NAMES = ArgumentKind("a list of names", _are_names)
@@ -221,23 +211,23 @@ PREPARE: Mapping[str, ArgumentKind] = {"sizes": optional(SIZES_BY_NAME)}
 """The arguments of `DynamicModule.prepare`."""
 
 RUN: Mapping[str, ArgumentKind] = {
-    "inputs": ArgumentKind("a mapping from input names to arrays", _is_mapping)
+    "inputs": instance(Mapping, "a mapping from input names to arrays")
 }
 """The arguments of `Module.run`."""
 
 
-def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:
+def check_arguments(arguments: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:
     """Raise ArgumentError for an argument of a wrong type; it names the argument and the type."""
     for name, kind in kinds.items():
-        if name in given and not _accepts(kind, value := given[name]):
+        if name in arguments and not _accepts(kind, value := arguments[name]):
             raise ArgumentError(
                 f"{name} is {type(value).__name__} {_shown(value)}: it must be {kind.text}"
             )
 
 
-def closest_name(name: str, known: Iterable[str]) -> str:
+def closest_name(name: str, choices: Iterable[str]) -> str:
     """Advice for an unknown name: the one that looks like it, or all there are."""
-    names = [*known]
+    names = [*choices]
     near = get_close_matches(name, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
 
@@ -261,9 +251,9 @@ def taking(what: str, **arguments: Any) -> Generator[None]:
     except FlowloomError:
         raise
     except Exception as error:
-        given = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+        passed = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
         reason = f"{type(error).__name__}: {error}"
-        raise ArgumentError(f"{what} cannot take {given} ({reason}): correct it") from error
+        raise ArgumentError(f"{what} cannot take {passed} ({reason}): correct it") from error
 
 
 _PROTOCOLS = ("__init__", "__array__", "__dlpack__", "__dlpack_device__")
@@ -281,12 +271,12 @@ def own_errors(
 
     def wrapped(interface: type[Interface]) -> type[Interface]:
         for name, member in [*vars(interface).items()]:
-            own = not name.startswith("_") or name in _PROTOCOLS
-            if own and isinstance(member, FunctionType):
+            public = not name.startswith("_") or name in _PROTOCOLS
+            if public and isinstance(member, FunctionType):
                 setattr(interface, name, _checked(member, kinds))
-            elif own and isinstance(member, property) and member.fget is not None:
+            elif public and isinstance(member, property) and member.fget is not None:
                 setattr(interface, name, property(_checked(member.fget, kinds)))
-            elif own and isinstance(member, classmethod):
+            elif public and isinstance(member, classmethod):
                 function = cast(Any, member).__func__
                 setattr(interface, name, classmethod(_checked(function, kinds)))
         return interface
@@ -317,7 +307,7 @@ def _checked(method: Callable[..., Any], kinds: Mapping[str, ArgumentKind]) -> C
 
 def check_buckets(buckets: object, one_schedule: Mapping[str, bool]) -> None:
     """Raise ArgumentError for buckets with an option that only one schedule can have."""
-    asked = [name for name, given in one_schedule.items() if given]
+    asked = [name for name, passed in one_schedule.items() if passed]
     if buckets and asked:
         raise ArgumentError(
             f"buckets={_shown(buckets)} make several schedules, and {asked[0]} is for one: leave"

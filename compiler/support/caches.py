@@ -35,15 +35,15 @@ def user_folder(variable: str, *fallback: str) -> Path | None:
         return None
 
 
-def cache_directory(part: str) -> Path | None:
+def cache_directory(subfolder: str) -> Path | None:
     """A subdirectory of `$FLOWLOOM_CACHE`, or else of `flowloom` in the user's cache directory.
 
     None if there is no home directory.
     """
     if os.environ.get("FLOWLOOM_CACHE"):
-        return Path(os.environ["FLOWLOOM_CACHE"], part)
+        return Path(os.environ["FLOWLOOM_CACHE"], subfolder)
     base = user_folder("XDG_CACHE_HOME", ".cache")
-    return None if base is None else base / "flowloom" / (part or "kernels")
+    return None if base is None else base / "flowloom" / (subfolder or "kernels")
 
 
 def writable(directory: Path | None) -> bool:
@@ -102,16 +102,16 @@ def compiled_once(
     if not folder:
         return make()
     digest = hashlib.sha256()
-    for part in (*map(_source, callers), *inputs):
-        content = part.encode() if isinstance(part, str) else part
+    for piece in (*map(_source, callers), *inputs):
+        content = piece.encode() if isinstance(piece, str) else piece
         digest.update(len(content).to_bytes(8, "little") + content)
     name = digest.hexdigest()
     path = Path(folder, name[:2], name)
     with suppress(OSError):
-        kept = path.read_bytes()
-        if kept[:CHECKSUM] == hashlib.sha256(kept[CHECKSUM:]).digest():
+        stored = path.read_bytes()
+        if stored[:CHECKSUM] == hashlib.sha256(stored[CHECKSUM:]).digest():
             os.utime(path)
-            return kept[CHECKSUM:]
+            return stored[CHECKSUM:]
     code = make()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -46,11 +46,11 @@ def start_child(module: str, function: str) -> subprocess.Popen[bytes]:
 @contextmanager
 def _interrupts_held() -> Generator[None]:
     """Hold Ctrl-C back: a process that starts now ignores it before it can print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def stdin_and_stdout() -> tuple[IO[bytes], IO[bytes]]:

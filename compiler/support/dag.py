@@ -15,23 +15,23 @@ Adjacency = Sequence[Sequence[int]]
 
 def adjacency(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """The successors of each of `count` nodes, in the order of the edges."""
-    found: list[list[int]] = [[] for _ in range(count)]
+    successors: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
-        found[source].append(target)
-    return found
+        successors[source].append(target)
+    return successors
 
 
 def reverse(neighbours: Adjacency) -> list[list[int]]:
     """The successors where predecessors are given, and the other way round; ascending."""
-    edges = ((other, node) for node, others in enumerate(neighbours) for other in others)
+    edges = ((target, node) for node, targets in enumerate(neighbours) for target in targets)
     return adjacency(len(neighbours), edges)
 
 
 def finish_times(costs: Sequence[_Number], predecessors: Adjacency) -> list[_Number]:
     """The cost of the longest path that ends with each node, its own cost included."""
     finish: list[_Number] = []
-    for cost, before in zip(costs, predecessors, strict=True):
-        finish.append(cost + max([finish[u] for u in before], default=0))
+    for cost, sources in zip(costs, predecessors, strict=True):
+        finish.append(cost + max([finish[u] for u in sources], default=0))
     return finish
 
 
@@ -59,22 +59,22 @@ def without_implied(predecessors: Adjacency) -> list[tuple[int, ...]]:
 
     O(n * e / 64) time, and n bits for each node whose last successor has not been seen yet.
     """
-    last_successor = {u: v for v, before in enumerate(predecessors) for u in before}
+    last_successor = {u: v for v, sources in enumerate(predecessors) for u in sources}
     ancestors: list[int] = []
-    kept: list[tuple[int, ...]] = []
-    for v, before in enumerate(predecessors):
+    reduced: list[tuple[int, ...]] = []
+    for v, sources in enumerate(predecessors):
         implied = 0
-        for u in before:
+        for u in sources:
             implied |= ancestors[u]
-        fewest = [u for u in before if not implied >> u & 1]
-        kept.append(tuple(sorted(fewest)))
+        fewest = [u for u in sources if not implied >> u & 1]
+        reduced.append(tuple(sorted(fewest)))
         for u in fewest:
             implied |= 1 << u
         ancestors.append(implied)
-        for u in before:
+        for u in sources:
             if last_successor[u] == v:
                 ancestors[u] = 0
-    return kept
+    return reduced
 
 
 def topological_order(
@@ -84,7 +84,7 @@ def topological_order(
 
     Nodes on a cycle are missing from it, as are those that follow one.
     """
-    waiting = [len(before) for before in predecessors]
+    waiting = [len(sources) for sources in predecessors]
     ready = [(priority(v), v) for v, count in enumerate(waiting) if not count]
     heapify(ready)
     order: list[int] = []
@@ -99,15 +99,15 @@ def topological_order(
 
 def runs(labels: Iterable[int | None]) -> list[range]:
     """The places of neighbours that share a label, in order; those labelled None stand alone."""
-    found: list[range] = []
+    ranges: list[range] = []
     last: int | None = None
-    for place, label in enumerate(labels):
+    for position, label in enumerate(labels):
         if label is None or label != last:
-            found.append(range(place, place + 1))
+            ranges.append(range(position, position + 1))
         else:
-            found[-1] = range(found[-1].start, place + 1)
+            ranges[-1] = range(ranges[-1].start, position + 1)
         last = label
-    return found
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class DAG:
     def depths(self) -> list[int]:
         """The largest number of edges on a path from a source to each node."""
         depths: list[int] = []
-        for before in self.predecessors:
-            depths.append(1 + max((depths[u] for u in before), default=-1))
+        for sources in self.predecessors:
+            depths.append(1 + max((depths[u] for u in sources), default=-1))
         return depths
 
     def finish_times(self) -> list[int]:
@@ -175,7 +175,7 @@ class DAG:
 
 def depth_first_order(dag: DAG) -> list[int]:
     """A topological order that follows a path as long as it can, so that intervals are chains."""
-    waiting = [len(before) for before in dag.predecessors]
+    waiting = [len(sources) for sources in dag.predecessors]
     stack = [v for v in reversed(range(len(dag))) if not waiting[v]]
     order: list[int] = []
     while stack:
@@ -213,8 +213,8 @@ def descendants(dag: DAG) -> list[int]:
 
 def transitive_reduction(dag: DAG) -> DAG:
     """The graph with the fewest edges that reaches the same nodes: `without_implied`."""
-    kept = without_implied(dag.predecessors)
-    edges = ((u, v) for v, before in enumerate(kept) for u in before)
+    reduced = without_implied(dag.predecessors)
+    edges = ((u, v) for v, sources in enumerate(reduced) for u in sources)
     return DAG.from_edges(dag.costs, edges, dag.shares)
 
 
@@ -242,21 +242,25 @@ def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
     members: dict[Hashable, list[int]] = {}
     for v, label in enumerate(labels):
         members.setdefault(label, []).append(v)
-    parts = list(members.values())
-    if len(parts) == len(dag):
-        return Quotient(parts, dag)
+    partitions = list(members.values())
+    if len(partitions) == len(dag):
+        return Quotient(partitions, dag)
     index = {label: i for i, label in enumerate(members)}
     ends = ((index[labels[u]], index[labels[v]]) for u, v in dag.edges)
     edges = {(a, b) for a, b in ends if a != b}
-    predecessors = adjacency(len(parts), ((b, a) for a, b in edges))
-    order = topological_order(predecessors, adjacency(len(parts), edges), lambda part: part)
-    if len(order) != len(parts):
+    predecessors = adjacency(len(partitions), ((b, a) for a, b in edges))
+    order = topological_order(
+        predecessors, adjacency(len(partitions), edges), lambda partition: partition
+    )
+    if len(order) != len(partitions):
         raise ValueError("partitions wait for each other in a cycle")
-    number = {part: i for i, part in enumerate(order)}
-    costs = [sum(dag.costs[v] for v in parts[part]) for part in order]
-    shares = [_share(dag, parts[part]) for part in order] if dag.shares else ()
+    number = {partition: i for i, partition in enumerate(order)}
+    costs = [sum(dag.costs[v] for v in partitions[partition]) for partition in order]
+    shares = [_share(dag, partitions[partition]) for partition in order] if dag.shares else ()
     renumbered = ((number[a], number[b]) for a, b in edges)
-    return Quotient([parts[part] for part in order], DAG.from_edges(costs, renumbered, shares))
+    return Quotient(
+        [partitions[partition] for partition in order], DAG.from_edges(costs, renumbered, shares)
+    )
 
 
 def _share(dag: DAG, nodes: Sequence[int]) -> float:

@@ -45,8 +45,8 @@ def source_digest(source: Path) -> str:
     """The line that says which source, with the headers next to it, code was made from."""
     text = source.read_bytes()
     headers = re.findall(rb'^#include "(.+)"', text, re.MULTILINE)
-    parts = [text, *(source.with_name(name.decode()).read_bytes() for name in headers)]
-    return f"; {source.name} sha256 {hashlib.sha256(b''.join(parts)).hexdigest()}"
+    contents = [text, *(source.with_name(name.decode()).read_bytes() for name in headers)]
+    return f"; {source.name} sha256 {hashlib.sha256(b''.join(contents)).hexdigest()}"
 
 
 def portable(text: str) -> str:
@@ -98,7 +98,8 @@ class LinkedCode:
     """
 
     def __init__(self, objects: Iterable[bytes], symbols: Iterable[str]):
-        names, library = tuple(symbols), llvm.JITLibraryBuilder().add_current_process()
+        names = tuple(symbols)
+        library = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
             library.add_object_img(code)
         for name in names:
