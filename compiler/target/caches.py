@@ -19,19 +19,19 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 def last_cache_bytes() -> int:
     """The bytes of this machine's last-level cache, which cores share."""
-    found = data_caches(CACHES)
-    return found[max(found)] if found else TYPICAL_LAST_CACHE
+    caches = data_caches(CACHES)
+    return caches[max(caches)] if caches else TYPICAL_LAST_CACHE
 
 
 @cache
 def data_caches(folder: Path) -> dict[int, int]:
     """The bytes of a core's caches for data, by level, as a folder of Linux describes them."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for cache_folder in folder.glob("index*"):
         with suppress(OSError, ValueError):
             level, kind, size = (
                 (cache_folder / name).read_text().strip() for name in ("level", "type", "size")
             )
             if kind != "Instruction":
-                found[int(level)] = int(size.removesuffix("K")) << 10
-    return found
+                sizes[int(level)] = int(size.removesuffix("K")) << 10
+    return sizes

@@ -77,7 +77,8 @@ def _nvidia(
     sms: int, flops: float, bandwidth: float, *, threads: int = 2048, blocks: int = 32, kib: int
 ) -> DeviceModel:
     """A GPU whose SMs have so many KiB of shared memory; the largest block has all but one."""
-    shared, largest = kib << 10, (kib - 1) << 10
+    shared = kib << 10
+    largest = (kib - 1) << 10
     return DeviceModel(
         sms,
         flops,
@@ -149,5 +150,5 @@ def compiled_for(architecture: str) -> str:
 
 def only_architecture(source: str) -> str | None:
     """The one architecture that a kernel's text can be compiled for, or None if newer ones do."""
-    found = (only for name, only in SPECIFIC_HEADERS.items() if f'"{name}"' in source)
-    return next(found, None)
+    architectures = (only for name, only in SPECIFIC_HEADERS.items() if f'"{name}"' in source)
+    return next(architectures, None)

@@ -48,7 +48,8 @@ def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) 
     nvrtc = load_nvrtc()
     if nvrtc is None:
         raise KernelError(NO_NVRTC)
-    bodies, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
+    bodies = [x.encode() for x in headers.values()]
+    names = [x.encode() for x in headers]
     create = nvrtc.nvrtcCreateProgram
     program = _checked(create(text.encode(), b"kernel.cu", len(names), bodies, names))
     try:
@@ -72,8 +73,8 @@ def _compile(nvrtc: Any, program: Any, arch: str) -> None:
     if int(status) != 0:
         log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
         nvrtc.nvrtcGetProgramLog(program, log)
-        told = log.decode(errors="replace").rstrip("\0")
-        raise KernelError(f"the CUDA compiler failed for {arch} ({status.name}):\n{told}")
+        log_text = log.decode(errors="replace").rstrip("\0")
+        raise KernelError(f"the CUDA compiler failed for {arch} ({status.name}):\n{log_text}")
 
 
 def _checked(answer: Sequence[Any]) -> Any:

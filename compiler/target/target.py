@@ -123,11 +123,10 @@ class CpuTarget(Target):
         return [name for name in self.features.split(",") if name]
 
     def __str__(self) -> str:
-        return ":".join(part for part in ("cpu", self.mcpu, self.features) if part)
+        return ":".join(text for text in ("cpu", self.mcpu, self.features) if text)
 
     @property
     def backend(self) -> str:
-        """The backend that builds and runs the kernels."""
         return "cpu"
 
     @property
@@ -165,11 +164,11 @@ class GpuTarget(Target):
     emulated: bool = False
 
     def __post_init__(self) -> None:
-        known = PRECISIONS_OF[self.kind]
-        if self.precision not in known:
+        precisions = PRECISIONS_OF[self.kind]
+        if self.precision not in precisions:
             raise KernelError(
                 f"target '{self.kind}' has no precision '{self.precision}': use one of"
-                f" {', '.join(known)}"
+                f" {', '.join(precisions)}"
             )
 
     def __str__(self) -> str:
@@ -177,17 +176,14 @@ class GpuTarget(Target):
 
     @property
     def backend(self) -> str:
-        """The backend that builds and runs the kernels."""
         return "emu" if self.emulated else self.kind
 
     @property
     def architecture(self) -> str:
-        """The architecture, the first of several: configs are chosen and times predicted for it."""
         return self.architectures[0]
 
     @property
     def device(self) -> DeviceModel:
-        """The typical device of the architecture."""
         return typical_device(self.architecture)
 
     @property
@@ -284,22 +280,18 @@ class CudaTarget(GpuTarget):
 
     @property
     def searches_schedules(self) -> bool:
-        """Whether schedules are searched for by a simulator of the device."""
         return not self.emulated
 
     @property
     def cuda_architecture(self) -> str:
-        """The architecture whose CUDA text is written."""
         return self.architecture
 
     @property
     def has_mma(self) -> bool:
-        """Whether the matrix cores have NVIDIA's instructions of one warp (mma.sync)."""
         return True
 
     @property
     def has_float8_mma(self) -> bool:
-        """Whether the matrix cores multiply floats of a byte."""
         return self.capability >= 89
 
     @property
@@ -320,12 +312,10 @@ class CudaTarget(GpuTarget):
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether four warps multiply together (WGMMA)."""
         return self.architecture == "sm_90"
 
     @property
     def has_async_copy(self) -> bool:
-        """Whether copies to shared memory are asynchronous (cp.async)."""
         return True
 
     @property
@@ -337,12 +327,10 @@ class CudaTarget(GpuTarget):
 
     @property
     def fuses_squeeze_excite(self) -> bool:
-        """Whether there is a kernel for a whole squeeze-and-excitation."""
         return self.has_clusters
 
     @property
     def has_pdl(self) -> bool:
-        """Whether kernels can start before their predecessors end (programmatic launches)."""
         return self.capability >= 90
 
 
@@ -368,12 +356,10 @@ class HipTarget(GpuTarget):
 
     @property
     def has_mfma(self) -> bool:
-        """Whether all architectures have AMD's matrix cores (MFMA)."""
         return all(name in MFMA_ARCHITECTURES for name in self.architectures)
 
     @property
     def idle_matrix_cores(self) -> tuple[str, ...]:
-        """The architectures whose matrix cores kernels leave idle, as another has none."""
         able = tuple(name for name in self.architectures if name in MFMA_ARCHITECTURES)
         return () if self.has_mfma or self.emulated else able
 
@@ -440,10 +426,10 @@ def complete(
 
 
 def _check_precision(target: str, kind: str, precision: str | None) -> None:
-    known = PRECISIONS_OF[kind]
-    if precision is not None and precision not in known:
+    precisions = PRECISIONS_OF[kind]
+    if precision is not None and precision not in precisions:
         raise DeviceError(
-            f"target {target!r} has no precision {precision!r}; it has {', '.join(known)}"
+            f"target {target!r} has no precision {precision!r}; it has {', '.join(precisions)}"
         )
 
 
@@ -465,10 +451,10 @@ def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTa
 
 def _gpu(backend: str, rest: str) -> GpuTarget:
     named, _, precision = rest.partition(":")
-    own = _class_of(backend, named)
-    return own(
-        architectures=tuple((named or DEFAULT_ARCHITECTURES[own.kind]).split(",")),
-        precision=precision or PRECISIONS_OF[own.kind][0],
+    target_class = _class_of(backend, named)
+    return target_class(
+        architectures=tuple((named or DEFAULT_ARCHITECTURES[target_class.kind]).split(",")),
+        precision=precision or PRECISIONS_OF[target_class.kind][0],
         emulated=backend == "emu",
     )
 
