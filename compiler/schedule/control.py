@@ -29,7 +29,8 @@ def operands_of(views: Sequence[View]) -> list[Operand]:
 
 def signature_of(body: Schedule) -> Signature:
     """The types of a body's inputs and outputs."""
-    inputs, outputs = (body.of_kind("input"), body.of_kind("output"))
+    inputs = body.of_kind("input")
+    outputs = body.of_kind("output")
     return tuple(Operand(a.dtype, a.shape) for a in inputs), tuple(
         Operand(a.dtype, a.shape) for a in outputs
     )
@@ -78,14 +79,14 @@ def _row(operand: Operand) -> Operand:
 
 def body_signature(form: ControlForm, reads: Operands, results: Operands) -> Signature:
     """The types of the inputs and outputs that a body must have."""
-    given = list(reads[head_of(form) :])
+    operands = list(reads[head_of(form) :])
     if form.kind == "if":
-        return given, list(results)
+        return operands, list(results)
     scanned = form.carried + len(form.scans)
-    inputs = [ITERATION, *given[: form.carried], *map(_row, given[form.carried : scanned])]
+    inputs = [ITERATION, *operands[: form.carried], *map(_row, operands[form.carried : scanned])]
     head = [CONDITION] * form.conditional
     outputs = [*head, *results[: form.carried], *map(_row, results[form.carried :])]
-    return [*inputs, *given[scanned:]], outputs
+    return [*inputs, *operands[scanned:]], outputs
 
 
 def misfit(
@@ -96,8 +97,8 @@ def misfit(
 
 
 def _bad_form(form: ControlForm, reads: Operands, results: Operands, bodies: int) -> str:
-    if bodies != (wanted := 2 if form.kind == "if" else 1):
-        return f"has {bodies} bodies instead of {wanted}"
+    if bodies != (expected := 2 if form.kind == "if" else 1):
+        return f"has {bodies} bodies instead of {expected}"
     if len(reads) < head_of(form) + form.carried + len(form.scans):
         return f"reads {len(reads)} tensors, too few"
     if form.kind == "if":
@@ -126,9 +127,9 @@ def _bad_number(operand: Operand, what: str, dtype: str) -> str:
 
 def _bad_carried(form: ControlForm, reads: Operands, results: Operands) -> str:
     first = reads[head_of(form) :]
-    for before, after in zip(first[: form.carried], results, strict=False):
-        if before != after:
-            return f"carries {before} on as {after}"
+    for carried, result in zip(first[: form.carried], results, strict=False):
+        if carried != result:
+            return f"carries {carried} on as {result}"
     return ""
 
 
@@ -143,21 +144,23 @@ def _bad_rows(form: ControlForm, reads: Operands, results: Operands, length: int
 def _bad_body(
     form: ControlForm, reads: Operands, results: Operands, bodies: Sequence[Signature]
 ) -> str:
-    wanted = body_signature(form, reads, results)
+    signature = body_signature(form, reads, results)
     for body in bodies:
-        for what, found, expected in zip(("inputs", "outputs"), body, wanted, strict=True):
-            if len(found) != len(expected):
-                return f"has a body with {len(found)} {what} instead of {len(expected)}"
-            for one, other in zip(found, expected, strict=True):
-                if not _same(one, other):
-                    return f"has a body with {one} among its {what} instead of {other}"
+        for what, operands, expected in zip(("inputs", "outputs"), body, signature, strict=True):
+            if len(operands) != len(expected):
+                return f"has a body with {len(operands)} {what} instead of {len(expected)}"
+            for operand, expected_operand in zip(operands, expected, strict=True):
+                if not _same(operand, expected_operand):
+                    return (
+                        f"has a body with {operand} among its {what} instead of {expected_operand}"
+                    )
     return ""
 
 
-def _same(found: Operand, expected: Operand) -> bool:
+def _same(operand: Operand, expected: Operand) -> bool:
     """Whether a body's tensor is the expected one; a number may have any shape of one element."""
-    one = expected in (CONDITION, ITERATION) and prod(found.shape) == 1
-    return found == expected or (one and found.dtype == expected.dtype)
+    one = expected in (CONDITION, ITERATION) and prod(operand.shape) == 1
+    return operand == expected or (one and operand.dtype == expected.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +198,22 @@ def places_of(form: ControlForm, reads: Operands, results: Operands) -> Iterator
 
     Carried values alternate between the result (even iterations write it) and its second place.
     """
-    head, after = head_of(form), len(reads)
+    head = head_of(form)
+    first_write = len(reads)
     if form.kind == "if":
-        yield from map(BodyPlace.fixed, range(head, after + len(results) + 1))
+        yield from map(BodyPlace.fixed, range(head, first_write + len(results) + 1))
         return
-    spaces = after + len(results)
+    spaces = first_write + len(results)
     spare = spaces + 1 + form.conditional
-    pairs = [(head + i, after + i, spare + i) for i in range(form.carried)]
+    pairs = [(head + i, first_write + i, spare + i) for i in range(form.carried)]
     rows = head + form.carried
     yield BodyPlace.fixed(spaces)
-    yield from (BodyPlace(first, odd=final, even=other) for first, final, other in pairs)
+    yield from (BodyPlace(first, odd=final, even=second) for first, final, second in pairs)
     yield from _rows(rows, reads[rows:], form.scans)
-    yield from map(BodyPlace.fixed, range(rows + len(form.scans), after))
+    yield from map(BodyPlace.fixed, range(rows + len(form.scans), first_write))
     yield from [BodyPlace.fixed(spaces + 1)] * form.conditional
-    yield from (BodyPlace(final, odd=other, even=final) for _, final, other in pairs)
-    yield from _rows(after + form.carried, results[form.carried :], form.stacks)
+    yield from (BodyPlace(final, odd=second, even=final) for _, final, second in pairs)
+    yield from _rows(first_write + form.carried, results[form.carried :], form.stacks)
     yield BodyPlace.fixed(spare + form.carried)
 
 
@@ -228,16 +232,20 @@ class ControlBuffers:
 
 def control_buffers(task: Task, control: Control) -> ControlBuffers:
     """The buffers of a control task, and the places of its bodies' tensors among them."""
-    form, reads, writes = control.form, operands_of(task.reads), operands_of(task.writes)
+    form = control.form
+    reads = operands_of(task.reads)
+    writes = operands_of(task.writes)
     count = results_of(form, len(writes), any(map(arena_of, control.bodies)))
     places = tuple(places_of(form, reads, writes[:count]))
     if form.kind == "if":
         return ControlBuffers(-1, -1, (), places)
-    head, after = head_of(form), len(reads)
-    iteration = after + count
+    head = head_of(form)
+    first_write = len(reads)
+    iteration = first_write + count
     spare = iteration + 1 + form.conditional
     carries = (
-        (head + i, after + i, spare + i, operand_bytes(writes[i])) for i in range(form.carried)
+        (head + i, first_write + i, spare + i, operand_bytes(writes[i]))
+        for i in range(form.carried)
     )
     return ControlBuffers(
         iteration, iteration + 1 if form.conditional else -1, tuple(carries), places
