@@ -56,7 +56,8 @@ def choose(alternatives: Alternatives[T], judge: Judge[T]) -> Choice:
     Of those that are surely faster than the baseline the least median is chosen, of equal ones the
     first; without any, the baseline.
     """
-    times, baseline = judge.times(alternatives.ways), alternatives.baseline
+    times = judge.times(alternatives.ways)
+    baseline = alternatives.baseline
     timings = {name: time for name, time in times.items() if isinstance(time, Timing)}
     faster = [name for name in timings if surely_faster(timings[name], timings[baseline])]
     chosen = min(faster, key=lambda name: timings[name].median, default=baseline)

@@ -9,9 +9,9 @@ class Budget:
 
     seconds: float
 
-    def share(self, part: float) -> "Budget":
+    def share(self, fraction: float) -> "Budget":
         """The budget of a question that gets this part of the seconds."""
-        return Budget(part * self.seconds)
+        return Budget(fraction * self.seconds)
 
     def among(self, count: int) -> "Budget":
         """The budget of each of some questions of equal weight."""

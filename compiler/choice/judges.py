@@ -78,7 +78,8 @@ class MeasuredJudge(Generic[T]):
 
     def times(self, ways: Mapping[str, T]) -> Mapping[str, Timing | str]:
         """The times of the ways, or why they were not run; an error of the baseline is raised."""
-        baseline, failures = next(iter(ways)), dict[str, str]()
+        baseline = next(iter(ways))
+        failures = dict[str, str]()
         samplers: dict[str, Sampler] = {}
         with ExitStack() as stack:
             for name, way in ways.items():

@@ -21,7 +21,8 @@ ROUND = 5
 
 def summarize(samples: Sequence[float]) -> Timing:
     """The median and its interval by order statistics, which assume no distribution."""
-    ordered, count = sorted(samples), len(samples)
+    ordered = sorted(samples)
+    count = len(samples)
     reach = 0.98 * sqrt(count)
     low = max(0, int(count / 2 - reach))
     high = min(count - 1, int(count / 2 + reach))
@@ -55,15 +56,15 @@ def time_all(
     for name in alive:
         for _ in range(WARM_UP - 1):
             candidates[name]()
-    taken: dict[str, list[float]] = {name: [] for name in alive}
+    times_of: dict[str, list[float]] = {name: [] for name in alive}
     while alive:
         round_seconds = sum(first[name] for name in alive) / 1e9
         runs = max(1, min(ROUND, int((end - clock()) / round_seconds))) if round_seconds else ROUND
         for name in alive:
-            taken[name] += [candidates[name]() for _ in range(runs)]
-        timings = {name: summarize(times) for name, times in taken.items()}
+            times_of[name] += [candidates[name]() for _ in range(runs)]
+        timings = {name: summarize(times) for name, times in times_of.items()}
         best = min(timings[name].high for name in alive)
         alive = [n for n in alive if n in keep or timings[n].low <= best]
-        if clock() >= end or all(len(taken[name]) >= samples for name in alive):
+        if clock() >= end or all(len(times_of[name]) >= samples for name in alive):
             break
-    return {n: summarize(taken.get(n, [first[n]])) for n in candidates if n in first}
+    return {n: summarize(times_of.get(n, [first[n]])) for n in candidates if n in first}
