@@ -62,6 +62,7 @@ from compiler.schedule.tasks import Schedule
 from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES
 from compiler.target.nvrtc import nvrtc_architectures
 from compiler.target.target import complete, parse_cpu, parse_target
+from compiler.tensors.contraction import Contraction
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.seals import sealed_library
 
@@ -146,22 +147,22 @@ def build(
     return build_imported(import_as, settings)
 
 
-def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> Build:
+def build_imported(import_as: Callable[[Contraction], Imported], settings: Settings) -> Build:
     """Compile a model that is imported with contractions of bytes in one way or another.
 
     Where it has contractions that the target computes in bytes or in floats, it is compiled in both
     ways, and the faster one is kept. Where it has none of bytes, the last way is the only one.
     """
     start = perf_counter()
-    way, *others = settings.byte_contractions
+    way, *others = settings.compared_contractions
     imported = import_as(way)
     actual = _contracted(imported, way)
-    if actual == "floats" and "unrounded" in others:
-        way, others = "unrounded", []
+    if actual is Contraction.FLOATS and Contraction.UNROUNDED in others:
+        way, others = Contraction.UNROUNDED, []
         imported = import_as(way)
         actual = _contracted(imported, way)
     notify(StepEnded("import", perf_counter() - start))
-    if not others or actual != way:
+    if not others or actual is not way:
         alone = replace(settings, contractions=(way,))
         built = build_module(imported.module, imported.weights, alone)
         built = replace(built, choice=_only_contraction(actual, built.choice))
@@ -170,42 +171,41 @@ def build_imported(import_as: Callable[[str], Imported], settings: Settings) -> 
         tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
         budget = Budget(settings.budget).among(1 + len(others))
         inner = replace(settings, budget=budget.seconds, tuner=tuner)
-        builds = {way: build_module(imported.module, imported.weights, inner)}
+        builds = {str(way): build_module(imported.module, imported.weights, inner)}
         for other in others:
             imported = import_as(other)
-            other = "floats" if other == "unrounded" and not imported.unrounded else other
-            dumped = replace(inner, dump_ir=_other_dump(settings.dump_ir, other))
-            builds[other] = build_module(imported.module, imported.weights, dumped)
+            name = str(other if imported.unrounded else Contraction.FLOATS)
+            dumped = replace(inner, dump_ir=_other_dump(settings.dump_ir, name))
+            builds[name] = build_module(imported.module, imported.weights, dumped)
         built = _best_contraction(builds, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})
 
 
-def _contracted(imported: Imported, way: str) -> str:
-    """The way in which quantised operators are contracted; empty without any."""
+def _contracted(imported: Imported, way: Contraction) -> Contraction | None:
+    """The way in which quantised operators are contracted; None without any."""
     operators = (op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp))
     if any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators):
         return way
-    return "unrounded" if imported.unrounded else "floats" if imported.widened else ""
+    if imported.unrounded:
+        return Contraction.UNROUNDED
+    return Contraction.FLOATS if imported.widened else None
 
 
-def _only_contraction(way: str, choice: Choice | None) -> Choice | None:
-    """The choice of a module whose quantised operators were compiled in one way alone.
-
-    The way is empty for a module without such operators.
-    """
-    if choice is None or not way:
+def _only_contraction(way: Contraction | None, choice: Choice | None) -> Choice | None:
+    """The choice of a module whose quantised operators, if it has any, have one way alone."""
+    if choice is None or way is None:
         return choice
     schedule = choice.schedule
     timing = schedule.timings.get(schedule.chosen)
     return Choice(
         question=CONTRACTIONS,
-        chosen=way,
-        baseline=way,
+        chosen=str(way),
+        baseline=str(way),
         source=schedule.source,
         reason="the only way that was compiled",
-        estimates={way: min(schedule.estimates.values())} if timing is None else {},
-        timings={} if timing is None else {way: timing},
+        estimates={str(way): min(schedule.estimates.values())} if timing is None else {},
+        timings={} if timing is None else {str(way): timing},
         within=(choice,),
     )
 

@@ -13,6 +13,7 @@ from compiler.frontend.semantics import Semantics
 from compiler.kernels.building import KernelCache
 from compiler.passes.pipeline import DEFAULT_PIPELINE, without_pass
 from compiler.target.target import parse_target
+from compiler.tensors.contraction import Contraction
 
 SUBSTITUTE = "substitute"
 """The pass that settings may leave out."""
@@ -72,17 +73,17 @@ class Settings:
     """The parts of PyGraph that are used on a GPU."""
     packed: frozenset[str] = frozenset()
     """The names of weights that other modules of a program read, packed or not."""
-    contractions: tuple[str, ...] = ()
-    """The ways to contract bytes to compare; those of the target if it is empty."""
+    contractions: tuple[Contraction, ...] = ()
+    """The ways to contract quantised operands to compare; the target's if it is empty."""
     semantics: Semantics = field(default_factory=Semantics)
     """Whether results are the ONNX text's or onnxruntime's, where these differ."""
     chosen: bool = False
     """Whether the user chose pipeline, schedule, budget or profile."""
 
     @property
-    def byte_contractions(self) -> tuple[str, ...]:
-        """The ways to contract bytes to compare, see `import_model`."""
-        return self.contractions or parse_target(self.target).byte_contractions
+    def compared_contractions(self) -> tuple[Contraction, ...]:
+        """The ways to contract quantised operands to compare."""
+        return self.contractions or parse_target(self.target).compared_contractions
 
     @property
     def passes(self) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from compiler.tensors.contraction import contraction_text
+
 Mode = Literal["graph", "subgraphs", "streams"]
 """How a schedule is launched: as one graph, as a graph a subflow, or kernel by kernel."""
 
@@ -75,18 +77,6 @@ class TuningRecord:
         )
 
 
-CONTRACTED_AS = {
-    "float8-tiles": "bytes on tensor cores",
-    "tiles": "bytes on tensor cores",
-    "float8-operands": "bytes on tensor cores, rounding only their operands",
-    "operands": "bytes on tensor cores, rounding only their operands",
-    "all": "bytes",
-    "floats": "floats",
-    "unrounded": "floats without rounding to integers",
-}
-"""The ways to contract bytes, see `import_model`, in words."""
-
-
 CONTRACTIONS, SUBSTITUTION, SCHEDULE = "contractions", "substitution", "schedule"
 """The questions of a compilation, the outer ones first."""
 
@@ -143,7 +133,7 @@ class Choice:
         """The candidate that was chosen and the reason, in one line."""
         if self.question != CONTRACTIONS:
             return f"{self.chosen}: {self.source}; {self.reason}"
-        ways = [(CONTRACTED_AS.get(way, way), time) for way, time in self.times.items()]
+        ways = [(contraction_text(way), time) for way, time in self.times.items()]
         figures = ", ".join(f"{words} {time / 1e3:.1f} us" for words, time in ways)
         return f"quantised operators contract {ways[0][0]}: {figures}"
 

@@ -16,6 +16,7 @@ from compiler.target.devices import (
     compiled_for,
     typical_device,
 )
+from compiler.tensors.contraction import CONTRACTION_WORDS, Contraction
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """How contractions multiply: what their operands are rounded to. All accumulate in float32."""
@@ -72,14 +73,14 @@ class Target(ABC):
         return False
 
     @property
-    def byte_contractions(self) -> tuple[str, ...]:
-        """The ways to contract bytes, see `import_model`: the most bytes first, floats last."""
-        return ("floats",)
+    def contractions(self) -> tuple[Contraction, ...]:
+        """The ways to contract quantised operands that it has kernels for, the most bytes first."""
+        return (Contraction.FLOATS, Contraction.UNROUNDED)
 
     @property
-    def byte_ways(self) -> dict[str, str]:
-        """The ways with kernels for bytes, by the words of `CONTRACTED` that ask for them."""
-        return {}
+    def compared_contractions(self) -> tuple[Contraction, ...]:
+        """The ways of which the faster is kept unless a user asks for one."""
+        return self.contractions[:1]
 
     @property
     @abstractmethod
@@ -130,14 +131,9 @@ class CpuTarget(Target):
         return "cpu"
 
     @property
-    def byte_contractions(self) -> tuple[str, ...]:
-        """Bytes, all of them."""
-        return ("all",)
-
-    @property
-    def byte_ways(self) -> dict[str, str]:
-        """Bytes, all of them."""
-        return {"bytes": "all"}
+    def contractions(self) -> tuple[Contraction, ...]:
+        """All bytes as such, or floats."""
+        return (Contraction.BYTES, Contraction.FLOATS, Contraction.UNROUNDED)
 
     @property
     def architecture(self) -> str:
@@ -295,20 +291,22 @@ class CudaTarget(GpuTarget):
         return self.capability >= 89
 
     @property
-    def byte_contractions(self) -> tuple[str, ...]:
-        """Bytes on tensor cores, and floats.
+    def contractions(self) -> tuple[Contraction, ...]:
+        """Bytes on tensor cores, float8s too where these multiply them, and floats."""
+        if self.has_float8_mma:
+            tiles = (Contraction.FLOAT8_TILES, Contraction.FLOAT8_OPERANDS)
+        else:
+            tiles = (Contraction.TILES, Contraction.OPERANDS)
+        return (*tiles, Contraction.FLOATS, Contraction.UNROUNDED)
+
+    @property
+    def compared_contractions(self) -> tuple[Contraction, ...]:
+        """Bytes and floats.
 
         What has 16 bits is rounded to those of its precision, not to quantised integers, too.
         """
-        if self.precision in SHORT_PRECISIONS:
-            return (self.byte_ways["operands"], "unrounded")
-        return (self.byte_ways["bytes"], "floats")
-
-    @property
-    def byte_ways(self) -> dict[str, str]:
-        """Bytes on tensor cores, float8s too where these multiply them."""
-        kinds = "float8-" if self.has_float8_mma else ""
-        return {"bytes": f"{kinds}tiles", "operands": f"{kinds}operands"}
+        short = self.precision in SHORT_PRECISIONS
+        return tuple(way for way in self.contractions if way.rounds != short)
 
     @property
     def has_wgmma(self) -> bool:
@@ -459,24 +457,18 @@ def _gpu(backend: str, rest: str) -> GpuTarget:
     )
 
 
-CONTRACTED = ("auto", "bytes", "operands", "floats", "unrounded")
-"""The words for the operands of quantised operators that may be asked for."""
+def contractions_of(quantised: str, target: str) -> tuple[Contraction, ...]:
+    """The ways to contract quantised operands to compare, for a word of `CONTRACTION_WORDS`.
 
-
-def contractions_of(quantised: str, target: str) -> tuple[str, ...]:
-    """The ways to contract bytes that a word of `CONTRACTED` asks for.
-
-    Raises ArgumentError for another word, and for one of bytes where the target has no kernels for
-    them.
+    Raises ArgumentError for another word, and for a way that the target has no kernels for.
     """
-    if quantised not in CONTRACTED:
-        raise ArgumentError(f"quantised={quantised!r}: use one of {', '.join(CONTRACTED)}")
+    if quantised not in CONTRACTION_WORDS:
+        raise ArgumentError(f"quantised={quantised!r}: use one of {', '.join(CONTRACTION_WORDS)}")
     parsed = parse_target(target)
     if quantised == "auto":
-        return parsed.byte_contractions
-    if quantised in ("floats", "unrounded"):
-        return (quantised,)
-    if quantised not in parsed.byte_ways:
-        known = ", ".join(("auto", *parsed.byte_ways, "floats", "unrounded"))
-        raise ArgumentError(f"quantised={quantised!r}: for {target} use one of {known}")
-    return (parsed.byte_ways[quantised],)
+        return parsed.compared_contractions
+    ways = tuple(way for way in parsed.contractions if way.asked == quantised)
+    if not ways:
+        words = ", ".join(("auto", *(way.asked for way in parsed.contractions)))
+        raise ArgumentError(f"quantised={quantised!r}: for {target} use one of {words}")
+    return ways

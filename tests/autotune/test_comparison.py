@@ -11,9 +11,10 @@ from compiler.frontend.importing import import_model
 from compiler.graph.targets import set_target
 from compiler.passes.pipeline import parse as passes
 from compiler.passes.runner import Runner
-from compiler.schedule.choices import CONTRACTED_AS, CONTRACTIONS
+from compiler.schedule.choices import CONTRACTIONS
 from compiler.target.nvrtc import load_nvrtc
 from compiler.target.target import contractions_of, parse_target
+from compiler.tensors.contraction import contraction_text
 from compiler.tools.explore.choice import choice_fact
 from compiler.tools.report import report
 from tests.frontend.checks import parse
@@ -61,13 +62,13 @@ def assert_named(module: compiler.Module) -> None:
     choice = module.choice
     assert choice is not None
     kept, *others = times = contraction_times(module)
-    ways = [f"{CONTRACTED_AS[way]} {time / 1e3:.1f} us" for way, time in times.items()]
-    sentence = f"quantised operators contract {CONTRACTED_AS[kept]}: {', '.join(ways)}"
+    ways = [f"{contraction_text(way)} {time / 1e3:.1f} us" for way, time in times.items()]
+    sentence = f"quantised operators contract {contraction_text(kept)}: {', '.join(ways)}"
     assert sentence in report(module)
     assert sentence in str(choice)
     facts = dict(choice_fact(module, {}).facts)
-    assert facts[f"contractions of {CONTRACTED_AS[kept]}"].endswith("µs, taken")
-    assert all(facts[f"contractions of {CONTRACTED_AS[way]}"].endswith("µs") for way in others)
+    assert facts[f"contractions of {contraction_text(kept)}"].endswith("µs, taken")
+    assert all(facts[f"contractions of {contraction_text(way)}"].endswith("µs") for way in others)
 
 
 def test_kernels_are_estimated_in_their_precision():
@@ -78,8 +79,8 @@ def test_kernels_are_estimated_in_their_precision():
     model = parse(text, 21, s=np.float32(0.02), z=np.uint8(120), v=weights)
     target = parse_target("cuda:sm_90:fp16")
     times = dict[str, float]()
-    for way in target.byte_contractions:
-        module = import_model(model, byte_contractions=way).module
+    for way in target.compared_contractions:
+        module = import_model(model, contraction=way).module
         set_target(module, str(target))
         Runner().run(module, passes("canonicalize,fuse-operators,reduce-precision"))
         times[way] = predicted(module, str(target))

@@ -16,6 +16,7 @@ from compiler.errors import FlowloomError, ModelError
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.importing import import_model
 from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 
 DATA = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
@@ -67,7 +68,7 @@ def test_a_model_with_weights_of_four_bits(folder: Path):
     model = parse(text, 21, w=weights, s=np.array(1, np.float32), padding=np.ones(9, np.float32))
     path = folder / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="all.bin", size_threshold=0)
-    imported = import_model(path, byte_contractions="floats")
+    imported = import_model(path, contraction=Contraction.FLOATS)
     stored = [w for w in imported.weights.values() if w.shape == (4, 4)]
     np.testing.assert_array_equal(stored[0].astype(int), weights.astype(int))
 

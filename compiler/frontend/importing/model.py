@@ -38,22 +38,9 @@ from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.support.collector import collector_paused
+from compiler.tensors.contraction import Contraction
 
 Shapes = Mapping[str, Sequence[int]]
-
-TENSOR_CORES = {
-    "tiles": suits_integer_tensor_cores,
-    "float8-tiles": suits_tensor_cores,
-    "operands": suits_integer_tensor_cores,
-    "float8-operands": suits_tensor_cores,
-}
-"""The contractions that tensor cores compute on bytes, by the word for them."""
-
-ONLY_OPERANDS = ("operands", "float8-operands")
-"""The words for bytes where they are contracted, and elsewhere floats that are not rounded."""
-
-FLOAT_WAYS = ("floats", "unrounded")
-"""The words for contractions of floats alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +62,7 @@ def import_model(
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
     regions: bool = False,
-    byte_contractions: str = "all",
+    contraction: Contraction = Contraction.BYTES,
     has_kernel: Callable[[Recurrence], bool] = unroll_all,
     semantics: Semantics = ONNX,
 ) -> Imported:
@@ -83,11 +70,9 @@ def import_model(
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
     `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
-    `byte_contractions` says what operators on quantised tensors contract as bytes: "all" they can,
-    "tiles" of integers that tensor cores take, "float8-tiles" also of float8s, "operands" and
-    "float8-operands" the same with nothing rounded elsewhere, or none: "floats" instead, or
-    "unrounded" ones. A recurrence that `has_kernel` stays one operator. `semantics` says where
-    results are onnxruntime's, and warns where nobody chose.
+    `contraction` says what operators on quantised tensors multiply. A recurrence that `has_kernel`
+    stays one operator. `semantics` says where results are onnxruntime's, and warns where nobody
+    chose.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -98,27 +83,29 @@ def import_model(
     with collector_paused():
         options = check_indices, regions, has_kernel, semantics
         graph = specialise(proto, input_shapes or {}, folder, *options)
-        return imported(graph, byte_contractions)
+        return imported(graph, contraction)
 
 
-def imported(graph: Graph, byte_contractions: str = "all") -> Imported:
-    """The module and the weights of a graph, in which bytes are contracted as such or as floats.
+def imported(graph: Graph, way: Contraction = Contraction.BYTES) -> Imported:
+    """The module and the weights of a graph, in which quantised operands are contracted in a way.
 
     Weights of four bits are floats, too, where bytes are.
     """
-    unrounded = byte_contractions == "unrounded" and drop_rounding(graph)
-    pack_few_rows(graph, 0 if byte_contractions in FLOAT_WAYS else MOST_PACKED_ROWS)
-    if byte_contractions == "all":
-        contract_bytes(graph, has_integers)
+    unrounded = way is Contraction.UNROUNDED and drop_rounding(graph)
+    pack_few_rows(graph, MOST_PACKED_ROWS if way.in_bytes else 0)
+    if way.on_tensor_cores:
+        contract_bytes(
+            graph, suits_tensor_cores if way.takes_float8 else suits_integer_tensor_cores
+        )
         widened = contracts_floats(graph)
-    elif byte_contractions in TENSOR_CORES:
-        contract_bytes(graph, TENSOR_CORES[byte_contractions])
-        widened = contracts_floats(graph)
-        if byte_contractions in ONLY_OPERANDS:
+        if not way.rounds:
             unrounded = drop_rounding(graph, contracted_integers(graph))
         widened |= widen_bytes(graph, is_tiled)
         separate_zero_points(graph)
         keep_floats(graph)
+    elif way.in_bytes:
+        contract_bytes(graph, has_integers)
+        widened = contracts_floats(graph)
     else:
         drop_repeated(graph)
         widened = contracts_floats(graph)

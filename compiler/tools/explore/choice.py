@@ -5,7 +5,6 @@ from typing import cast
 
 from compiler.artifact.module import Module
 from compiler.schedule.choices import (
-    CONTRACTED_AS,
     CONTRACTIONS,
     SCHEDULE,
     SUBSTITUTION,
@@ -14,6 +13,7 @@ from compiler.schedule.choices import (
     SearchRecord,
 )
 from compiler.target.target import parse_target
+from compiler.tensors.contraction import contraction_text
 from compiler.tools.explore.configs import KernelConfig
 from compiler.tools.explore.document import CandidateFact, ChoiceFact
 
@@ -136,7 +136,7 @@ def _times(choice: Choice) -> list[tuple[str, str]]:
     if choice.question == CONTRACTIONS:
         return [
             (
-                f"contractions of {CONTRACTED_AS.get(way, way)}",
+                f"contractions of {contraction_text(way)}",
                 f"{time}{', taken' if way == choice.chosen else ''}",
             )
             for way, time in times.items()

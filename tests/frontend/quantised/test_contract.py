@@ -11,6 +11,7 @@ import compiler
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
+from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 from tests.frontend.quantised.models import START, quantised_models
 
@@ -19,7 +20,9 @@ CODE = {"s": np.float32(0.05), "z": np.uint8(128), "ws": np.array([0.1, 0.2, 0.3
 
 def operators(model: onnx.ModelProto, bytes: bool = True) -> Counter[str]:
     """How many operators of each type the imported model has."""
-    module = import_model(model, byte_contractions="all" if bytes else "floats").module
+    module = import_model(
+        model, contraction=Contraction.BYTES if bytes else Contraction.FLOATS
+    ).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
@@ -100,7 +103,7 @@ def test_a_gemm_of_dequantised_bytes(flips: tuple[int, int]):
 
 def agrees(model: onnx.ModelProto, inputs: dict[str, np.ndarray], tolerance: float) -> None:
     """Compare the compiled model with the interpretation of one that contracts floats."""
-    plain = import_model(model, byte_contractions="floats")
+    plain = import_model(model, contraction=Contraction.FLOATS)
     (expected,) = interpret(plain.module, plain.weights, inputs).values()
     (found,) = compiler.compile(model).run(inputs).values()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=tolerance)

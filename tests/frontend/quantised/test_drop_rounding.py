@@ -16,6 +16,7 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.frontend.quantised.contract import KEEP_CODES
 from compiler.ir.dataflow import OperatorOp
+from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse, run
 from tests.frontend.quantised.models import START, quantised_models
 
@@ -26,7 +27,7 @@ RANGE = -117 * 0.05, (255 - 117) * 0.05
 
 def operators(text: str, /, **constants: Any) -> Counter[str]:
     """How many operators of each type the imported model has."""
-    module = import_model(parse(text, 21, **constants), byte_contractions="unrounded").module
+    module = import_model(parse(text, 21, **constants), contraction=Contraction.UNROUNDED).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
@@ -54,23 +55,34 @@ def clipped(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> onnx.ModelP
 
 
 def operands(model: onnx.ModelProto, contracted: Set[str]) -> set[str]:
-    """The dequantised tensors whose integers contractions of some names read, perhaps moved."""
+    """The dequantised tensors whose integers contractions of some names read, perhaps moved.
+
+    Of numbers that are quantised again alike, perhaps moved, it is the first pair.
+    """
     made = {node.output[0]: node for node in model.graph.node}
-    pending = [name for x in model.graph.node if x.name in contracted for name in x.input[:2]]
-    found = set[str]()
-    while pending:
-        node = made.get(pending.pop())
-        if node is not None and node.op_type == "DequantizeLinear":
-            found.add(node.output[0])
-        elif node is not None and node.op_type in KEEP_CODES:
-            pending.append(node.input[0])
-    return found
+    codes = {x.name: (x.data_type, to_array(x).tolist()) for x in model.graph.initializer}
+
+    def source(name: str) -> onnx.NodeProto | None:
+        node = made.get(name)
+        return source(node.input[0]) if node and node.op_type in KEEP_CODES else node
+
+    def first(pair: onnx.NodeProto) -> onnx.NodeProto:
+        quantised = made.get(pair.input[0])
+        before = source(quantised.input[0]) if quantised else None
+        if before is None or before.op_type != "DequantizeLinear":
+            return pair
+        alike = [codes[x] for x in before.input[1:]] == [codes[x] for x in pair.input[1:]]
+        return first(before) if alike else pair
+
+    names = [name for x in model.graph.node if x.name in contracted for name in x.input[:2]]
+    pairs = [node for node in map(source, names) if node and node.op_type == "DequantizeLinear"]
+    return {first(node).output[0] for node in pairs}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
-    imported = import_model(model, byte_contractions="unrounded")
+    imported = import_model(model, contraction=Contraction.UNROUNDED)
     assert imported.unrounded
     x = np.random.default_rng(1).standard_normal(START, "f4") * 4
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
@@ -83,7 +95,7 @@ def test_any_quantised_model(model: onnx.ModelProto):
 def test_only_operands_of_bytes_are_rounded(model: onnx.ModelProto):
     for node in model.graph.node:
         node.name = f"node of {node.output[0]}"
-    imported = import_model(model, byte_contractions="operands")
+    imported = import_model(model, contraction=Contraction.OPERANDS)
     names = defaultdict[str, set[str]](set)
     for op in imported.module.walk():
         if isinstance(op, OperatorOp):
@@ -106,7 +118,7 @@ def test_a_residual_is_rounded_where_a_matmul_reads_its_bytes():
         y = Add(b, f) }"""
     weights = RANDOM.integers(-127, 128, (32, 32)).astype("i1")
     model = parse(text, 21, v=weights, t=np.float32(0.3), **CODE)
-    imported = import_model(model, byte_contractions="operands")
+    imported = import_model(model, contraction=Contraction.OPERANDS)
     names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
     assert imported.unrounded
     assert (names["MatMulInteger"], names["Round"]) == (1, 1)
@@ -121,7 +133,7 @@ def test_a_pair_is_a_clip_and_a_relu_of_it_none_of_its_own():
         r = Relu(x)  a = QuantizeLinear(r, s, z)  y = DequantizeLinear(a, s, z) }"""
     assert operators(text, **CODE) == {"Clip": 1}
     model = parse(text, 21, **CODE)
-    imported = import_model(model, byte_contractions="unrounded")
+    imported = import_model(model, contraction=Contraction.UNROUNDED)
     x = RANDOM.standard_normal((4, 8), "f4") * 9
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     np.testing.assert_allclose(found, np.clip(x, 0, RANGE[1]), rtol=1e-6)
@@ -148,11 +160,11 @@ def test_bytes_that_are_a_result_or_have_another_scale_are_rounded():
 
 def test_a_dequantised_input_and_float8s_stay():
     text = """g (uint8[4,8] x) => (float[4,8] y) { y = DequantizeLinear(x, s, z) }"""
-    assert not import_model(parse(text, 21, **CODE), byte_contractions="unrounded").unrounded
+    assert not import_model(parse(text, 21, **CODE), contraction=Contraction.UNROUNDED).unrounded
     text = """g (float[4,8] x) => (float[4,8] y) {
         a = QuantizeLinear<output_dtype=17>(x, s)  y = DequantizeLinear(a, s) }"""
     model = parse(text, 21, s=np.float32(0.05))
-    assert not import_model(model, byte_contractions="unrounded").unrounded
+    assert not import_model(model, contraction=Contraction.UNROUNDED).unrounded
 
 
 def test_rows_of_a_table_are_those_of_its_numbers():
@@ -160,7 +172,7 @@ def test_rows_of_a_table_are_those_of_its_numbers():
         a = Gather(v, i)  b = DequantizeLinear(a, s, z)  y = Relu(b) }"""
     table = RANDOM.integers(0, 256, (30, 8)).astype("u1")
     assert operators(text, v=table, **CODE) == {"Gather": 1, "Relu": 1}
-    imported = import_model(parse(text, 21, v=table, **CODE), byte_contractions="unrounded")
+    imported = import_model(parse(text, 21, v=table, **CODE), contraction=Contraction.UNROUNDED)
     rows = RANDOM.integers(0, 30, 5)
     (found,) = interpret(imported.module, imported.weights, {"i": rows}).values()
     expected = np.maximum((table[rows].astype("f4") - 117) * np.float32(0.05), 0)
@@ -193,7 +205,7 @@ def layers(symmetric: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_contractions_of_integers_of_a_run_are_of_floats(symmetric: bool):
     model = layers(symmetric)
-    imported = import_model(model, byte_contractions="unrounded")
+    imported = import_model(model, contraction=Contraction.UNROUNDED)
     names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
     assert names == {"Conv": 1, "ReduceMax": 1, "MatMul": 1}
     x = RANDOM.standard_normal((2, 16, 6, 5), "f4")
@@ -208,7 +220,7 @@ def test_integers_of_another_range_stay():
         p = MatMulInteger(b, w, z)  f = Cast<to=1>(p)  m = Mul(s, ws)  y = Mul(f, m) }"""
     weights = RANDOM.integers(-127, 128, (16, 4)).astype("i1")
     model = parse(text, 21, w=weights, ws=np.float32(0.01))
-    imported = import_model(model, byte_contractions="unrounded")
+    imported = import_model(model, contraction=Contraction.UNROUNDED)
     assert (imported.unrounded, imported.widened) == (False, True)
 
 

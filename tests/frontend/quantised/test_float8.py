@@ -17,6 +17,7 @@ from compiler.frontend.export import export_model
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
+from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 from tests.frontend.quantised.float8_models import KINDS, gemm, layers, matmul, numbers
 from tests.frontend.quantised.models import START, quantised_models
@@ -47,18 +48,18 @@ def input_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(1).standard_normal(shape, "f4") * 2}
 
 
-def types_of(model: onnx.ModelProto, contractions: str) -> Counter[str]:
+def types_of(model: onnx.ModelProto, way: Contraction) -> Counter[str]:
     """The operators of an imported model by type."""
-    module = import_model(model, byte_contractions=contractions).module
+    module = import_model(model, contraction=way).module
     return Counter(op.type_name for op in module.walk() if isinstance(op, OperatorOp))
 
 
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_only_tiles_of_float8_contract_float8(left: str, right: str):
-    for contractions in ("all", "tiles", "floats"):
-        assert types_of(layers(left, right), contractions)["Conv"] == 2
+    for way in (Contraction.BYTES, Contraction.TILES, Contraction.FLOATS):
+        assert types_of(layers(left, right), way)["Conv"] == 2
     for model, type in ((layers, "ConvFloat8"), (matmul, "MatMulFloat8"), (gemm, "MatMulFloat8")):
-        types = types_of(model(left, right), "float8-tiles")
+        types = types_of(model(left, right), Contraction.FLOAT8_TILES)
         assert types[type] == (2 if model is layers else 1)
         assert types["Conv"] == types["MatMul"] == types["Gemm"] == 0
 
@@ -66,7 +67,7 @@ def test_only_tiles_of_float8_contract_float8(left: str, right: str):
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_an_export_is_what_onnxruntime_computes(left: str, right: str):
     for model in (layers(left, right), matmul(left, right)):
-        found = import_model(model, byte_contractions="float8-tiles")
+        found = import_model(model, contraction=Contraction.FLOAT8_TILES)
         exported = export_model(found.module, found.weights)
         checker: Any = onnx.checker
         checker.check_model(exported, full_check=True)
@@ -86,7 +87,7 @@ def test_bytes_of_two_sorts_are_floats(left: str, weights: str):
     sorts = {**KINDS, "int8": np.int8, "uint8": np.uint8}
     zero, w = np.zeros((), sorts[left]), np.ones((5, 3)).astype(sorts[weights])
     model = parse(CODED, 21, s=np.float32(0.5), z=zero, w=w, wz=np.zeros((), sorts[weights]))
-    types = types_of(model, "float8-tiles")
+    types = types_of(model, Contraction.FLOAT8_TILES)
     assert types["MatMul"] == 1
     assert types["MatMulFloat8"] == types["MatMulInteger"] == 0
 
@@ -101,7 +102,7 @@ def test_what_is_quantised_again_is_the_float8s_unless_these_have_infinities(kin
     model = parse(text, 21, s=np.float32(0.3), z=np.zeros((), KINDS[kind]))
     q = np.arange(20, dtype=np.uint8).reshape(4, 5) * 13
     q[0, 0] = 0x7C
-    types = types_of(model, "all")
+    types = types_of(model, Contraction.BYTES)
     assert (types["Mul"] > 0) == (kind == "float8_e5m2")
     q = q.view(KINDS[kind])
     (found,) = compiler.compile(model).run({"q": q}).values()
@@ -174,8 +175,8 @@ def test_sums_with_nan_infinities_and_the_largest_numbers(left: str, right: str)
 def test_any_quantised_model(model: onnx.ModelProto):
     x = {"x": np.random.default_rng(1).standard_normal(START, "f4")}
     expected = onnxruntime_result(model, x)
-    for contractions in ("all", "floats", "float8-tiles"):
-        found = import_model(model, byte_contractions=contractions)
+    for way in (Contraction.BYTES, Contraction.FLOATS, Contraction.FLOAT8_TILES):
+        found = import_model(model, contraction=way)
         (result,) = interpret(found.module, found.weights, x).values()
         assert is_close(result, expected)
     (result,) = compiler.compile(model).run(x).values()

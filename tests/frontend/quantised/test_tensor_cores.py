@@ -10,15 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import OperatorOp
+from compiler.tensors.contraction import Contraction
 from tests.frontend.checks import parse
 from tests.frontend.quantised.models import quantised_models
 
 RANDOM = np.random.default_rng(5)
 
 
-def imported(model: onnx.ModelProto, contractions: str) -> tuple[Counter[str], np.ndarray]:
+def imported(model: onnx.ModelProto, way: Contraction) -> tuple[Counter[str], np.ndarray]:
     """The operators of an imported model by type, and its first result for random inputs."""
-    found = import_model(model, byte_contractions=contractions)
+    found = import_model(model, contraction=way)
     types = Counter(op.type_name for op in found.module.walk() if isinstance(op, OperatorOp))
     random, inputs = np.random.default_rng(7), dict[str, np.ndarray]()
     for info in model.graph.input:
@@ -41,8 +42,8 @@ def test_images_are_padded_by_zeros(pads: str, stride: int, zero: int):
     weights = RANDOM.integers(-128, 128, (8, 16, 3, 3)).astype("i1")
     text = CONVOLUTION.format(size=6, pads=pads, stride=stride)
     model = parse(text, 21, w=weights, xz=np.uint8(zero))
-    types, found = imported(model, "tiles")
-    _, expected = imported(model, "all")
+    types, found = imported(model, Contraction.TILES)
+    _, expected = imported(model, Contraction.BYTES)
     np.testing.assert_array_equal(found, expected)
     assert types["ConvInteger"] == 1
     assert types["Conv"] == 0
@@ -52,8 +53,8 @@ def test_images_are_padded_by_zeros(pads: str, stride: int, zero: int):
 def test_the_zero_point_of_a_run_is_subtracted_from_sums():
     text = "g (uint8[3,70] x, uint8 z) => (int32[3,5] y) { y = MatMulInteger(x, w, z) }"
     model = parse(text, 21, w=RANDOM.integers(-128, 128, (70, 5)).astype("i1"))
-    types, found = imported(model, "tiles")
-    _, expected = imported(model, "all")
+    types, found = imported(model, Contraction.TILES)
+    _, expected = imported(model, Contraction.BYTES)
     np.testing.assert_array_equal(found, expected)
     assert types == {"MatMulInteger": 1, "Cast": 1, "Mul": 1, "Sub": 1}
 
@@ -69,8 +70,8 @@ def test_what_tiles_do_not_take_contracts_floats(channels: int, groups: int, til
     scales = np.array([0.1, 0.2, 0.3, 0.4], "f4")
     constants = {"v": weights, "s": np.float32(0.05), "z": np.uint8(128), "ws": scales}
     model = parse(NUMBERS.format(channels=channels, groups=groups), 21, **constants)
-    types, found = imported(model, "tiles")
-    _, expected = imported(model, "all")
+    types, found = imported(model, Contraction.TILES)
+    _, expected = imported(model, Contraction.BYTES)
     assert (types["ConvInteger"], types["Conv"]) == (tiled, not tiled)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -79,7 +80,7 @@ def test_what_tiles_do_not_take_contracts_floats(channels: int, groups: int, til
 @given(quantised_models())
 def test_any_quantised_model(model: onnx.ModelProto):
     layers = sum(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    _, expected = imported(model, "floats")
-    _, found = imported(model, "tiles")
+    _, expected = imported(model, Contraction.FLOATS)
+    _, found = imported(model, Contraction.TILES)
     # A number close to a tie may be rounded the other way, which a layer multiplies by its weights.
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.11 if layers < 3 else 1.0)

@@ -16,6 +16,7 @@ from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse, without_pass
 from compiler.passes.runner import Runner
+from compiler.tensors.contraction import Contraction
 from tests.frontend import checks
 
 WIDTH = 24
@@ -54,10 +55,10 @@ def layered(zeros: list[int], dtype: str = "uint8") -> onnx.ModelProto:
 
 
 def names_of(
-    model: onnx.ModelProto, target: str, passes: str, contractions: str = "all"
+    model: onnx.ModelProto, target: str, passes: str, way: Contraction = Contraction.BYTES
 ) -> set[str]:
     """The distinct kernels after some passes."""
-    module = import_model(model, byte_contractions=contractions).module
+    module = import_model(model, contraction=way).module
     set_target(module, target)
     Runner().run(module, parse(passes))
     groups = (group for graph in graphs_of(module) for group in graph.groups)
@@ -83,7 +84,7 @@ def test_layers_share_kernels_and_keep_their_bits(dtype: str, zeros: list[int]):
 
 def operands(zeros: list[int]) -> list[tuple[str, ...]]:
     """The types of the weights of one element that groups read after the pass."""
-    module = import_model(layered(zeros), byte_contractions="all").module
+    module = import_model(layered(zeros), contraction=Contraction.BYTES).module
     set_target(module, "cpu")
     Runner().run(module, parse(f"{BEFORE},share-kernels"))
     groups = [group for graph in graphs_of(module) for group in graph.groups]
@@ -105,7 +106,7 @@ def test_two_kernels_keep_their_constants():
 
 def test_a_second_time_changes_nothing_and_a_dump_runs_in_onnxruntime():
     model = layered([131, 97, 240, 3])
-    found = import_model(model, byte_contractions="all")
+    found = import_model(model, contraction=Contraction.BYTES)
     set_target(found.module, "cpu")
     Runner().run(found.module, parse(f"{BEFORE},share-kernels"))
     once = str(found.module)

@@ -23,6 +23,7 @@ from compiler.kernels.group import Group, extract_group
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
+from compiler.tensors.contraction import Contraction
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
 from tests.tools import needs_nvrtc
@@ -132,7 +133,7 @@ def _pair(name: str) -> list[NodeProto]:
 
 def group_of(case: Case, precision: str = "fp16") -> Group:
     """The only group of the model."""
-    module = import_model(case.model(), byte_contractions="floats").module
+    module = import_model(case.model(), contraction=Contraction.FLOATS).module
     set_target(module, f"cuda:sm_90:{precision}")
     Runner().run(module, parse("canonicalize,fuse-attention,fuse-operators"))
     (graph,) = module.ops
