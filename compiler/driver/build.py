@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,8 @@ from compiler.driver.packed_weights import WeightPacker
 from compiler.driver.requirements import cpu_requirements
 from compiler.driver.settings import SUBSTITUTE, Settings
 from compiler.errors import DeviceError, KernelError
-from compiler.frontend.importing import Imported, import_model
+from compiler.frontend.graph import Graph
+from compiler.frontend.importing.model import Imported, import_graph, lowered
 from compiler.graph.fusion.recurrences import recurrence_kernels
 from compiler.graph.targets import set_target
 from compiler.ir import dataflow
@@ -52,7 +52,6 @@ from compiler.kernels.building import (
 )
 from compiler.kernels.building.texts import dump_kernels
 from compiler.kernels.cpu.machine import named_target
-from compiler.net.operators import BYTE_CONTRACTIONS
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
 from compiler.progress import StepClock, StepEnded, notify
@@ -137,59 +136,56 @@ def build(
     """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
     target = parse_target(settings.target)
-    import_as = partial(import_model, model, input_shapes, settings.check_indices)
-    import_as = partial(
-        import_as,
+    start = perf_counter()
+    graph = import_graph(
+        model,
+        input_shapes,
+        settings.check_indices,
         target.runs_control_flow,
         has_kernel=recurrence_kernels(target),
         semantics=settings.semantics,
     )
-    return build_imported(import_as, settings)
+    variants = lowered_variants(graph, settings)
+    del graph  # its floats of quantised weights are larger than the weights
+    return build_variants(variants, settings, start)
 
 
-def build_imported(import_as: Callable[[Contraction], Imported], settings: Settings) -> Build:
-    """Compile a model that is imported with contractions of bytes in one way or another.
+def lowered_variants(graph: Graph, settings: Settings) -> list[Imported]:
+    """A graph with its quantised operands contracted in each of the ways to compare.
 
-    Where it has contractions that the target computes in bytes or in floats, it is compiled in both
-    ways, and the faster one is kept. Where it has none of bytes, the last way is the only one.
+    Where it has no contractions of bytes with kernels on the target, there is one, of floats if it
+    has any.
     """
-    start = perf_counter()
     way, *others = settings.compared_contractions
-    imported = import_as(way)
-    actual = _contracted(imported, way)
-    if actual is Contraction.FLOATS and Contraction.UNROUNDED in others:
-        way, others = Contraction.UNROUNDED, []
-        imported = import_as(way)
-        actual = _contracted(imported, way)
+    first = lowered(graph, way)
+    if first.contraction is way:
+        return [first, *(lowered(graph, other) for other in others)]
+    if first.contraction is Contraction.FLOATS and Contraction.UNROUNDED in others:
+        return [lowered(graph, Contraction.UNROUNDED)]
+    return [first]
+
+
+def build_variants(variants: Sequence[Imported], settings: Settings, start: float) -> Build:
+    """Compile the variants of a graph whose import began at `start`, and keep the faster."""
     notify(StepEnded("import", perf_counter() - start))
-    if not others or actual is not way:
-        alone = replace(settings, contractions=(way,))
-        built = build_module(imported.module, imported.weights, alone)
-        built = replace(built, choice=_only_contraction(actual, built.choice))
+    if len(variants) == 1:
+        (only,) = variants
+        alone = replace(settings, contractions=settings.compared_contractions[:1])
+        built = build_module(only.module, only.weights, alone)
+        built = replace(built, choice=_only_contraction(only.contraction, built.choice))
     else:
-        settings = replace(settings, contractions=(way, *others))
-        tuner = settings.tuner and settings.tuner.shared_by(1 + len(others))
-        budget = Budget(settings.budget).among(1 + len(others))
-        inner = replace(settings, budget=budget.seconds, tuner=tuner)
-        builds = {str(way): build_module(imported.module, imported.weights, inner)}
-        for other in others:
-            imported = import_as(other)
-            name = str(other if imported.unrounded else Contraction.FLOATS)
-            dumped = replace(inner, dump_ir=_other_dump(settings.dump_ir, name))
-            builds[name] = build_module(imported.module, imported.weights, dumped)
+        tuner = settings.tuner and settings.tuner.shared_by(len(variants))
+        budget = Budget(settings.budget).among(len(variants))
+        ways, dump = settings.compared_contractions, settings.dump_ir
+        inner = replace(settings, contractions=ways, budget=budget.seconds, tuner=tuner)
+        builds: dict[str, Build] = {}
+        for variant in variants:
+            name = str(variant.contraction or Contraction.FLOATS)
+            dumped = replace(inner, dump_ir=_other_dump(dump, name) if builds else dump)
+            builds[name] = build_module(variant.module, variant.weights, dumped)
         built = _best_contraction(builds, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})
-
-
-def _contracted(imported: Imported, way: Contraction) -> Contraction | None:
-    """The way in which quantised operators are contracted; None without any."""
-    operators = (op for op in imported.module.walk() if isinstance(op, dataflow.OperatorOp))
-    if any(op.type_name in (*BYTE_CONTRACTIONS, "MatMulNBits") for op in operators):
-        return way
-    if imported.unrounded:
-        return Contraction.UNROUNDED
-    return Contraction.FLOATS if imported.widened else None
 
 
 def _only_contraction(way: Contraction | None, choice: Choice | None) -> Choice | None:

@@ -1,8 +1,7 @@
 """The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
-from collections.abc import Iterator
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +89,15 @@ class Dequantised:
         """Whether one scale and one zero point hold for the whole tensor."""
         return not self.scale.shape and (self.zero is None or not self.zero.shape)
 
+    def on(self, values: Mapping[Value, Value]) -> "Dequantised":
+        """The same with other values in place of some."""
+        return Dequantised(
+            integers=values.get(self.integers, self.integers),
+            scale=values.get(self.scale, self.scale),
+            zero=self.zero and values.get(self.zero, self.zero),
+            axis=self.axis,
+        )
+
     @property
     def is_bytes(self) -> bool:
         """Whether the integers are bytes."""
@@ -111,6 +119,14 @@ class Quantised:
     number: Value
     scale: Value
     zero: Value | None
+
+    def on(self, values: Mapping[Value, Value]) -> "Quantised":
+        """The same with other values in place of some."""
+        return Quantised(
+            number=values.get(self.number, self.number),
+            scale=values.get(self.scale, self.scale),
+            zero=self.zero and values.get(self.zero, self.zero),
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -174,6 +190,15 @@ class Operator:
         assert value is not None, self.node
         return value
 
+    def on(self, values: Mapping[Value, Value]) -> "Operator":
+        """The operator with other values in place of some; it and its bodies share no lists."""
+        attributes = dict(self.attributes)
+        if self.bodies:
+            attributes["bodies"] = [body.copy() for body in self.bodies]
+        inputs = [value and values.get(value, value) for value in self.inputs]
+        outputs = [value and values.get(value, value) for value in self.outputs]
+        return Operator(self.op_type, self.node, inputs, outputs, attributes)
+
 
 @dataclass(slots=True)
 class Graph:
@@ -184,9 +209,16 @@ class Graph:
     operators: list[Operator] = field(default_factory=list[Operator])
 
     def copy(self) -> "Graph":
-        """A graph whose operators and values are its own; arrays are shared."""
-        arrays = {id(v.array): v.array for v in self.values() if v.array is not None}
-        return deepcopy(self, {**arrays})
+        """A graph whose operators and run-time values are its own; constants are shared."""
+        own = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
+        for value in own.values():
+            if isinstance(value.code, Dequantised | Quantised):
+                value.code = value.code.on(own)
+        return Graph(
+            [own[value] for value in self.inputs],
+            [(name, own.get(value, value)) for name, value in self.outputs],
+            [operator.on(own) for operator in self.operators],
+        )
 
     def values(self) -> Iterator[Value]:
         """Every value that it names, some of them repeatedly."""
@@ -198,6 +230,11 @@ class Graph:
         for operator in self.operators:
             yield from (value for value in operator.inputs if value is not None)
         yield from (value for _, value in self.outputs)
+
+
+def makers_of(graph: Graph) -> dict[Value, Operator]:
+    """The operator of each value that the graph's operators compute."""
+    return {value: op for op in graph.operators for value in op.outputs if value is not None}
 
 
 def constant(name: str, array: np.ndarray) -> Value:

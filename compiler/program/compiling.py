@@ -16,12 +16,11 @@ from compiler.artifact.module import Module, load_placed
 from compiler.backends.base import MemoryReport, backend
 from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
-from compiler.driver.build import build_imported
+from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.graph import Graph, Value
-from compiler.frontend.importing.model import imported
 from compiler.frontend.importing.part import (
     ModelContext,
     ModelPart,
@@ -295,7 +294,7 @@ class SegmentCompiler:
         folder = None if dump is None else Path(dump) / name
         packed = frozenset(name for m in self.modules.values() for name in m.weights)
         settings = replace(effort, dump_ir=folder, packed=packed)
-        built = build_imported(lambda way: imported(graph.copy(), way), settings)
+        built = build_variants(lowered_variants(graph, settings), settings, start)
         shared = self._weights.shared(built.weights)
         if isinstance(share := self.options.get("share"), DeviceShare):
             share.expect(memory_need(built.schedule).arena)

@@ -21,18 +21,7 @@ from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, folder_of, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.frontend.quantised.contract import contract_bytes, contracts_floats, drop_repeated
-from compiler.frontend.quantised.drop_rounding import drop_rounding
-from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
-from compiler.frontend.quantised.keep_floats import contracted_integers, keep_floats
-from compiler.frontend.quantised.tensor_cores import (
-    has_integers,
-    is_tiled,
-    separate_zero_points,
-    suits_integer_tensor_cores,
-    suits_tensor_cores,
-)
-from compiler.frontend.quantised.widen import widen_bytes
+from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
@@ -47,14 +36,12 @@ Shapes = Mapping[str, Sequence[int]]
 class Imported:
     """A module with one `dataflow.graph @main` of static shapes, and its weights by key.
 
-    It is `widened` if it contracts floats where the operands are bytes, dequantised or not, and
-    `unrounded` if it computes with floats that are not rounded where they were quantised.
+    `contraction` is the way in which its quantised operators are contracted; None without any.
     """
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
-    widened: bool = False
-    unrounded: bool = False
+    contraction: Contraction | None = None
 
 
 def import_model(
@@ -66,56 +53,49 @@ def import_model(
     has_kernel: Callable[[Recurrence], bool] = unroll_all,
     semantics: Semantics = ONNX,
 ) -> Imported:
-    """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
+    """Import an ONNX model with quantised operands contracted in one way; see `import_graph`."""
+    options = check_indices, regions, has_kernel, semantics
+    return lowered(import_graph(model, input_shapes, *options), contraction)
+
+
+@collector_paused()
+def import_graph(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    input_shapes: Shapes | None = None,
+    check_indices: bool = False,
+    regions: bool = False,
+    has_kernel: Callable[[Recurrence], bool] = unroll_all,
+    semantics: Semantics = ONNX,
+) -> Graph:
+    """The graph of an ONNX model, with `input_shapes` for inputs whose dimensions are symbolic.
 
     With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
-    `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
-    `contraction` says what operators on quantised tensors multiply. A recurrence that `has_kernel`
-    stays one operator. `semantics` says where results are onnxruntime's, and warns where nobody
-    chose.
+    `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph. A
+    recurrence that `has_kernel` stays one operator. `semantics` says where results are
+    onnxruntime's, and warns where nobody chose.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
     """
     proto = read_model(model)
     check_model(proto)
-    folder = folder_of(model)
-    with collector_paused():
-        options = check_indices, regions, has_kernel, semantics
-        graph = specialise(proto, input_shapes or {}, folder, *options)
-        return imported(graph, contraction)
+    options = check_indices, regions, has_kernel, semantics
+    return specialise(proto, input_shapes or {}, folder_of(model), *options)
 
 
-def imported(graph: Graph, way: Contraction = Contraction.BYTES) -> Imported:
-    """The module and the weights of a graph, in which quantised operands are contracted in a way.
+@collector_paused()
+def lowered(graph: Graph, way: Contraction) -> Imported:
+    """The module and the weights of a graph, whose quantised operands are contracted in a way.
 
-    Weights of four bits are floats, too, where bytes are.
+    The graph stays as it is, to be lowered in other ways.
     """
-    unrounded = way is Contraction.UNROUNDED and drop_rounding(graph)
-    pack_few_rows(graph, MOST_PACKED_ROWS if way.in_bytes else 0)
-    if way.on_tensor_cores:
-        contract_bytes(
-            graph, suits_tensor_cores if way.takes_float8 else suits_integer_tensor_cores
-        )
-        widened = contracts_floats(graph)
-        if not way.rounds:
-            unrounded = drop_rounding(graph, contracted_integers(graph))
-        widened |= widen_bytes(graph, is_tiled)
-        separate_zero_points(graph)
-        keep_floats(graph)
-    elif way.in_bytes:
-        contract_bytes(graph, has_integers)
-        widened = contracts_floats(graph)
-    else:
-        drop_repeated(graph)
-        widened = contracts_floats(graph)
-        widened |= widen_bytes(graph)
-        keep_floats(graph)
+    graph = graph.copy()
+    contraction = lower_quantised(graph, way)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
-    return Imported(*emit(graph), widened, unrounded)
+    return Imported(*emit(graph), contraction)
 
 
 def specialise(

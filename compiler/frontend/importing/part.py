@@ -9,7 +9,15 @@ import onnx
 from compiler.frontend.builder import supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
+from compiler.frontend.graph import (
+    Graph,
+    NeedsValue,
+    Operator,
+    Unsupported,
+    Value,
+    constant,
+    makers_of,
+)
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import domain_of
@@ -133,7 +141,7 @@ def _obstacles(
     graph: Graph, names: Mapping[Value, str], found: Mapping[int, Sequence[Problem]]
 ) -> Obstacles:
     """The obstacles: contents that are needed, or else the problems of nodes."""
-    makers = {value: op for op in graph.operators for value in op.outputs if value is not None}
+    makers = makers_of(graph)
     known, split_at, askers = set[str](), set[str](), set[int]()
     problems: dict[int, Sequence[Problem]] = {}
     for index, reported in found.items():

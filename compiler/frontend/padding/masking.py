@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
+from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant, makers_of
 from compiler.frontend.padding.effects import Mask, Tail, Wrap, numbers_in
 from compiler.frontend.padding.graphs import Padding, PlacedNeed
 from compiler.ir.values import numpy_dtype
@@ -28,8 +28,7 @@ def padded_graph(bucket: Graph, padding: Padding) -> Graph:
     placed: dict[int, list[tuple[PlacedNeed, Value]]] = {}
     for place, number in padding.needs.items():
         placed.setdefault(place.operator, []).append((place, extents[number]))
-    makers = {v: op for op in bucket.operators for v in op.outputs if v}
-    masker, operators = _Masker(makers), list[Operator]()
+    masker, operators = _Masker(makers_of(bucket)), list[Operator]()
     for number, operator in enumerate(bucket.operators):
         operators += _padded(operator, placed.get(number, ()), masker)
     return Graph([*bucket.inputs, *extents], list(bucket.outputs), operators)

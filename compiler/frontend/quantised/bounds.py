@@ -22,8 +22,8 @@ def bounds(
     """The bounds of a value's elements; `makers` has the operators of values."""
     if value.array is not None and value.array.size <= _LARGEST:
         return _of_constant(value)
-    if isinstance(value.code, Dequantised) and (found := bounds_of_code(value.code)) is not None:
-        return found
+    if isinstance(value.code, Dequantised) and (limits := bounds_of_code(value.code)) is not None:
+        return limits
     maker = makers.get(value)
     if maker is None or not depth:
         return EVERYTHING
@@ -42,8 +42,8 @@ def bounds_of_code(code: Dequantised) -> NumberRange | None:
 
     None for floats of a byte, several scales, and what only a run knows.
     """
-    known = code.scale.array is not None and (code.zero is None or code.zero.array is not None)
-    if not known or not code.whole or "int" not in code.integers.dtype:
+    constant = code.scale.array is not None and (code.zero is None or code.zero.array is not None)
+    if not constant or not code.whole or "int" not in code.integers.dtype:
         return None
     limits, scale = ml_dtypes.iinfo(code.integers.dtype), float(code.scale.content)
     zero = 0 if code.zero is None else int(code.zero.content)

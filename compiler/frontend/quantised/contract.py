@@ -6,15 +6,15 @@ integers; what is quantised again as it was is the integers themselves.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
-from compiler.frontend.builder import NORMALISED_OPSET, Builder
+from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
 from compiler.frontend.quantised.requantise import divided, is_divisor, is_of_sums
+from compiler.frontend.quantised.walk import Walk
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import (
     float8_convolution,
@@ -37,14 +37,12 @@ _LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
 """The largest scale of which any integer of 16 bits is a finite multiple."""
 
 
-def contract_bytes(graph: Graph, suits: Callable[[Call], bool] = lambda call: True) -> None:
-    """Contract integers where both operands of a contraction that `suits` are dequantised bytes."""
-    _rewrite(graph, suits)
+def contract_bytes(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
+    """Contract integers where both operands of a contraction that `suits` are dequantised bytes.
 
-
-def drop_repeated(graph: Graph) -> None:
-    """Move integers instead of the numbers that they stand for, and contract the numbers."""
-    _rewrite(graph, None)
+    Integers are moved instead of the numbers that they stand for; without `suits` that is all.
+    """
+    _Contracting(suits).rewrite(graph)
 
 
 def contracts_floats(graph: Graph) -> bool:
@@ -57,78 +55,42 @@ def contracts_floats(graph: Graph) -> bool:
     )
 
 
-def _rewrite(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
-    if any(value.code for operator in graph.operators for value in _values(operator)):
-        walk = _Walk(Builder(Graph(graph.inputs), Expansion()), suits)
-        for operator in graph.operators:
-            walk.visit(operator)
-        graph.operators = walk.builder.graph.operators
-        graph.outputs = [(name, walk.replaced(value)) for name, value in graph.outputs]
+class _Contracting(Walk):
+    """Contracts and moves integers; `sums` are the values that contractions of bytes compute."""
 
+    def __init__(self, suits: Callable[[Call], bool] | None):
+        super().__init__()
+        self.suits = suits
+        self.sums: set[Value] = set()
 
-def _values(operator: Operator) -> list[Value]:
-    return [value for value in (*operator.inputs, *operator.outputs) if value is not None]
-
-
-@dataclass
-class _Walk:
-    """Writes operators to a new graph; `instead` has the values that replace others.
-
-    `sums` are the values that contractions of bytes compute.
-    """
-
-    builder: Builder
-    suits: Callable[[Call], bool] | None
-    instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    sums: set[Value] = field(default_factory=set[Value])
-    _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
-    _noted: int = 0
-
-    def replaced(self, value: Value) -> Value:
-        """The value of the new graph for one of the old."""
-        return self.instead.get(value, value)
-
-    def _recoded(self, old: Value) -> Value:
-        """The value of the new graph, the integers that it stands for those of the new graph."""
-        value = self.replaced(old)
-        if isinstance(value.code, Dequantised):
-            value.code = replace(value.code, integers=self.replaced(value.code.integers))
-        return value
-
-    def visit(self, old: Operator) -> None:
-        """Write an operator, or what takes its place."""
-        inputs = [None if value is None else self._recoded(value) for value in old.inputs]
-        operator = replace(old, inputs=inputs)
-        self.builder.node = operator.node
-        found = None if self.suits is None else self._contracted(operator, self.suits)
+    def replacement(self, operator: Operator) -> Value | None:
+        """The value of moved or contracted integers, or of divided sums."""
         if operator.op_type in KEEP_CODES:
-            found = _moved(self._call(operator))
-        if found is not None:
-            self.instead[old.output] = found
-            return
-        self.builder.graph.operators.append(operator)
-        self._drop_repeated(operator)
+            return _moved(self._call(operator))
+        return None if self.suits is None else self._contracted(operator, self.suits)
+
+    def renumbered(self, value: Value) -> Value | None:
+        """The integers themselves for numbers that are quantised as they were.
+
+        Other quantised values are those of numbers of the new graph.
+        """
+        if not isinstance(value.code, Quantised):
+            return None
+        value.code = replace(value.code, number=self.replaced(value.code.number))
+        return self._before(value, value.code)
 
     def _contracted(self, operator: Operator, suits: Callable[[Call], bool]) -> Value | None:
         """The value instead of that of a contraction, or of a division of its sums."""
         make, call = _CONTRACTIONS.get(operator.op_type), self._call(operator)
         if operator.op_type == "Div" and is_divisor(operator.operand(1)):
-            number, makers = operator.operand(0), self._known()
-            if not is_of_sums(number, makers, self.sums):
+            number = operator.operand(0)
+            if not is_of_sums(number, self.makers, self.sums):
                 return None
-            return divided(self.builder, number, operator.operand(1), makers)
+            return divided(self.builder, number, operator.operand(1), self.makers)
         result = make(call) if make and suits(call) else None
         if result is not None:
             self.sums.add(result)
         return result
-
-    def _known(self) -> Mapping[Value, Operator]:
-        """The operator of each value of the new graph."""
-        written = self.builder.graph.operators
-        for operator in written[self._noted :]:
-            self._makers.update((value, operator) for value in operator.outputs if value)
-        self._noted = len(written)
-        return self._makers
 
     def _call(self, operator: Operator) -> Call:
         return Call(
@@ -139,19 +101,6 @@ class _Walk:
             used=[value is not None for value in operator.outputs],
             builder=self.builder,
         )
-
-    def _drop_repeated(self, operator: Operator) -> None:
-        """Take the integers themselves for numbers that are quantised as they were.
-
-        Other quantised values are those of numbers of the new graph.
-        """
-        for value in operator.outputs:
-            if value is None or not isinstance(value.code, Quantised):
-                continue
-            value.code = replace(value.code, number=self.replaced(value.code.number))
-            before = self._before(value, value.code)
-            if before is not None:
-                self.instead[value] = before
 
     def _before(self, value: Value, quantised: Quantised) -> Value | None:
         """The integers that were dequantised and are quantised again alike."""
@@ -228,10 +177,10 @@ def _scaled(call: Call, sums: Value, scale: Value) -> Value:
 
 
 def _contract_conv(call: Call) -> Value | None:
-    found = _operands(call, 0)
-    if found is None or found[1].integers.array is None:
+    operands = _operands(call, 0)
+    if operands is None or operands[1].integers.array is None:
         return None
-    left, right = found
+    left, right = operands
     sums = _convolved(call, left, right)
     column = [-1, *[1] * (sums.rank - 2)]
     scale = right.scale if right.whole else call.reshaped(right.scale, column)
@@ -248,10 +197,10 @@ def _convolved(call: Call, left: Dequantised, right: Dequantised) -> Value:
 
 def _contract_matmul(call: Call) -> Value | None:
     right = call.operand(1)
-    found = _operands(call, right.rank - 1) if right.rank > 1 else None
-    if found is None or (found[0].is_float8 and call.data.rank < 2):
+    operands = _operands(call, right.rank - 1) if right.rank > 1 else None
+    if operands is None or (operands[0].is_float8 and call.data.rank < 2):
         return None
-    return _matmul(call, *found)
+    return _matmul(call, *operands)
 
 
 def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
@@ -263,12 +212,13 @@ def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
 
 
 def _contract_gemm(call: Call) -> Value | None:
-    found = _operands(call, 0 if call["transB"] else 1)
-    if found is None:
+    operands = _operands(call, 0 if call["transB"] else 1)
+    if operands is None:
         return None
-    flips = call["transA"], call["transB"]
-    operands = [_flipped(call, c) if flip else c for c, flip in zip(found, flips, strict=True)]
-    result = _matmul(call, *operands)
+    left, right = operands
+    left = _flipped(call, left) if call["transA"] else left
+    right = _flipped(call, right) if call["transB"] else right
+    result = _matmul(call, left, right)
     alpha, beta, addend = call["alpha"], call["beta"], call.input(2)
     if alpha != 1:
         result = call.one("Mul", result, call.scalar(alpha))

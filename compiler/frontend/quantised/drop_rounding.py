@@ -6,18 +6,17 @@ of the weights, which are those of the quantised model.
 """
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf, prod
 from typing import Any
 
 import numpy as np
 
-from compiler.frontend.builder import Builder
-from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.quantised.bounds import bounds, bounds_of_code
 from compiler.frontend.quantised.contract import REARRANGING, is_same
+from compiler.frontend.quantised.walk import Walk
 from compiler.net.facts import NumberRange
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import clipped
@@ -32,58 +31,37 @@ _RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
 """The operators between the extremes of a tensor and the scale of its range."""
 
 
-def drop_rounding(graph: Graph, kept: Set[Value] = frozenset()) -> bool:
+def drop_rounding(graph: Graph, multiplied: Set[Value] = frozenset()) -> bool:
     """Compute with clipped floats what is quantised and dequantised; returns whether any was.
 
-    Those whose integers are `kept`, since contractions read them, stay rounded.
+    Those whose integers are `multiplied` by contractions of bytes stay rounded.
     """
-    walk = _Walk(Builder(Graph(graph.inputs), Expansion()), kept)
-    for operator in graph.operators:
-        walk.visit(operator)
-    if not walk.instead:
-        return False
-    graph.operators = walk.builder.graph.operators
-    graph.outputs = [(name, walk.instead.get(value, value)) for name, value in graph.outputs]
-    drop_dead(graph)
-    return True
+    unrounded = _Unrounding(multiplied).rewrite(graph)
+    if unrounded:
+        drop_dead(graph)
+    return unrounded
 
 
-@dataclass
-class _Walk:
-    """Writes operators to a new graph; `instead` has the values that replace others."""
+class _Unrounding(Walk):
+    """Computes with numbers that are not rounded."""
 
-    builder: Builder
-    kept: Set[Value]
-    instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
-    _noted: int = 0
-    _numbers: dict[Any, Value | None] = field(default_factory=dict[Any, Value | None])
+    def __init__(self, multiplied: Set[Value]):
+        super().__init__()
+        self.multiplied = multiplied
+        self._numbers: dict[Any, Value | None] = {}
 
-    @property
-    def makers(self) -> dict[Value, Operator]:
-        """The operator of each value of the new graph."""
-        written = self.builder.graph.operators
-        for operator in written[self._noted :]:
-            self._makers.update((v, operator) for v in operator.outputs if v is not None)
-        self._noted = len(written)
-        return self._makers
+    def replacement(self, operator: Operator) -> Value | None:
+        """The value of a contraction of floats instead of the scaled sums of one of integers."""
+        if operator.op_type != "Mul":
+            return None
+        for sums, scale in (operator.inputs, operator.inputs[::-1]):
+            contraction = None if sums is None else self._contraction(sums)
+            if contraction is not None and scale is not None:
+                return self._of_floats(contraction, scale)
+        return None
 
-    def visit(self, old: Operator) -> None:
-        """Write an operator, or what takes its place."""
-        inputs = [None if v is None else self.instead.get(v, v) for v in old.inputs]
-        operator, self.builder.node = replace(old, inputs=inputs), old.node
-        found = self._contracted(operator)
-        if found is not None:
-            self.instead[old.output] = found
-            return
-        self.builder.graph.operators.append(operator)
-        for value in old.outputs:
-            number = None if value is None else self._number(value)
-            if value is not None and number is not None:
-                self.instead[value] = number
-
-    def _number(self, value: Value) -> Value | None:
-        """The value that was quantised to the integers that a value stands for, clipped."""
+    def renumbered(self, value: Value) -> Value | None:
+        """The number that was quantised to the integers that a value stands for, clipped."""
         code = value.code
         if not isinstance(code, Dequantised) or not code.whole or code.scale.array is None:
             return None
@@ -98,7 +76,7 @@ class _Walk:
 
     def _computed(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of integers, moved as those are."""
-        if integers in self.kept:
+        if integers in self.multiplied:
             return None
         origin, maker = integers.code, self.makers.get(integers)
         if isinstance(origin, Quantised):
@@ -116,8 +94,8 @@ class _Walk:
 
     def _rectified(self, number: Value, least: Value, code: Dequantised) -> Value | None:
         """A number at least 0, as its integers are at least the zero point."""
-        known = is_same(least, code.zero) and bounds_of_code(code) is not None
-        return self.builder.one("Relu", number) if known else None
+        rectifies = is_same(least, code.zero) and bounds_of_code(code) is not None
+        return self.builder.one("Relu", number) if rectifies else None
 
     def _weights(self, integers: Value, code: Dequantised) -> Value | None:
         """The numbers of constant integers, of which a run moves some."""
@@ -144,11 +122,11 @@ class _Walk:
         interval = bounds_of_code(code)
         if not alike or interval is None or origin.number.array is not None:
             return None
-        number = self.instead.get(origin.number, origin.number)
+        number = self.replaced(origin.number)
         low, high = interval
         half = abs(float(code.scale.content)) / 2  # what is rounded to the last integer
-        known = bounds(number, self.makers)
-        if low - half <= known[0] and known[1] <= high + half:
+        least, most = bounds(number, self.makers)
+        if low - half <= least and most <= high + half:
             return number
         number, (low, high) = self._without_clip(number, interval)
         limits = (self.builder.constant(limit, number.dtype) for limit in (low, high))
@@ -159,23 +137,13 @@ class _Walk:
         maker = self.makers.get(number)
         if maker is None or maker.op_type not in ("Clip", "Relu"):
             return number, interval
-        own = [None if v is None else v.array for v in maker.inputs[1:]]
+        limits = [None if v is None else v.array for v in maker.inputs[1:]]
         if maker.op_type == "Relu":
             return maker.operand(0), clipped((0.0, inf), *interval)
-        if len(own) < 2 or any(array is None or array.size != 1 for array in own):
+        if len(limits) < 2 or any(array is None or array.size != 1 for array in limits):
             return number, interval
-        low, high = (float(array.reshape(-1)[0]) for array in own if array is not None)
+        low, high = (float(array.reshape(-1)[0]) for array in limits if array is not None)
         return maker.operand(0), clipped((low, high), *interval)
-
-    def _contracted(self, operator: Operator) -> Value | None:
-        """A contraction of floats instead of the scaled sums of one of their integers."""
-        if operator.op_type != "Mul":
-            return None
-        for sums, scale in (operator.inputs, operator.inputs[::-1]):
-            contraction = None if sums is None else self._contraction(sums)
-            if contraction is not None and scale is not None:
-                return self._of_floats(contraction, scale)
-        return None
 
     def _contraction(self, sums: Value) -> Operator | None:
         """The contraction by constant integers whose sums were cast to floats."""
@@ -190,7 +158,7 @@ class _Walk:
     def _of_floats(self, contraction: Operator, scale: Value) -> Value | None:
         """The contraction of the floats that were quantised by their own range."""
         origin, weights = contraction.operand(0).code, contraction.operand(1)
-        if contraction.operand(0) in self.kept:
+        if contraction.operand(0) in self.multiplied:
             return None
         zero = [*contraction.inputs, None][2]
         if not isinstance(origin, Quantised) or origin.number.dtype != "float32":
@@ -204,7 +172,7 @@ class _Walk:
         if factor is None:
             return None
         numbers = self.builder.constant(weights.content.astype("float32") * factor)
-        number = self.instead.get(origin.number, origin.number)
+        number = self.replaced(origin.number)
         return self.builder.emit(
             FLOATS_OF[contraction.op_type], [number, numbers], contraction.attributes
         )[0]
@@ -222,9 +190,9 @@ class _Walk:
     def _spans(self, origin: Quantised) -> bool:
         """Whether a scale is that of the range of the numbers, so that none is clipped."""
         ends = list(self._ends(origin.scale))
-        found = {maker.op_type for maker in ends}
-        number = self.instead.get(origin.number, origin.number)
-        return found == {"ReduceMax", "ReduceMin"} and all(m.operand(0) is number for m in ends)
+        kinds = {maker.op_type for maker in ends}
+        number = self.replaced(origin.number)
+        return kinds == {"ReduceMax", "ReduceMin"} and all(m.operand(0) is number for m in ends)
 
     def _ends(self, scale: Value) -> Iterator[Operator]:
         """The operators before those that compute a scale of extremes."""

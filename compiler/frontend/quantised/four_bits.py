@@ -4,14 +4,13 @@ Reading the weights is what a matmul of few rows costs. With many rows it is ari
 unpacking would be added in every kernel.
 """
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import FourBits, Graph, Operator, Value
+from compiler.frontend.quantised.walk import Walk
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
     LARGEST_BLOCK,
@@ -27,22 +26,27 @@ MOST_PACKED_ROWS = 16
 
 def pack_few_rows(graph: Graph, most: int = MOST_PACKED_ROWS) -> None:
     """Keep weights of four bits packed in matmuls of at most so many rows, unpack all others."""
-    if not any(_is_four_bits(operator) or operator.bodies for operator in graph.operators):
-        return
-    builder = Builder(Graph(graph.inputs), Expansion())
-    instead: dict[Value, Value] = {}
-    for old in graph.operators:
-        inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
-        operator, builder.node = replace(old, inputs=inputs), old.node
+    if any(_is_four_bits(operator) or operator.bodies for operator in graph.operators):
+        _Packing(most).rewrite(graph)
+
+
+class _Packing(Walk):
+    """Packs the weights of matmuls of at most so many rows, also in bodies."""
+
+    def __init__(self, most: int):
+        super().__init__()
+        self.most = most
+
+    def replacement(self, operator: Operator) -> Value | None:
+        """The value of a matmul whose weight is packed or unpacked."""
         for body in operator.bodies:
-            pack_few_rows(body, most)
-        found = _matmul_of(builder, operator, most)
-        if found is None:
-            builder.graph.operators.append(operator)
-        else:
-            instead[old.output] = found
-    graph.operators = builder.graph.operators
-    graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+            pack_few_rows(body, self.most)
+        if not _is_four_bits(operator):
+            return None
+        few = prod(operator.operand(0).shape[:-1]) <= self.most
+        if operator.op_type == "MatMulNBits":
+            return None if few else _unpacked(self.builder, operator)
+        return _packed(self.builder, operator) if few else None
 
 
 def _is_four_bits(operator: Operator) -> bool:
@@ -50,16 +54,6 @@ def _is_four_bits(operator: Operator) -> bool:
         return True
     weighted = operator.op_type in ("MatMul", "Gemm")
     return weighted and isinstance(operator.operand(1).code, FourBits)
-
-
-def _matmul_of(builder: Builder, operator: Operator, most: int) -> Value | None:
-    """The value of a matmul whose weight is packed or unpacked; None if it stays as it is."""
-    if not _is_four_bits(operator):
-        return None
-    few = prod(operator.operand(0).shape[:-1]) <= most
-    if operator.op_type == "MatMulNBits":
-        return None if few else _unpacked(builder, operator)
-    return _packed(builder, operator) if few else None
 
 
 def _unpacked(builder: Builder, operator: Operator) -> Value:

@@ -4,14 +4,12 @@
 the numbers would need a further kernel that widens them for a contraction of floats.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Set
 
-from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
+from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value, makers_of
 from compiler.frontend.quantised.contract import REARRANGING
+from compiler.frontend.quantised.walk import Walk
 from compiler.net.operators import BYTE_CONTRACTIONS, KINDS, Kind
 
 
@@ -20,81 +18,60 @@ def keep_floats(graph: Graph) -> None:
 
     Bytes that are contracted as bytes are read as bytes elsewhere, too, but by contractions.
     """
-    walk = _Walk({v: op for op in graph.operators for v in op.outputs if v is not None})
-    stored = walk.contracted(graph)
-    wanted = {
-        value
-        for operator in graph.operators
-        for value, integers in walk.numbers(operator)
-        if integers not in stored or KINDS.get(operator.op_type) is Kind.CONTRACTION
-    }
-    if not wanted:
-        return
-    walk.builder.graph.inputs = graph.inputs
+    makers, stored = makers_of(graph), contracted_integers(graph)
+    rounded: set[Value] = set()
     for operator in graph.operators:
-        walk.visit(operator, wanted)
-    graph.operators = walk.builder.graph.operators
-    graph.outputs = [(name, walk.instead.get(value, value)) for name, value in graph.outputs]
+        contracts = KINDS.get(operator.op_type) is Kind.CONTRACTION
+        for value in filter(None, operator.inputs):
+            number = _before_moves(value, makers)
+            integers = _rounded(number, makers)
+            if integers is not None and (contracts or integers not in stored):
+                rounded.add(number)
+    if rounded:
+        _Rounding(rounded).rewrite(graph)
 
 
 def contracted_integers(graph: Graph) -> set[Value]:
     """The integers, before they are moved, that contractions of bytes read."""
-    makers = {v: op for op in graph.operators for v in op.outputs if v is not None}
-    return _Walk(makers).contracted(graph)
+    makers = makers_of(graph)
+    contractions = (op for op in graph.operators if op.op_type in BYTE_CONTRACTIONS)
+    integers = (value for operator in contractions for value in operator.inputs[:2])
+    return {_before_moves(value, makers) for value in integers if value is not None}
 
 
-@dataclass
-class _Walk:
-    """Writes operators to a new graph; `makers` has those of the old one."""
+def _before_moves(value: Value, makers: Mapping[Value, Operator]) -> Value:
+    """The value whose elements operators rearranged to this one."""
+    while value in makers:
+        maker = makers[value]
+        if maker.op_type not in REARRANGING or len(maker.outputs) > 1:
+            break
+        value = maker.operand(0)
+    return value
 
-    makers: dict[Value, Operator]
-    builder: Builder = field(default_factory=lambda: Builder(Graph([]), Expansion()))
-    instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    _numbers: dict[tuple[Value, Value, Value | None], Value] = field(
-        default_factory=dict[Any, Value]
-    )
 
-    def contracted(self, graph: Graph) -> set[Value]:
-        """The integers, before they were moved, that operators contract."""
-        contractions = (op for op in graph.operators if op.op_type in BYTE_CONTRACTIONS)
-        integers = (value for operator in contractions for value in operator.inputs[:2])
-        return {self._source(value) for value in integers if value is not None}
+def _rounded(value: Value, makers: Mapping[Value, Operator]) -> Value | None:
+    """The integers, before moves, that floats were cast to of which a value is the numbers."""
+    code = value.code
+    if not isinstance(code, Dequantised) or not code.whole or code.scale.dtype != value.dtype:
+        return None
+    integers = _before_moves(code.integers, makers)
+    if not isinstance(integers.code, Quantised) or integers not in makers:
+        return None
+    return integers if makers[integers].operand(0).dtype == value.dtype else None
 
-    def numbers(self, operator: Operator) -> list[tuple[Value, Value]]:
-        """The operands of an operator that were quantised, with the integers; before moves."""
-        sources = [self._source(value) for value in operator.inputs if value is not None]
-        found = ((value, self._rounded(value)) for value in sources)
-        return [(value, integers) for value, integers in found if integers is not None]
 
-    def _source(self, value: Value) -> Value:
-        while value in self.makers:
-            maker = self.makers[value]
-            if maker.op_type not in REARRANGING or len(maker.outputs) > 1:
-                break
-            value = maker.operand(0)
-        return value
+class _Rounding(Walk):
+    """Computes the numbers that are rounded from the floats that were cast to integers."""
 
-    def _rounded(self, value: Value) -> Value | None:
-        """The integers, before moves, that floats were cast to of which a value is the numbers."""
-        code = value.code
-        if not isinstance(code, Dequantised) or not code.whole or code.scale.dtype != value.dtype:
-            return None
-        integers = self._source(code.integers)
-        if not isinstance(integers.code, Quantised) or integers not in self.makers:
-            return None
-        return integers if self.makers[integers].operand(0).dtype == value.dtype else None
+    def __init__(self, rounded: Set[Value]):
+        super().__init__()
+        self.rounded = rounded
+        self._numbers: dict[tuple[Value, Value, Value | None], Value] = {}
 
-    def visit(self, old: Operator, wanted: set[Value]) -> None:
-        """Write an operator, or what takes its place."""
-        inputs = [None if v is None else self.instead.get(v, v) for v in old.inputs]
-        self.builder.node = old.node
-        self.builder.graph.operators.append(replace(old, inputs=inputs))
-        for value in old.outputs:
-            if value in wanted:
-                self.instead[value] = self._number(value)
-
-    def _number(self, value: Value) -> Value:
+    def renumbered(self, value: Value) -> Value | None:
         """The number of each float that was cast to integers, moved as those are."""
+        if value not in self.rounded:
+            return None
         code = value.code
         assert isinstance(code, Dequantised)
         return self._moved(code.integers, code)

@@ -4,16 +4,14 @@ A zero point of the other operand is subtracted from the sums, times the sums of
 `(x - z) * w = x * w - z * (1 * w)`.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.expansion import Expansion
-from compiler.frontend.graph import Dequantised, Graph, Operator, Value
+from compiler.frontend.graph import Dequantised, Operator, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.quantised import fitting_differences
+from compiler.net.operators import INTEGER_CONTRACTIONS
 
 CHANNELS = 16
 """The channels of a block, by which images are read."""
@@ -74,31 +72,18 @@ def is_tiled(operator: Operator) -> bool:
     return whole and symmetric and _suits(operator.op_type, groups, data, weights)
 
 
-def separate_zero_points(graph: Graph) -> None:
-    """Subtract the shares of zero points from sums, so that no kernel depends on a zero point."""
-    builder = Builder(Graph(graph.inputs), Expansion())
-    instead: dict[Value, Value] = {}
-    for old in graph.operators:
-        inputs = [None if v is None else instead.get(v, v) for v in old.inputs]
-        operator, builder.node = replace(old, inputs=inputs), old.node
-        if _is_separated(operator):
-            instead[old.output] = _separated(builder, operator)
-        else:
-            builder.graph.operators.append(operator)
-    graph.operators = builder.graph.operators
-    graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
+def separated(builder: Builder, operator: Operator) -> Value | None:
+    """The sums of a tiled contraction less the share of a zero point, on which no kernel depends.
 
-
-def _is_separated(operator: Operator) -> bool:
-    if operator.op_type not in ("ConvInteger", "MatMulInteger") or not is_tiled(operator):
-        return False
+    None for one without a zero point, or of floats of a byte.
+    """
     zero = operator.inputs[2] if len(operator.inputs) > 2 else None
-    return zero is not None and (zero.array is None or bool(zero.array.any()))
-
-
-def _separated(builder: Builder, operator: Operator) -> Value:
+    if operator.op_type not in INTEGER_CONTRACTIONS or zero is None:
+        return None
+    if zero.array is not None and not zero.array.any():
+        return None
+    zero = builder.one("Cast", zero, to=element_type("int32"))
     data, weights = operator.operand(0), operator.operand(1)
-    zero = builder.one("Cast", operator.operand(2), to=element_type("int32"))
     (sums,) = builder.emit(operator.op_type, [data, weights], operator.attributes)
     return builder.one("Sub", sums, builder.one("Mul", _shares(builder, operator), zero))
 
@@ -114,6 +99,6 @@ def _shares(builder: Builder, operator: Operator) -> Value:
     inputs: list[Value | None] = [builder.constant(pixels), builder.constant(filters)]
     (sums,) = builder.emit("Conv", inputs, operator.attributes)
     assert sums.array is not None
-    found = sums.array.astype("int32")
-    same = (found == found[:, :, :1, :1]).all() if found.ndim == 4 else False
-    return builder.constant(found[:, :, :1, :1] if same else found)
+    shares = sums.array.astype("int32")
+    same = (shares == shares[:, :, :1, :1]).all() if shares.ndim == 4 else False
+    return builder.constant(shares[:, :, :1, :1] if same else shares)

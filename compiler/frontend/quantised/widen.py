@@ -4,42 +4,54 @@ Floats hold two bytes multiplied exactly; sums in float32 are exact up to 2^24. 
 MatMul are rounded where all that follows is their conversion to floats, to be scaled.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Set
 from math import prod
 
 import numpy as np
 
 from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Graph, Operator, Value
+from compiler.frontend.quantised.tensor_cores import is_tiled, separated
+from compiler.frontend.quantised.walk import Walk
+from compiler.net.operators import INTEGER_CONTRACTIONS
 
 LARGEST_EXACT_FLOAT = 1 << 24
 """The integers up to which float32 has all."""
 
 
-def widen_bytes(graph: Graph, keeps: Callable[[Operator], bool] = lambda operator: False) -> bool:
-    """Replace contractions of bytes by equal ones of int32 or of floats that are wide enough.
+def fit_kernels(graph: Graph, on_tensor_cores: bool) -> bool:
+    """Rewrite contractions of integers of a byte that no kernel computes as they are.
 
-    Returns whether there were any.
+    Tensor cores compute those that they take without zero points. All others become equal ones of
+    int32 or of floats that are wide enough; returns whether there were any.
     """
-    if all(operator.op_type not in _WIDER or keeps(operator) for operator in graph.operators):
+    if all(operator.op_type not in INTEGER_CONTRACTIONS for operator in graph.operators):
         return False
-    builder = Builder(Graph(graph.inputs), Expansion())
-    instead: dict[Value, Value] = {}
-    visible = _visible_integers(graph)
-    for old in graph.operators:
-        inputs = [None if value is None else instead.get(value, value) for value in old.inputs]
-        operator, builder.node = replace(old, inputs=inputs), old.node
-        if operator.op_type in _WIDER and not keeps(operator):
-            exactly = old.output in visible
-            instead[old.output] = _WIDER[operator.op_type](builder, operator, exactly)
-        else:
-            builder.graph.operators.append(operator)
-    graph.operators = builder.graph.operators
-    graph.outputs = [(name, instead.get(value, value)) for name, value in graph.outputs]
-    return True
+    walk = _Widening(_visible_integers(graph), on_tensor_cores)
+    walk.rewrite(graph)
+    return walk.widened
+
+
+class _Widening(Walk):
+    """Widens contractions of integers; sums that are `visible` stay exact."""
+
+    def __init__(self, visible: Set[Value], on_tensor_cores: bool):
+        super().__init__()
+        self.visible = visible
+        self.on_tensor_cores = on_tensor_cores
+        self.widened = False
+
+    def replacement(self, operator: Operator) -> Value | None:
+        """The sums of wider operands, or those of tensor cores less what a zero point adds."""
+        if operator.op_type not in INTEGER_CONTRACTIONS:
+            return None
+        if self.on_tensor_cores and is_tiled(operator):
+            return separated(self.builder, operator)
+        self.widened = True
+        if operator.op_type == "ConvInteger":
+            return _convolution(self.builder, operator)
+        return _matmul(self.builder, operator, exactly=operator.output in self.visible)
 
 
 def _difference(builder: Builder, operator: Operator, index: int, dtype: str) -> Value:
@@ -52,11 +64,11 @@ def _difference(builder: Builder, operator: Operator, index: int, dtype: str) ->
 
 def _visible_integers(graph: Graph) -> set[Value]:
     """The results of the graph, and what is read by any operator but a Cast to float32."""
-    found = {value for _, value in graph.outputs}
+    visible = {value for _, value in graph.outputs}
     for operator in graph.operators:
         if operator.op_type != "Cast" or operator.output.dtype != "float32":
-            found.update(value for value in operator.inputs if value is not None)
-    return found
+            visible.update(value for value in operator.inputs if value is not None)
+    return visible
 
 
 def _matmul(builder: Builder, operator: Operator, exactly: bool) -> Value:
@@ -75,15 +87,9 @@ def _largest_sum(operator: Operator) -> int:
     return 255 * int(sizes.sum(-2).max(initial=0))
 
 
-def _convolution(builder: Builder, operator: Operator, exactly: bool) -> Value:
+def _convolution(builder: Builder, operator: Operator) -> Value:
     bound = prod(operator.operand(1).shape[1:]) * 255 * 255
     dtype = "float32" if bound <= LARGEST_EXACT_FLOAT else "float64"
     operands = [_difference(builder, operator, index, dtype) for index in (0, 1)]
     (result,) = builder.emit("Conv", [*operands], operator.attributes)
     return builder.one("Cast", result, to=element_type("int32"))
-
-
-_WIDER: Mapping[str, Callable[[Builder, Operator, bool], Value]] = {
-    "ConvInteger": _convolution,
-    "MatMulInteger": _matmul,
-}

@@ -83,7 +83,7 @@ def operands(model: onnx.ModelProto, contracted: Set[str]) -> set[str]:
 @given(quantised_models(attends=True))
 def test_any_quantised_model(model: onnx.ModelProto):
     imported = import_model(model, contraction=Contraction.UNROUNDED)
-    assert imported.unrounded
+    assert imported.contraction is Contraction.UNROUNDED
     x = np.random.default_rng(1).standard_normal(START, "f4") * 4
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
     (expected,) = run(clipped(model), {"x": x})
@@ -120,7 +120,7 @@ def test_a_residual_is_rounded_where_a_matmul_reads_its_bytes():
     model = parse(text, 21, v=weights, t=np.float32(0.3), **CODE)
     imported = import_model(model, contraction=Contraction.OPERANDS)
     names = Counter(op.type_name for op in imported.module.walk() if isinstance(op, OperatorOp))
-    assert imported.unrounded
+    assert imported.contraction is Contraction.OPERANDS
     assert (names["MatMulInteger"], names["Round"]) == (1, 1)
     x = RANDOM.standard_normal((4, 32), "f4") * 4
     (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
@@ -160,11 +160,12 @@ def test_bytes_that_are_a_result_or_have_another_scale_are_rounded():
 
 def test_a_dequantised_input_and_float8s_stay():
     text = """g (uint8[4,8] x) => (float[4,8] y) { y = DequantizeLinear(x, s, z) }"""
-    assert not import_model(parse(text, 21, **CODE), contraction=Contraction.UNROUNDED).unrounded
+    imported = import_model(parse(text, 21, **CODE), contraction=Contraction.UNROUNDED)
+    assert imported.contraction is None
     text = """g (float[4,8] x) => (float[4,8] y) {
         a = QuantizeLinear<output_dtype=17>(x, s)  y = DequantizeLinear(a, s) }"""
     model = parse(text, 21, s=np.float32(0.05))
-    assert not import_model(model, contraction=Contraction.UNROUNDED).unrounded
+    assert import_model(model, contraction=Contraction.UNROUNDED).contraction is None
 
 
 def test_rows_of_a_table_are_those_of_its_numbers():
@@ -221,7 +222,7 @@ def test_integers_of_another_range_stay():
     weights = RANDOM.integers(-127, 128, (16, 4)).astype("i1")
     model = parse(text, 21, w=weights, ws=np.float32(0.01))
     imported = import_model(model, contraction=Contraction.UNROUNDED)
-    assert (imported.unrounded, imported.widened) == (False, True)
+    assert imported.contraction is Contraction.FLOATS
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
