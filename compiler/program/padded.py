@@ -33,13 +33,17 @@ class PaddedInput:
     def filled(self, array: np.ndarray, box: Box) -> np.ndarray:
         """The memory with the elements of an array, which fill a box of it."""
         if box is not self._box:
-            if self._box is None:
-                self._whole = aligned_array(self._shape, array.dtype)
-            self._whole.fill(0)
-            self._box = box
-            self._elements = self._whole[box]
+            self._clear(array.dtype, box)
         self._elements[...] = array
         return self._whole
+
+    def _clear(self, dtype: np.dtype[Any], box: Box) -> None:
+        """Let elements fill another box."""
+        if self._box is None:
+            self._whole = aligned_array(self._shape, dtype)
+        self._whole.fill(0)
+        self._box = box
+        self._elements = self._whole[box]
 
 
 PaddedInputs = Mapping[str, PaddedInput]
@@ -112,15 +116,13 @@ class PaddedSegment:
         made: Mapping[str, Crop],
     ) -> Self:
         """The segment for inputs of some shapes and its cropped outputs, by name."""
-        full_shapes = {
-            output.name: output.shape for output in bucket.module.schedule.of_kind("output")
-        }
+        full = {output.name: output.shape for output in bucket.module.schedule.of_kind("output")}
         return cls(
             bucket,
             outputs,
             _extents_by_name(extents),
             _smaller({name: given[name] for name in outputs.reads}, bucket.shapes),
-            {name: crop for name, crop in made.items() if crop.shape != full_shapes[name]},
+            {name: crop for name, crop in made.items() if crop.shape != full[name]},
         )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
