@@ -242,25 +242,21 @@ def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
     members: dict[Hashable, list[int]] = {}
     for v, label in enumerate(labels):
         members.setdefault(label, []).append(v)
-    partitions = list(members.values())
-    if len(partitions) == len(dag):
-        return Quotient(partitions, dag)
+    groups = list(members.values())
+    if len(groups) == len(dag):
+        return Quotient(groups, dag)
     index = {label: i for i, label in enumerate(members)}
     ends = ((index[labels[u]], index[labels[v]]) for u, v in dag.edges)
     edges = {(a, b) for a, b in ends if a != b}
-    predecessors = adjacency(len(partitions), ((b, a) for a, b in edges))
-    order = topological_order(
-        predecessors, adjacency(len(partitions), edges), lambda partition: partition
-    )
-    if len(order) != len(partitions):
+    predecessors = adjacency(len(groups), ((b, a) for a, b in edges))
+    order = topological_order(predecessors, adjacency(len(groups), edges), lambda group: group)
+    if len(order) != len(groups):
         raise ValueError("partitions wait for each other in a cycle")
-    number = {partition: i for i, partition in enumerate(order)}
-    costs = [sum(dag.costs[v] for v in partitions[partition]) for partition in order]
-    shares = [_share(dag, partitions[partition]) for partition in order] if dag.shares else ()
+    number = {group: i for i, group in enumerate(order)}
+    costs = [sum(dag.costs[v] for v in groups[group]) for group in order]
+    shares = [_share(dag, groups[group]) for group in order] if dag.shares else ()
     renumbered = ((number[a], number[b]) for a, b in edges)
-    return Quotient(
-        [partitions[partition] for partition in order], DAG.from_edges(costs, renumbered, shares)
-    )
+    return Quotient([groups[group] for group in order], DAG.from_edges(costs, renumbered, shares))
 
 
 def _share(dag: DAG, nodes: Sequence[int]) -> float:

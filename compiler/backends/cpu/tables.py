@@ -211,9 +211,8 @@ class Tables:
         offset = plan.slots[:, 1]
         slots = _copy(_row([*bases, 0])[allocation] + offset)
         launches[:, LAUNCH_BUFFERS] = address(slots) + 8 * launches[:, LAUNCH_BUFFERS]
-        controls = plan.controls
         control = launches[:, LAUNCH_CONTROL]
-        first = address(controls) - 8 * CONTROL_WORDS
+        first = address(plan.controls) - 8 * CONTROL_WORDS
         control[control > 0] = first + 8 * CONTROL_WORDS * control[control > 0]
         bindings = _bindings(allocation, offset, [*kinds, "unbound"])
         self._engine = _words([[0] * ENGINE_WORDS], ENGINE_WORDS)

@@ -219,14 +219,12 @@ class CudaDriver:
 
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         """Raise a kernel's limit of dynamic shared memory (48 KiB unless asked for)."""
-        kind = self._cu.CUfunction_attribute
-        limit = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        limit = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check_status(self._cu.cuFuncSetAttribute(function, limit, nbytes))
 
     def set_smem_carveout(self, function: Handle, percent: int) -> None:
         """Set the preferred shared-memory carveout; equal ones let kernels share an SM."""
-        kind = self._cu.CUfunction_attribute
-        carveout = kind.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        carveout = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
         check_status(self._cu.cuFuncSetAttribute(function, carveout, percent))
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
@@ -336,17 +334,10 @@ class CudaDriver:
         return 1e6 * float(check_status(self._cu.cuEventElapsedTime(start, end)))
 
     def launch(self, call: PreparedLaunch, stream: Handle) -> None:
-        prepared = cast(CudaCall, call)
-        queue = self._cu.cuLaunchKernel
+        cuda = cast(CudaCall, call)
         check_status(
-            queue(
-                prepared.function,
-                *prepared.grid,
-                *prepared.block,
-                prepared.shared_bytes,
-                stream,
-                prepared.params,
-                0,
+            self._cu.cuLaunchKernel(
+                cuda.function, *cuda.grid, *cuda.block, cuda.shared_bytes, stream, cuda.params, 0
             )
         )
 
@@ -382,8 +373,7 @@ class CudaDriver:
     @cached_property
     def _programmatic_edge(self) -> Any:
         edge = self._cu.CUgraphEdgeData()
-        kind = self._cu.CUgraphDependencyType
-        edge.type = kind.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+        edge.type = self._cu.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
         edge.from_port = self._cu.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
         return edge
 

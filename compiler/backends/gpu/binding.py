@@ -103,15 +103,15 @@ class Binder:
         The placement of the run before is returned again if all device buffers are the same, and
         the same inputs are on the host.
         """
-        destinations: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
-        if {type(inputs), type(destinations)} != {dict}:
+        targets: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        if {type(inputs), type(targets)} != {dict}:
             inputs = checked_mapping(inputs, [a for _, a in self._inputs.values()])
             check_outputs(outputs)
             with reading("the mapping of outputs"):
-                destinations = dict(destinations)
-        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(destinations)]
+                targets = dict(targets)
+        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(targets)]
         key += [_key("input", name, array) for name, array in inputs.items()]
-        key += [_key("output", name, array) for name, array in destinations.items()]
+        key += [_key("output", name, array) for name, array in targets.items()]
         if self._memo is not None and self._memo[0] == key:
             self._repeats += 1
             if self._repeats != STAYING:
@@ -119,7 +119,7 @@ class Binder:
         else:
             self._repeats = 0
         check_outputs(outputs)
-        placement = self._place(inputs, destinations, outputs == "device", stream)
+        placement = self._place(inputs, targets, outputs == "device", stream)
         self._memo = None if placement.capsules else (key, placement)
         return placement
 
@@ -131,18 +131,14 @@ class Binder:
         return placement
 
     def _place(
-        self,
-        inputs: Mapping[str, Any],
-        destinations: Mapping[str, Any],
-        on_device: bool,
-        stream: Handle,
+        self, inputs: Mapping[str, Any], targets: Mapping[str, Any], on_device: bool, stream: Handle
     ) -> RunBuffers:
         check_names("input", inputs, self._inputs, complete=True)
-        check_names("output", destinations, self._outputs, complete=False)
+        check_names("output", targets, self._outputs, complete=False)
         placement = RunBuffers(dict(self._own))
         self._place_inputs(placement, inputs, stream)
         if not on_device:
-            self._place_outputs(placement, destinations, stream)
+            self._place_outputs(placement, targets, stream)
         return placement
 
     def _place_inputs(
@@ -161,14 +157,14 @@ class Binder:
         placement.copies_in = self._in_turn(copies)
 
     def _place_outputs(
-        self, placement: RunBuffers, destinations: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, targets: Mapping[str, Any], stream: Handle
     ) -> None:
         copies: dict[int, CopyRange] = {}
         views: dict[str, DeviceView] = {}
         for name, (index, allocation) in self._outputs.items():
-            view = self._view(placement, allocation, destinations.get(name), stream)
+            view = self._view(placement, allocation, targets.get(name), stream)
             if view is None:
-                check_writable(allocation, destinations.get(name))
+                check_writable(allocation, targets.get(name))
                 placement.staged.add(index)
                 continue
             views[name] = view
@@ -177,9 +173,7 @@ class Binder:
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = view.address, self._own[index], view.nbytes
         check_apart(views)
-        check_apart_on_host(
-            {name: destinations[name] for name in destinations if name not in views}
-        )
+        check_apart_on_host({name: targets[name] for name in targets if name not in views})
         placement.copies_out = self._in_turn(copies)
 
     def _in_turn(self, copies: Mapping[int, CopyRange]) -> list[CopyRange]:
@@ -205,8 +199,8 @@ class Binder:
                 name: DeviceArray(self._driver, allocation, self._own[index], owner)
                 for name, (index, allocation) in self._outputs.items()
             }
-        destinations: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
-        return {name: destinations.get(name) for name in self._outputs}
+        targets: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        return {name: targets.get(name) for name in self._outputs}
 
     def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
         check_fits(allocation, numpy_name(array.dtype), array.shape)
@@ -252,18 +246,16 @@ class Binder:
         if view.address >= self._end or view.address + view.nbytes <= self._start:
             return False
         return any(
-            another != index
-            and _meet(view.address, view.nbytes, self._own[another], allocation.nbytes)
-            for another, allocation in self._places
+            i != index and _meet(view.address, view.nbytes, self._own[i], allocation.nbytes)
+            for i, allocation in self._places
         )
 
     def _overlaps(self, placement: RunBuffers, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         addresses = placement.addresses
         return any(
-            another != index
-            and _meet(view.address, view.nbytes, addresses[another], allocation.nbytes)
-            for another, allocation in self._places
+            i != index and _meet(view.address, view.nbytes, addresses[i], allocation.nbytes)
+            for i, allocation in self._places
         )
 
 
@@ -311,10 +303,8 @@ def check_names(
 def check_apart(outputs: Mapping[str, DeviceView]) -> None:
     """Raise ShapeError for outputs that share device memory, where one would be lost."""
     spans = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
-    for (start, nbytes, first), (next_start, _, second) in pairwise(
-        span for span in spans if span[1]
-    ):
-        if next_start < start + nbytes:
+    for (start, nbytes, first), (begin, _, second) in pairwise(span for span in spans if span[1]):
+        if begin < start + nbytes:
             raise _shared(first, second)
 
 

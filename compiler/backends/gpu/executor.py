@@ -183,8 +183,7 @@ class GpuExecutor:
         self._driver.make_current()
         schedule = self._plan.schedule
         check_mode(schedule, self.settings)
-        weights = program.weights.addresses
-        self._buffers = Buffers(self._driver, schedule, weights, program.share)
+        self._buffers = Buffers(self._driver, schedule, program.weights.addresses, program.share)
         addresses = self._buffers.addresses
         self._calls = Calls(self._driver, schedule, program.functions, addresses)
         self._at = {index: addresses[index] for index in self._calls.sites}
@@ -240,9 +239,8 @@ class GpuExecutor:
             self._calls.close()
             functions = self._program.functions
             addresses = self._buffers.addresses
-            schedule = self._plan.schedule
             self._indirect = indirect
-            self._calls = Calls(self._driver, schedule, functions, addresses, indirect)
+            self._calls = Calls(self._driver, self._plan.schedule, functions, addresses, indirect)
             self._at = {index: addresses[index] for index in self._at}
 
     def _close_variants(self) -> None:

@@ -82,8 +82,7 @@ class GraphBuilder:
     def _copy(self, copy: Transfer, after: Sequence[Handle], direction: Direction) -> Handle:
         ends = (copy.device, copy.host)
         destination, source = ends if direction == "to_device" else ends[::-1]
-        add = self._driver.add_copy
-        return add(self.graph, after, destination, source, copy.nbytes, direction)
+        return self._driver.add_copy(self.graph, after, destination, source, copy.nbytes, direction)
 
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""
@@ -133,15 +132,9 @@ class GraphBuilder:
 
     def _before(self, task: int) -> tuple[Sequence[Handle], Sequence[Handle]]:
         """A task's predecessors: copies, child graphs and empty nodes; then kernel nodes."""
-        earlier = [
-            predecessor for predecessor in self._plan.before[task] if predecessor in self._last
-        ]
-        kernels = [
-            self._last[predecessor] for predecessor in earlier if predecessor in self._kernels
-        ]
-        ended = [
-            self._last[predecessor] for predecessor in earlier if predecessor not in self._kernels
-        ]
+        earlier = [u for u in self._plan.before[task] if u in self._last]
+        kernels = [self._last[u] for u in earlier if u in self._kernels]
+        ended = [self._last[u] for u in earlier if u not in self._kernels]
         return self._distinct((*self._entries.get(task, ()), *ended)), self._distinct(kernels)
 
     @staticmethod

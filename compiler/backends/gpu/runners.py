@@ -71,17 +71,12 @@ class StreamRunner:
     def _awaited(self) -> set[int]:
         """The units that a unit on another stream, or the caller, waits for."""
         units = self._units
-        foreign = {
-            predecessor
-            for u in units
-            for predecessor in u.after
-            if units[predecessor].stream != u.stream
-        }
+        foreign = {o for u in units for o in u.after if units[o].stream != u.stream}
         return foreign | set(self._sinks())
 
     def _sinks(self) -> list[int]:
         """The units on other streams than the caller's that no unit waits for."""
-        followed = {predecessor for unit in self._units for predecessor in unit.after}
+        followed = {o for unit in self._units for o in unit.after}
         return [i for i, u in enumerate(self._units) if u.stream != 0 and i not in followed]
 
     def update(self, changed: Iterable[int]) -> None:

@@ -104,10 +104,8 @@ class Weights:
         placed = place_weights(schedule, weights)
         share = DeviceShare() if share is None else share
         with share.lock:
-            uploaded = {name: share.weight(array) for name, array in placed.items()}
-            self._weights = {
-                name: weight for name, weight in uploaded.items() if weight is not None
-            }
+            shared = {name: share.weight(array) for name, array in placed.items()}
+            self._weights = {name: weight for name, weight in shared.items() if weight is not None}
             new = [a for a in schedule.of_kind("weight") if a.name not in self._weights]
             self._upload(driver, schedule.name, new, placed)
             for allocation in new:
