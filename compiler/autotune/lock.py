@@ -18,10 +18,8 @@ from compiler.errors import ArtifactError
 _LOG = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
-"""How often a lock that another process holds is tried."""
-
 REMINDER_SECONDS = 30.0
-"""How often a waiting process says so."""
+"""How often a lock that another process holds is tried, and how often that is said."""
 
 
 def measuring(device: DeviceInfo) -> AbstractContextManager[None]:
@@ -54,7 +52,13 @@ def locked(path: str | os.PathLike[str], busy: str = "") -> Generator[None, None
         if not _acquired(file):
             if busy:
                 raise ArtifactError(f"{busy} ({_holder(lock_path)} holds {lock_path})")
-            _wait(file, lock_path)
+            # a user sees at once for whom this process waits, and every now and then again
+            reminder = monotonic()
+            while not _acquired(file):
+                if monotonic() >= reminder:
+                    reminder += REMINDER_SECONDS
+                    _LOG.warning("waiting for %s, which holds %s", _holder(lock_path), lock_path)
+                sleep(POLL_SECONDS)
         file.truncate(0)
         json.dump({"pid": os.getpid(), "command": sys.argv, "since": time()}, file)
         file.flush()
@@ -67,16 +71,6 @@ def _acquired(file: TextIO) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _wait(file: TextIO, path: Path) -> None:
-    """Wait for a lock, and say who holds it, at once and every now and then."""
-    reminder = monotonic()
-    while not _acquired(file):
-        if monotonic() >= reminder:
-            reminder += REMINDER_SECONDS
-            _LOG.warning("waiting for %s, which holds %s", _holder(path), path)
-        sleep(POLL_SECONDS)
 
 
 def _holder(path: Path) -> str:

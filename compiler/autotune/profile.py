@@ -16,10 +16,8 @@ from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule, Task
 
 CHAIN = 24
-"""Launches in a timed graph."""
-
 SHORT = 4
-"""Launches in a second one. The difference of the two times has no part of a graph's start, but
+"""Launches in two timed graphs. The difference of their times has no part of a graph's start, but
 includes what a dependent launch costs."""
 
 ENOUGH_NS = 10e6

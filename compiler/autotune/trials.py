@@ -38,22 +38,17 @@ TRIALS_VARIABLE = "FLOWLOOM_TRIALS"
 """The environment variable that turns trials off, where no second process can use the device."""
 
 START_SECONDS = 60.0
-"""The longest that the child may take to open the device."""
-
 PREPARE_SECONDS = 60.0
-"""The longest that it may take to load what it is to run, with its operands."""
-
 KILL_SECONDS = 30.0
-"""The longest that it may take to end when it is killed."""
+"""The longest that the child may take to open the device, to load what it is to run with its
+operands, and to end when it is killed."""
 
 SHORTEST_DEADLINE = 0.2
 """The least time of a run: a busy host may need that much to notice the end of a short one."""
 
 READY = "ready"
-"""The child's answer once it has opened the device or loaded a subject."""
-
 RUN = "run"
-"""The request to run the subject."""
+"""The child's answer once it has opened the device or loaded a subject, and the request to run."""
 
 IDLE = 0
 """The exit status of a child that ended as nothing was to be done."""

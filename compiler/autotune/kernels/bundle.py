@@ -113,15 +113,11 @@ def merge_bundles(bundles: Sequence[Bundle]) -> Bundle:
         if (bundle.arch, bundle.headers) != (first.arch, first.headers):
             raise ArtifactError("bundles of several architectures or versions: prepare them anew")
         for kernel in bundle.kernels:
-            add_kernel(kernels, kernel)
+            # a kernel that several bundles have stands for the work of all of them
+            old = kernels.get(kernel.key)
+            weight = kernel.weight + (old.weight if old else 0.0)
+            kernels[kernel.key] = replace(old or kernel, weight=weight)
     return replace(first, kernels=tuple(kernels.values()))
-
-
-def add_kernel(kernels: dict[str, TunableKernel], kernel: TunableKernel) -> None:
-    """Put a kernel to others, by key; of one that is there already the weights are added."""
-    old = kernels.get(kernel.key)
-    weight = kernel.weight + (old.weight if old else 0.0)
-    kernels[kernel.key] = replace(old or kernel, weight=weight)
 
 
 def bounded(bundle: Bundle, nbytes: int) -> tuple[Bundle, bytes]:
@@ -129,17 +125,15 @@ def bounded(bundle: Bundle, nbytes: int) -> tuple[Bundle, bytes]:
 
     Raises ArtifactError where two are too many.
     """
-    candidates = max((len(kernel.candidates) for kernel in bundle.kernels), default=0)
+    count = max((len(kernel.candidates) for kernel in bundle.kernels), default=0)
     while len(content := packed(bundle)) > nbytes:
-        if candidates <= FEWEST:
+        if count <= FEWEST:
             raise ArtifactError(
                 f"{len(bundle.kernels)} kernels with {FEWEST} candidates each take"
                 f" {len(content) / 1e6:.1f} MB: allow more, or prepare fewer models at a time"
             )
-        candidates = max(
-            FEWEST, min(candidates - 1, int(0.95 * candidates * nbytes / len(content)))
-        )
-        bundle = bundle.first(candidates)
+        count = max(FEWEST, min(count - 1, int(0.95 * count * nbytes / len(content))))
+        bundle = bundle.first(count)
     return bundle, content
 
 
@@ -190,10 +184,9 @@ def _kernel(data: dict[str, Any]) -> TunableKernel:
 
 
 def _candidate(data: dict[str, Any]) -> KernelCandidate:
-    launches = tuple(_launch(launch) for launch in data["launches"])
-    scratch = tuple(data["scratch"])
     config = as_config(dict(data["config"]))
-    return KernelCandidate(config, data["text"], launches, scratch, data["estimate"])
+    launches = tuple(map(_launch, data["launches"]))
+    return KernelCandidate(config, data["text"], launches, tuple(data["scratch"]), data["estimate"])
 
 
 def _launch(data: dict[str, Any]) -> Launch:

@@ -42,19 +42,15 @@ PER_WORKER = 1.5
 """Candidates under way for each process that compiles: some wait to be measured."""
 
 SAMPLES = 12
-"""The most runs of a candidate."""
-
 SAMPLE_SECONDS = 0.03
-"""The seconds after which a candidate is not run again."""
+"""The most runs of a candidate, and the seconds after which it is not run again."""
 
 GIVEN_UP = 1.5
 """A candidate that takes this many times the best is run only twice."""
 
 COMPARED_SECONDS = 0.2
-"""How long candidates that are compared run in turns."""
-
 COMPARED_SAMPLES = 40
-"""How often at most each of them runs."""
+"""How long, and how often at most, candidates that are compared run in turns."""
 
 ROUNDING = 1e-4
 """How far from the first candidate's results those of others may be, against the largest."""
@@ -247,10 +243,8 @@ class CandidateRunner:
         bound = [self._bound(group, spec)[0] for spec in specs]
         runs = {str(number): self._timed(kernel) for number, kernel in enumerate(bound)}
         names = tuple(runs)
-        timings = time_all(
-            runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES
-        )
-        return [timings[name] for name in names]
+        times = time_all(runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES)
+        return [times[name] for name in names]
 
     def least(self, kernel: BoundKernel, best: float) -> float:
         """The least nanoseconds of some runs; of few where the best candidate takes far less."""

@@ -97,11 +97,9 @@ def _improve(
 ) -> Improvement | None:
     """The best alternative of one kernel, if the model is surely faster with it."""
     current = choice[subject.key]
-    alternatives = [values for values in subject.options if values != current]
-    timing, *timings = compare(
-        [choice, *({**choice, subject.key: values} for values in alternatives)]
-    )
-    ways = {str(number): values for number, values in enumerate([current, *alternatives])}
+    options = [values for values in subject.options if values != current]
+    timing, *timings = compare([choice, *({**choice, subject.key: values} for values in options)])
+    ways = {str(number): values for number, values in enumerate([current, *options])}
     times = dict(zip(ways, [timing, *timings], strict=True))
     step = choose(Alternatives(f"config of {subject.key}", ways), RecordedJudge(times))
     if step.chosen == step.baseline:

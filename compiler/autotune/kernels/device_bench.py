@@ -160,10 +160,8 @@ class DeviceBench:
 
     def keep(self, chosen: Mapping[str, Config]) -> None:
         """Keep the code of some candidates: these texts need not be compiled again."""
-        compiled = (self._code.get(item) for item in chosen.items())
-        keep_cubins(
-            self._target, {candidate.text: code for candidate, code in filter(None, compiled)}
-        )
+        codes = (self._code.get(item) for item in chosen.items())
+        keep_cubins(self._target, {candidate.text: code for candidate, code in filter(None, codes)})
 
     def close(self) -> None:
         """Give the device's memory back; what is being compiled ends by itself."""

@@ -43,19 +43,15 @@ from compiler.target.target import GpuTarget
 _LOG = logging.getLogger(__name__)
 
 BEST = 3
-"""Options of a kernel that are tried in a model."""
-
 HEAVIEST = 24
-"""Kernels of a model of which several options are tried."""
+"""Options of a kernel, and kernels of a model, that are tried in it."""
 
 _Spec = Future[KernelSpec | None]
 """A kernel that is being compiled."""
 
 COMPARE_SECONDS = 0.5
-"""How long the choices that are compared run."""
-
 COMPARE_SAMPLES = 100
-"""How often at most each of them runs."""
+"""How long, and how often at most, the choices that are compared run."""
 
 
 class CompiledModel(Protocol):
@@ -75,11 +71,6 @@ class KernelAlternatives:
     time: float
     kernels: Mapping[Config, Mapping[str, KernelSpec]]
 
-    @property
-    def subject(self) -> KernelOptions:
-        """The kernel as the descent sees it."""
-        return KernelOptions(self.entry.key, self.time, tuple(self.kernels))
-
 
 def descend_in_context(
     driver: Driver,
@@ -97,14 +88,14 @@ def descend_in_context(
     every = alternatives(built, groups, target, device_name(driver))
     tasks = {task.kernel: task for task in built.schedule.all_tasks}
     ended = [ending(options, tasks, driver) for options in every]
-    contested = [options for options in ended if len(options.kernels) > 1]
-    if not contested:
+    tried = [options for options in ended if len(options.kernels) > 1]
+    if not tried:
         return None
     options = chosen_options(built.choice)
     subject = ScheduleTrial(built.schedule, built.kernels, built.weights, {})
     trials_on(driver).schedule(subject, seconds)
     base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
-    by_key = {options.entry.key: options.kernels for options in contested}
+    by_key = {options.entry.key: options.kernels for options in tried}
 
     def compare(choices: Sequence[Configs]) -> list[Timing]:
         kernels = [dict(built.kernels) for _ in choices]
@@ -114,10 +105,8 @@ def descend_in_context(
         return _timed([base.with_kernels(specs) for specs in kernels])
 
     end = clock() + seconds
-    subjects = [options.subject for options in contested]
-    return descend(subjects, compare, lambda: clock() >= end), [
-        options.entry for options in contested
-    ]
+    subjects = [KernelOptions(o.entry.key, o.time, tuple(o.kernels)) for o in tried]
+    return descend(subjects, compare, lambda: clock() >= end), [options.entry for options in tried]
 
 
 def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
@@ -145,7 +134,7 @@ def alternatives(
             entry = match.entry
             if entry and provenance_of(entry, target, device) is Provenance.TUNED:
                 users.setdefault(match.key, []).append(_User(group, match, entry, uses[name]))
-    heavy = sorted(users.values(), key=lambda of: (-sum(user.time for user in of), of[0].key))
+    heavy = sorted(users.values(), key=lambda of: (-sum(user.time for user in of), of[0].entry.key))
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [(of, _started(of, target, pool)) for of in heavy[:HEAVIEST]]
@@ -176,10 +165,6 @@ class _User:
     candidate: Candidate
     entry: Entry
     uses: int
-
-    @property
-    def key(self) -> str:
-        return self.entry.key
 
     @property
     def time(self) -> float:
@@ -217,18 +202,16 @@ def _options(
 ) -> KernelAlternatives:
     """The configs that fit all groups of a key; none if another template built these."""
     entry = users[0].entry
-    fitting = dict[Config, dict[str, KernelSpec]]()
-    ready = {
-        v: {n: future.result() for n, future in kernels.items()} for v, kernels in specs.items()
-    }
+    fit = dict[Config, dict[str, KernelSpec]]()
+    ready = {v: {n: future.result() for n, future in named.items()} for v, named in specs.items()}
     first = next(iter(ready.values()), dict[str, KernelSpec | None]())
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
-    for values, kernels in ready.items():
-        usable = {n: spec for n in ours if (spec := kernels[n]) and _like(spec, built.kernels[n])}
+    for values, named in ready.items():
+        usable = {n: spec for n in ours if (spec := named[n]) and _like(spec, built.kernels[n])}
         if usable and len(usable) == len(ours):
-            fitting[values] = usable
+            fit[values] = usable
     return KernelAlternatives(
-        entry, sum(user.time for user in users if user.group.name in ours), fitting
+        entry, sum(user.time for user in users if user.group.name in ours), fit
     )
 
 

@@ -36,10 +36,8 @@ from compiler.tensors.dtypes import ELEMENT_BYTES
 SAMPLES = 7
 COLD_SAMPLES = 5
 CHAIN_NS = 200e3
-"""How much longer the longer of two warm chains takes."""
-
 LINKS = (2, 20)
-"""The fewest and the most links that the longer chain has more."""
+"""How much longer the longer of two warm chains takes, and its fewest and most further links."""
 
 COLD_WITHIN = 1.25
 """Cold times are taken of candidates that are at most this much slower than the best so far."""
@@ -58,19 +56,16 @@ TRIES = 3
 launching, which looks as if the kernel took that time."""
 
 PLACED_BYTES = 2 << 30
-"""The most bytes of kernels' operands that stay on the device until others need the room."""
-
 PLACED_PART = 0.5
-"""The most that these may take of the device's free memory."""
+"""The most bytes of kernels' operands that stay on the device until those of others need the room,
+and the part of its free memory."""
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
 
 COMPARED_SECONDS = 0.25
-"""How long candidates that are compared run in turns."""
-
 COMPARED_SAMPLES = 25
-"""How often at most each of them runs."""
+"""How long, and how often at most, candidates that are compared run in turns."""
 
 CompiledTexts = Iterator[tuple[int, bytes | str]]
 TextCompiler = Callable[[Sequence[str]], CompiledTexts]
@@ -139,15 +134,13 @@ def unmeasured(bundle: Bundle, results: Iterable[Result]) -> Bundle:
     return replace(bundle, kernels=tuple(kernels))
 
 
-def _pending(
-    bundle: Bundle, measured: set[Identity]
-) -> list[tuple[TunableKernel, KernelCandidate]]:
+def _pending(bundle: Bundle, done: set[Identity]) -> list[tuple[TunableKernel, KernelCandidate]]:
     """The candidates that have no result yet, and the references to compare them with."""
     missing = {
         (k.key, c.config)
         for k in bundle.kernels
         for c in k.candidates
-        if (k.key, c.config, k.version) not in measured
+        if (k.key, c.config, k.version) not in done
     }
     open_keys = {key for key, _ in missing}
     return [
@@ -348,13 +341,12 @@ class CandidateBench:
         if best is not None and probe > limit:
             return replace(blank, warm=round(probe, 1))
         driver = self.driver
-        stream = self.stream
-        warm_timing = chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe))
+        warm_timing = chain_time(driver, calls, 0, self.stream, SAMPLES, chain_lengths(probe))
         warm = warm_timing.median
         cold = None
         self.best[blank.key] = best = min(warm, best or warm)
         if warm <= COLD_WITHIN * best:
-            timing = chain_time(driver, calls, self.flush, stream, COLD_SAMPLES, COLD_LENGTHS)
+            timing = chain_time(driver, calls, self.flush, self.stream, COLD_SAMPLES, COLD_LENGTHS)
             cold = max(warm, timing.median - self.flush_ns)
         return replace(
             blank,

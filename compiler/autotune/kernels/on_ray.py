@@ -38,10 +38,8 @@ def ray_machines(
     `ray_cluster.connected` does, and ClusterError without a GPU.
     """
     with connected(address) as cluster:
-        cpus = cluster.count("CPU")
-        gpus = cluster.count("GPU")
-        nodes = len(cluster.nodes())
-        notify(Announcement(f"Ray cluster with CPUs: {cpus}, GPUs: {gpus}, nodes: {nodes}"))
+        counts = f"CPUs: {cluster.count('CPU')}, GPUs: {cluster.count('GPU')}"
+        notify(Announcement(f"Ray cluster with {counts}, nodes: {len(cluster.nodes())}"))
         yield RayMachines(cluster, tools, jobs)
 
 
@@ -70,8 +68,8 @@ class RayMachines:
         """The candidates of the models, a part for each model and precision on some CPU."""
         parts = self.prepare_parts(options, untuned)
         order = order_of(parts)
-        task = self.cluster.on_cpus()
-        ended = self.cluster.each("prepare", task, [parts[number] for number in order])
+        ordered = [parts[number] for number in order]
+        ended = self.cluster.each("prepare", self.cluster.on_cpus(), ordered)
         bundles = {order[number]: bundle for number, bundle in ended}
         merged = merge_bundles([bundles[number] for number in range(len(parts))])
         report(f"prepared {merged.count} candidates of {len(merged.kernels)} kernels")
@@ -111,11 +109,10 @@ class RayMachines:
         that the number of GPUs does not decide what is measured.
         """
         limited = within(bundle, budget)
-        gpus = self.cluster.count("GPU")
         jobs = self.jobs or self.cluster.jobs()
         report(
             f"{limited.count} candidates of {len(limited.kernels)} kernels:"
-            f" {expected_duration(limited, jobs, gpus)}"
+            f" {expected_duration(limited, jobs, self.cluster.count('GPU'))}"
         )
         parts = list(self._measure_parts(limited, results.found, jobs))
         tasks = self.cluster.on_gpus()

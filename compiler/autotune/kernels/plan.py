@@ -25,19 +25,13 @@ LEAST_GAIN = 3e-4
 """The part of a run that a candidate must be expected to gain, to be measured."""
 
 SECONDS_EACH = 0.8
-"""Seconds of measuring for each kernel that no database has, by default."""
-
 MOST_SECONDS = 5.0
-"""The most seconds for all of them, by default."""
+"""Seconds of measuring for each kernel that no database has, and at most for all, by default."""
 
 CPU_SECONDS_EACH = 0.4
-"""`SECONDS_EACH` on a CPU."""
-
 CPU_MOST_SECONDS = 8.0
-"""`MOST_SECONDS` on a CPU."""
-
 CPU_RUNS = 1000
-"""Measuring on a CPU takes no longer than this many runs of the model."""
+"""Those seconds on a CPU, and the most runs of the model that measuring may take as long as."""
 
 LEAST_SECONDS = 1.0
 """Fewer seconds than these are not worth starting a CPU's compilers for."""

@@ -71,13 +71,9 @@ def prepare_bundle(
                 has_kernel = recurrence_kernels(parse_gpu(target))
                 module = import_model(model, input_shapes, has_kernel=has_kernel).module
                 parts.append(prepare_part(module, target, count, wanted))
-            report(f"{name}: {progress_of(merge_bundles(parts))}")
+            done = merge_bundles(parts)
+            report(f"{name}: {len(done.kernels)} kernels with {done.count} candidates so far")
     return merge_bundles(parts)
-
-
-def progress_of(bundle: Bundle) -> str:
-    """How much a bundle holds that is not complete yet."""
-    return f"{len(bundle.kernels)} kernels with {bundle.count} candidates so far"
 
 
 def prepare_part(

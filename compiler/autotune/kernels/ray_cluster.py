@@ -90,8 +90,7 @@ class RayCluster:
 
         Raises ClusterError where none has a GPU that shall.
         """
-        fewest_gpus = 1 if gpus else 0
-        nodes = [n for n in self._ray.nodes() if n["Alive"] and _count(n, "GPU") >= fewest_gpus]
+        nodes = [n for n in self._ray.nodes() if n["Alive"] and _count(n, "GPU") >= int(gpus)]
         if gpus and not nodes:
             raise ClusterError(
                 f"no node of the Ray cluster at {self.address!r} has a GPU, on which candidates are"

@@ -120,8 +120,7 @@ class ThisMachine:
             f" {expected_duration(bundle, jobs)}"
         )
         arch = bundle.compiler_arch
-        headers = bundle.headers
-        compiler: TextCompiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
+        compiler: TextCompiler = partial(compile_all, arch=arch, headers=bundle.headers, jobs=jobs)
         with step_progress("measure"):
             measure(self.driver, bundle, results, compiler, budget, report)
         return perf_counter() - start
@@ -151,11 +150,10 @@ def _tune(
         "choose in context", every, lambda one: f"{one[0].name} {one[1]}"
     ):
         target = f"cuda:{header.arch}:{precision}"
-        shapes = options.input_shapes
         if options.in_context and isinstance(machines, ThisMachine):
             gain = _in_context(machines, path, target, options)
             report(f"{path.name} {precision}: {gain}")
-        covered = coverage(path, target, header.device, shapes)
+        covered = coverage(path, target, header.device, options.input_shapes)
         report(f"{path.name} {precision}: {covered}")
 
 
@@ -208,8 +206,7 @@ def _prepared(
     """The bundle of some models: as an interrupted run left it, or made now."""
     content = [hashlib.sha256(_bytes(path)).hexdigest() for path in options.models]
     shapes = sorted(options.input_shapes.items())
-    arch = machines.header.arch
-    mark = _mark([content, *options.precisions, shapes, arch,
+    mark = _mark([content, *options.precisions, shapes, machines.header.arch,
                   options.candidates, generator_version(), simulator_version()])  # fmt: skip
     path = folder / f"{mark}.bundle"
     if path.exists():

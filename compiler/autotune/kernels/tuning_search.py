@@ -79,11 +79,10 @@ def search_configs(
     `outcome` is filled as it goes on, so that an interrupt loses nothing; `report` gets the numbers
     of candidates that are done, and of those that were started. `others` as in `next_candidate`.
     """
-    start = clock()
     running = 0
     done = 0
-    end = start + (1 - CONFIRMED_PART) * seconds
-    last = start + seconds
+    last = clock() + seconds
+    end = last - CONFIRMED_PART * seconds
     while clock() < end:
         while running < bench.width and (asked := next_candidate(subjects, outcome.times, others)):
             key, config = asked
@@ -98,8 +97,8 @@ def search_configs(
             break
         key, config, time = measured
         outcome.times[key][config] = time
-        running = running - 1
-        done = done + 1
+        running -= 1
+        done += 1
         report(done, done + running)
     for subject, config in improved(subjects, outcome.times):
         if clock() >= last:

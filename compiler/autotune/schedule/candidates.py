@@ -115,12 +115,10 @@ def mode_candidates(
     """
     controlled = any(task.control is not None for task in spec.schedule.tasks)
     modes = MODES if selective and not controlled else MODES[:1]
-    candidates = [
-        ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes
-    ]
+    every = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes]
     if pdl:
-        candidates.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
-    return candidates
+        every.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
+    return every
 
 
 def controls(module: ModuleOp) -> bool:

@@ -147,8 +147,8 @@ def _predicted(
     judge = PredictedJudge(partial(_estimate, request, costs))
     choice = choose(Alternatives(SCHEDULE, candidates), judge)
     chosen = candidates[choice.chosen]
-    reason = f"not measured: {why}"
-    record = _record(request, costs, chosen, replace(choice, reason=reason), searched)
+    explained = replace(choice, reason=f"not measured: {why}")
+    record = _record(request, costs, chosen, explained, searched)
     return Decision(chosen.spec.pipeline, record)
 
 
@@ -244,8 +244,8 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
         executor.close()
     complete = replace(choice, estimates=estimates, within=bindings)
     record = _record(request, costs, chosen, complete, searched)
-    device = asdict(driver.device)
-    return Decision(chosen.spec.pipeline, replace(record, device=device), weights, base)
+    record = replace(record, device=asdict(driver.device))
+    return Decision(chosen.spec.pipeline, record, weights, base)
 
 
 def _profile(

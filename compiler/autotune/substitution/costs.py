@@ -78,18 +78,14 @@ class TermCosts:
 
     def demand(self, term: Term) -> TaskDemand:
         """The demand of the kernel of a term alone."""
-        estimate = self._by_term.get(term)
-        if estimate is None:
-            estimate = self._by_term[term] = self._like(term)
-        return estimate
-
-    def _like(self, term: Term) -> TaskDemand:
-        """The demand of a term's kernel, estimated once for those of one shape."""
-        shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.inputs)
-        key = (term.kind, frozenset(term.attributes.items()), shapes, term.types)
-        if key not in self._known:
-            self._known[key] = self._estimated(term)
-        return self._known[key]
+        if term not in self._by_term:
+            # terms of one shape, of which a model has many, share an estimate
+            shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.inputs)
+            key = (term.kind, frozenset(term.attributes.items()), shapes, term.types)
+            if key not in self._known:
+                self._known[key] = self._estimated(term)
+            self._by_term[term] = self._known[key]
+        return self._by_term[term]
 
     def attention(self, kernel: TermKernel) -> TaskDemand:
         """The demand of the kernel of an attention, or of the kernels that it becomes."""
@@ -100,10 +96,8 @@ class TermCosts:
     def _of_attention(self, last: Term) -> TaskDemand:
         """The demand of an attention by its last operator, estimated once for those of a kind."""
         if last not in self._by_term:
-            operands = [
-                term for term in reachable((last,)) if term.kind in MAKERS and not term.node
-            ]
-            around = tuple(_contraction(self._terms, value) for value in (*operands, last))
+            reads = [term for term in reachable((last,)) if term.kind in MAKERS and not term.node]
+            around = tuple(_contraction(self._terms, value) for value in (*reads, last))
             key = attention_key(around, MARKED_NODE, self.kernels.target) or last
             if key not in self._known:
                 self._known[key] = self.kernels.marked(module_of(around, self.like), MARKED_NODE)
@@ -128,10 +122,8 @@ class TermCosts:
         terms = Terms()
         inputs = [o and _operand(terms, i, o) for i, o in enumerate(term.inputs)]
         copy = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
-        producers = [
-            operand for operand in inputs if operand is not None and operand.kind in MAKERS
-        ]
-        around = [_contraction(terms, value) for value in (*producers, *terms.results(copy))]
+        reads = [operand for operand in inputs if operand is not None and operand.kind in MAKERS]
+        around = [_contraction(terms, value) for value in (*reads, *terms.results(copy))]
         return self.kernels.marked(module_of(tuple(around), self.like), MARKED_NODE)
 
 

@@ -86,11 +86,9 @@ class MeasuredTimes(SimulatedTimes):
         failures |= {name: time for name, time in timings.items() if isinstance(time, str)}
         for reason in failures.values():
             _LOG.warning("a candidate for substitution is left out: %s", reason)
-        baseline_timing = timings[baseline]
-        assert isinstance(baseline_timing, Timing)
-        unmeasured = {
-            name: estimated_timing(baseline_timing.median * s) for name, s in slower.items()
-        }
+        first = timings[baseline]
+        assert isinstance(first, Timing)
+        unmeasured = {name: estimated_timing(first.median * s) for name, s in slower.items()}
         return {**unmeasured, **timings, **failures}
 
     def _compiled(
@@ -110,16 +108,14 @@ class MeasuredTimes(SimulatedTimes):
                 failures[name] = str(error)
         return compiled, failures
 
-    def _opened(self, runnable: Runnable) -> AbstractContextManager[Sampler]:
+    def _opened(self, graph: Runnable) -> AbstractContextManager[Sampler]:
         """A compiled graph on the device, once a trial of its schedule has ended."""
         assert self.driver is not None
-        trial = ScheduleTrial(
-            runnable.schedule, runnable.kernels, runnable.weights, runnable.limits
-        )
+        trial = ScheduleTrial(graph.schedule, graph.kernels, graph.weights, graph.limits)
         trials_on(self.driver).schedule(trial, self.budget.seconds)
-        parts = (runnable.schedule, runnable.kernels, runnable.weights)
-        loaded = GpuExecutable.load(self.driver, *parts, index_limits=runnable.limits)
-        return running(loaded.executor(mode="graph", pdl=runnable.pdl))
+        parts = (graph.schedule, graph.kernels, graph.weights)
+        loaded = GpuExecutable.load(self.driver, *parts, index_limits=graph.limits)
+        return running(loaded.executor(mode="graph", pdl=graph.pdl))
 
 
 def contenders(simulated: Mapping[str, float]) -> list[str]:
