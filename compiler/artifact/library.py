@@ -5,10 +5,10 @@ C interface of `project/include/flowloom/model.h`.
 """
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,6 +18,7 @@ from compiler.artifact.generate import PROJECT
 from compiler.artifact.gpu_part import GPU_HEADER, gpu_plan
 from compiler.artifact.plan_text import plan_text
 from compiler.errors import KernelError
+from compiler.support.caches import write_whole
 
 FLAGS = (
     *("-x", "c++", "-c", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
@@ -78,19 +79,11 @@ def _cached_object(compiler: Compiler, folder: Path | None, source: Path) -> byt
         return path.read_bytes()
     except OSError:
         content = _compiled(compiler, source)
-    _store(path, content)
-    return content
-
-
-def _store(path: Path, content: bytes) -> None:
-    """Store a file atomically; where it cannot be written, the next process builds it again."""
-    try:
+    # where it cannot be written, the next process builds it again
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        return
+        write_whole(path, content)
+    return content
 
 
 def _compiled(compiler: Compiler, source: Path) -> bytes:

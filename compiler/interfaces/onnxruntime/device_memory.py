@@ -1,33 +1,19 @@
 """Tensors of sessions on a GPU: new ones, copies from the host, and those of other owners."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from compiler.backends.cuda import device as cuda
 from compiler.backends.emu import device as emu
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.memory import as_bytes, reserve, upload
+from compiler.backends.gpu.memory import as_bytes, upload
+from compiler.backends.gpu.sharing import DeviceMemory
 from compiler.backends.memory import Array, numpy_name
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
 
 DEVICE_WORDS = ("cpu", "cuda", "gpu", "emu")
 """onnxruntime's words for devices, and the emulator's."""
-
-
-class OwnedMemory:
-    """Device memory that is freed when nothing refers to it."""
-
-    def __init__(self, driver: Driver, nbytes: int) -> None:
-        driver.make_current()
-        self._driver = driver
-        self.address = reserve(driver, max(1, nbytes), "a tensor of a session")
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self._driver.make_current()
-            self._driver.free(self.address)
 
 
 def driver_of(device: str, ordinal: int) -> Driver:
@@ -42,7 +28,8 @@ def driver_of(device: str, ordinal: int) -> Driver:
 def empty_on(driver: Driver, dtype: str, shape: Sequence[int]) -> DeviceArray:
     """A new tensor, not initialised."""
     allocation = Allocation("output", "", dtype, tuple(shape))
-    memory = OwnedMemory(driver, allocation.nbytes)
+    driver.make_current()
+    memory = DeviceMemory(driver, max(1, allocation.nbytes), "a tensor of a session")
     return DeviceArray(driver, allocation, memory.address, memory)
 
 
