@@ -205,13 +205,11 @@ class ProgramBody:
         return first if {*self.graph.outputs} <= {*first.source.writes} else None
 
     def _uses(self) -> list[NodeUse]:
-        available = {*self.graph.constants}
-        computed = available | {name for i in self._fixed() for name in self.graph.nodes[i].output}
+        names = {*self.graph.constants}
+        computed = names | {name for i in self._fixed() for name in self.graph.nodes[i].output}
         return [
             NodeUse(
-                reads=frozenset(
-                    names_read(node) - (available if index in self.alone else computed)
-                ),
+                reads=frozenset(names_read(node) - (names if index in self.alone else computed)),
                 writes=tuple(node.output),
                 alone=index in self.alone,
             )
@@ -223,12 +221,12 @@ class ProgramBody:
 
         They are folded when it is specialised.
         """
-        available = {*self.graph.constants}
+        names = {*self.graph.constants}
         fixed = list[int]()
         for index, node in enumerate(self.graph.nodes):
-            if index not in self.alone and names_read(node) <= available:
+            if index not in self.alone and names_read(node) <= names:
                 fixed.append(index)
-                available |= {*node.output}
+                names |= {*node.output}
         return fixed
 
     def _runner(self, step: ProgramStep, reread: Set[str]) -> ProgramSegment | HostStep:

@@ -95,19 +95,12 @@ class Buckets:
 def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
     """The sizes of a symbol in ascending order, each once."""
     values = [*sizes]
-    whole_sizes = [
-        index(n) for n in values if isinstance(n, SupportsIndex) and not isinstance(n, bool)
-    ]
-    if (
-        not values
-        or len(whole_sizes) < len(values)
-        or min(whole_sizes) < 1
-        or max(whole_sizes) > LARGEST_SIZE
-    ):
+    exact = [index(n) for n in values if isinstance(n, SupportsIndex) and not isinstance(n, bool)]
+    if not values or len(exact) < len(values) or min(exact) < 1 or max(exact) > LARGEST_SIZE:
         raise ShapeError(
             f"the buckets {values} of {symbol!r} need whole sizes above 0, at most {LARGEST_SIZE}"
         )
-    return sorted({*whole_sizes})
+    return sorted({*exact})
 
 
 def symbols_of(type: ValueType) -> tuple[str | None, ...]:

@@ -302,12 +302,10 @@ def _map(node: ControlNode) -> HostStep:
                 f"the first input of {node.label!r} must be a sequence: correct the"
                 " model or the inputs of this run"
             )
-        length, *other_lengths = dict.fromkeys(
-            len(value) for value in inputs if _is_sequence(value)
-        )
-        if other_lengths:
+        length, *more = dict.fromkeys(len(value) for value in inputs if _is_sequence(value))
+        if more:
             raise InputDataError(
-                f"the sequences of {node.label!r} have {length} and {other_lengths[0]} tensors,"
+                f"the sequences of {node.label!r} have {length} and {more[0]} tensors,"
                 " they must have as many: correct the model or the inputs of this run"
             )
         rows = [

@@ -33,6 +33,7 @@ from compiler.program.host import (
     runs_on_host,
 )
 from compiler.program.signature import ValueType
+from compiler.support.words import counted
 
 GivenShapes = Mapping[str, Sequence[int]]
 
@@ -104,8 +105,7 @@ def type_of(info: onnx.ValueInfoProto) -> ValueType:
     kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
     if kind == "map":
         keys = info.type.map_type.key_type
-        values = info.type.map_type.value_type
-        dtype = dtype_name(values.tensor_type.elem_type)
+        dtype = dtype_name(info.type.map_type.value_type.tensor_type.elem_type)
         return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
     if kind != "tensor":
         return ValueType(info.name, kind=kind)
@@ -149,12 +149,7 @@ def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:
     for function in context.functions:
         own = replace(context, opsets=opsets_of(function.opset_import))
         problems += _problems(function.node, own, inner=True)
-    unknown = {str(problem) for problem in problems}
-    if unknown:
-        count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
-        raise UnsupportedOperatorError(
-            f"{count} cannot be compiled:\n" + "\n".join(sorted(unknown))
-        )
+    _refuse(sorted(problems, key=str))
 
 
 def _problems(
@@ -182,10 +177,8 @@ def check_forms(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
     opset = opsets.get("", 0)
     for node in _all_nodes(graph):
         if error := form_refusal(node, opset):
-            name = node.name or node.output[0]
             where = f"ai.onnx opset {opset}"
-            problem = Problem(name, node.op_type, where, error)
-            raise UnsupportedOperatorError(f"1 operator cannot be compiled:\n{problem}")
+            _refuse([Problem(node.name or node.output[0], node.op_type, where, error)])
 
 
 def check_element_types(model: onnx.ModelProto, context: ModelContext) -> None:
@@ -200,11 +193,14 @@ def check_element_types(model: onnx.ModelProto, context: ModelContext) -> None:
             domain = domain_of(node)
             where = f"{domain or 'ai.onnx'} opset {context.opsets.get(domain, 0)}"
             refused.append(Problem(node.name or node.output[0], node.op_type, where, error))
-    if refused:
-        count = f"{len(refused)} operators" if len(refused) > 1 else "1 operator"
-        raise UnsupportedOperatorError(
-            f"{count} cannot be compiled:\n" + "\n".join(map(str, refused))
-        )
+    _refuse(refused)
+
+
+def _refuse(problems: Iterable[Problem]) -> None:
+    """Raise UnsupportedOperatorError with all problems, each once, if there are any."""
+    if texts := dict.fromkeys(map(str, problems)):
+        count = counted(len(texts), "operator")
+        raise UnsupportedOperatorError(f"{count} cannot be compiled:\n" + "\n".join(texts))
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

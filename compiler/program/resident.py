@@ -21,7 +21,7 @@ from compiler.backends.gpu.arrays import DeviceArray, device_view
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned, reserve
-from compiler.backends.memory import POISON, numpy_dtype
+from compiler.backends.memory import POISON, numpy_dtype, padded_size
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation, Schedule
 
@@ -188,7 +188,7 @@ class ResidentMemory:
 
     def read(self, tensors: Sequence[ResidentTensor]) -> None:
         """Copy tensors to host memory, which they keep, after what is queued."""
-        starts = [0, *accumulate(_aligned(tensor.array.nbytes) for tensor in tensors)]
+        starts = [0, *accumulate(padded_size(tensor.array.nbytes) for tensor in tensors)]
         with self._lock:
             self.driver.make_current()
             nbytes = starts[-1]
@@ -290,8 +290,3 @@ def all_on_host(values: Sequence[Any]) -> list[Any]:
         first, *more = waiting.values()
         first.memory.read([first, *more])
     return [on_host(value) for value in values]
-
-
-def _aligned(nbytes: int) -> int:
-    """A size rounded up so that the next tensor is aligned for every type."""
-    return -(-nbytes // 64) * 64

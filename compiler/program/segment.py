@@ -161,7 +161,8 @@ class ProgramSegment:
         self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
     ) -> Specialised | SegmentSplit:
         """A new specialisation, in the cache."""
-        if self._differ_in_contents() >= MOST_CONTENTS:
+        by_types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
+        if self.known and max(by_types.values(), default=0) >= MOST_CONTENTS:
             why = "the contents on which shapes depend change from run to run"
             return SegmentSplit(dict.fromkeys(self.askers, why))
         key = self.key(inputs)
@@ -201,11 +202,6 @@ class ProgramSegment:
             (array.dtype, array.shape, on_host(array).tobytes() if name in known else None)
             for name, array in zip(self.source.reads, arrays, strict=True)
         )
-
-    def _differ_in_contents(self) -> int:
-        """The most specialisations for inputs of the same types."""
-        types = Counter(tuple(entry[:2] for entry in key) for key in self.cache)
-        return max(types.values()) if self.known and types else 0
 
     def _without(self, odd: set[str]) -> SegmentSplit:
         """The split that runs the readers of some inputs on the host."""

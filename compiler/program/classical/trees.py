@@ -61,9 +61,8 @@ class TreeEnsemble:
         """Read the trees."""
         function: int = attributes.get("aggregate_function", 1)
         last: int = attributes.get("post_transform", 0)
-        aggregate = AGGREGATES[function]
-        transform = POST_TRANSFORMS[last]
-        self._targets = _Targets(ensemble_of_roots(attributes), aggregate, transform)
+        trees = ensemble_of_roots(attributes)
+        self._targets = _Targets(trees, AGGREGATES[function], POST_TRANSFORMS[last])
 
     def __call__(self, x: Array) -> tuple[Array]:
         """The targets of rows, in the rows' type."""

@@ -40,8 +40,7 @@ class Walker:
     def __init__(self, ensemble: Ensemble, aggregate: str = "SUM"):
         """Lay out the trees for rows of float32, and compile the code if nobody has."""
         self._ensemble = ensemble
-        inner = ensemble.nodes.inner
-        self._columns = int(ensemble.nodes.features[inner].max(initial=0)) + 1
+        self._columns = int(ensemble.nodes.features[ensemble.nodes.inner].max(initial=0)) + 1
         self._classes = ensemble.classes
         self._votes = [
             np.ascontiguousarray(ensemble.roots, np.int32),

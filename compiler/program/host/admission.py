@@ -34,22 +34,17 @@ def type_obstacle(
     for index, element in enumerate(elements):
         if not element:
             continue
-        type_name = formal_name(element)
+        kind = formal_name(element)
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-        first_type = variables.setdefault(formal.type_str, type_name)
-        if first_type != type_name and formal.is_homogeneous:
+        first = variables.setdefault(formal.type_str, kind)
+        if first != kind and formal.is_homogeneous:
             return Unsupported(
-                f"its inputs are {first_type} and {type_name}, where ONNX asks for one type",
+                f"its inputs are {first} and {kind}, where ONNX asks for one type",
                 "cast one to the type of the other",
             )
     allowed = _taken(op_type, domain, attributes)
-    if (
-        elements
-        and elements[0]
-        and allowed
-        and (type_name := formal_name(elements[0])) not in allowed
-    ):
-        return _refused(0, type_name, "its attributes", allowed)
+    if elements and elements[0] and allowed and (kind := formal_name(elements[0])) not in allowed:
+        return _refused(0, kind, "its attributes", allowed)
     return None
 
 
@@ -75,9 +70,9 @@ def formal_name(element: int) -> str:
     return f"tensor({DataType.Name(element).lower()})"
 
 
-def _refused(index: int, type_name: str, by: str, allowed: Sequence[str]) -> Unsupported:
+def _refused(index: int, kind: str, by: str, allowed: Sequence[str]) -> Unsupported:
     return Unsupported(
-        f"its input {index} is {type_name}, which is not a type that it has by {by}",
+        f"its input {index} is {kind}, which is not a type that it has by {by}",
         f"give it {' or '.join(allowed)}, such as by a Cast",
     )
 

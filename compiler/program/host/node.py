@@ -93,9 +93,8 @@ def runs_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
 
 def only_on_host(node: onnx.NodeProto, context: ModelContext) -> bool:
     """Whether an operator has a function on the host, and nothing else computes or folds it."""
-    domain = domain_of(node)
     op_type = node.op_type
-    folded = is_known_operator(op_type) if not domain else op_type in CLASSICAL
+    folded = op_type in CLASSICAL if domain_of(node) else is_known_operator(op_type)
     elsewhere = folded or is_compiled(node, context.opsets) or context.calls_function(node)
     return not elsewhere and runs_on_host(node, context)
 
