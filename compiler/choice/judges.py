@@ -57,9 +57,7 @@ class PredictedJudge(Generic[T]):
 
     def times(self, ways: Mapping[str, T]) -> Mapping[str, Timing | str]:
         """The estimate of each way."""
-        return {
-            name: estimated_timing(self.estimate(w), self.uncertainty) for name, w in ways.items()
-        }
+        return {n: estimated_timing(self.estimate(w), self.uncertainty) for n, w in ways.items()}
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ def time_all(
     """
     end = clock() + seconds
     first: dict[str, float] = {}
-    order: list[str] = sorted(candidates, key=lambda name: name not in keep)
-    for name in order:
+    for name in sorted(candidates, key=lambda name: name not in keep):
         if name in keep or clock() < end or max(first.values(), default=0.0) < QUICK_NS:
             first[name] = candidates[name]()
     share = max(QUICK_NS, 1e9 * seconds / max(1, len(candidates)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.schedule.kernels import Operand
-from compiler.schedule.tasks import Control, ControlForm, Schedule, Task, View
+from compiler.schedule.tasks import Allocation, Control, ControlForm, Schedule, Task, View
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 MOST_NESTED = 64
@@ -22,18 +22,14 @@ Signature = tuple[Operands, Operands]
 """The inputs and the outputs of a body."""
 
 
-def operands_of(views: Sequence[View]) -> list[Operand]:
-    """The types of views."""
-    return [Operand(view.dtype, view.shape) for view in views]
+def operands_of(tensors: Sequence[View | Allocation]) -> list[Operand]:
+    """The types of views or of allocations."""
+    return [Operand(tensor.dtype, tensor.shape) for tensor in tensors]
 
 
 def signature_of(body: Schedule) -> Signature:
     """The types of a body's inputs and outputs."""
-    inputs = body.of_kind("input")
-    outputs = body.of_kind("output")
-    return tuple(Operand(a.dtype, a.shape) for a in inputs), tuple(
-        Operand(a.dtype, a.shape) for a in outputs
-    )
+    return operands_of(body.of_kind("input")), operands_of(body.of_kind("output"))
 
 
 def head_of(form: ControlForm) -> int:
@@ -109,9 +105,8 @@ def _bad_form(form: ControlForm, reads: Operands, results: Operands, bodies: int
         if form.scans or form.stacks:
             return "has rows, but no known length"
         limit, condition = reads[:2]
-        wrong = _bad_number(limit, "trip count", "int64")
         return (
-            wrong
+            _bad_number(limit, "trip count", "int64")
             or _bad_number(condition, "condition", "bool")
             or _bad_carried(form, reads, results)
         )

@@ -4,7 +4,6 @@ After Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System
 clock component a stream (Fidge, Mattern 1988).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +32,12 @@ class HappensBefore:
         """1 for the first task of each stream, 2 for the second, and so on."""
         self.clocks = np.zeros((count, max(len(numbers), 1)), np.int32)
         """For each task and stream: the position of the last task finished when it finishes."""
-        self._advance([task.after for task in schedule.tasks])
-
-    def _advance(self, waits: Sequence[Sequence[int]]) -> None:
         last: dict[int, int] = {}
         for index, stream in enumerate(self.streams.tolist()):
             clock = self.clocks[index]
             if stream in last:
                 clock[:] = self.clocks[last[stream]]
-            for awaited in waits[index]:
+            for awaited in schedule.tasks[index].after:
                 np.maximum(clock, self.clocks[awaited], out=clock)
             clock[stream] += 1
             self.positions[index] = clock[stream]

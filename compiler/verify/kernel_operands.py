@@ -69,8 +69,7 @@ def _bad_launch(kernel: KernelSpec, task: Task) -> str:
             sizes = f"{list(launch.grid)} blocks of {list(launch.block)} threads"
             return f"is launched in {sizes}, by its kernel's '{launch.symbol}'"
     passed = {number for launch in kernel.launches for number in launch.args}
-    results = enumerate(task.writes[: len(kernel.writes)], len(task.reads))
-    for number, result in results:
+    for number, result in enumerate(task.writes[: len(kernel.writes)], len(task.reads)):
         if result.nbytes and number not in passed:
             return f"writes tensor {number}, which no launch of its kernel takes"
     return ""
