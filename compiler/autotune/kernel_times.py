@@ -76,6 +76,7 @@ class KernelTimeDatabase:
     def add(self, key: KernelTimeKey, record: KernelTimeRecord) -> None:
         """Put a record in."""
         old = self.records.get(key)
+        # of equal counts the slower one, so that the order of merging does not matter
         if old is None or (record.count, record.warm) >= (old.count, old.warm):
             self.records[key] = record
 

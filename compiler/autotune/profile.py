@@ -155,6 +155,7 @@ def chain_sampler(
 
     def sample() -> float:
         long, short = (_elapsed(driver, executable, stream, events) for executable in executables)
+        # noise may make the short chain take longer than the long one
         return max(0.0, long - short) / (lengths[0] - lengths[1])
 
     try:

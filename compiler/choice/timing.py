@@ -23,6 +23,7 @@ def summarize(samples: Sequence[float]) -> Timing:
     """The median and its interval by order statistics, which assume no distribution."""
     ordered = sorted(samples)
     count = len(samples)
+    # ranks of a binomial's 95 %: 1.96 standard deviations, each of half the root of the count
     reach = 0.98 * sqrt(count)
     low = max(0, int(count / 2 - reach))
     high = min(count - 1, int(count / 2 + reach))

@@ -116,6 +116,7 @@ class _Regions:
 
     def at(self, offset: int) -> _Whole | _Memory:
         """The part that holds a byte which some view holds."""
+        # most views begin where a part does: the search is for those that do not
         if (memory := self.memories.get(offset)) is not None:
             return memory
         return self.memories[self.begins[bisect_right(self.begins, offset) - 1]]

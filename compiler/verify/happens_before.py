@@ -120,6 +120,7 @@ def _first_race(schedule: Schedule, pairs: list[Conflict]) -> Race | None:
         return None
     ends = np.array([(pair.earlier, pair.later) for pair in pairs], np.int64)
     ordered = HappensBefore(schedule).all_ordered(ends[:, 0], ends[:, 1])
+    # of booleans, argmin is the first that is false
     return None if ordered.all() else Race(pairs[int(ordered.argmin())])
 
 

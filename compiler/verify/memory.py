@@ -190,6 +190,7 @@ def _largest_first(regions: Lifetimes) -> list[int]:
         live_together = packed[~(dies_earlier | starts_later)]
         live_together = live_together[np.argsort(offsets[live_together], kind="stable")]
         ends = np.maximum.accumulate(np.concatenate(([0], (offsets + sizes)[live_together])))
+        # the gap after the last one has no end, so that argmax always meets one that is enough
         gaps = np.append(offsets[live_together], np.iinfo(np.int64).max) - ends
         offsets[region] = ends[int((gaps >= sizes[region]).argmax())]
         placed.append(region)

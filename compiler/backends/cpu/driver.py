@@ -293,6 +293,7 @@ def _order_of_changing(allocations: Iterable[Allocation]) -> list[int]:
         PER_RUN.index(allocation.kind) for allocation in allocations if allocation.kind in PER_RUN
     ]
     by_kind = sorted(range(len(kinds)), key=kinds.__getitem__)
+    # sorting the indices of a permutation by its entries inverts it
     return sorted(range(len(kinds)), key=by_kind.__getitem__)
 
 

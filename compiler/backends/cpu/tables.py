@@ -22,6 +22,7 @@ LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
 PLACE_WORDS, CARRY_WORDS, CONTROL_WORDS = 6, 4, 18
 LAUNCH_BUFFERS, LAUNCH_CONTROL = 1, 5
 TASK_ORDER = 4
+TASK_AWAITED = 5
 SPAN_WORDS, ENGINE_SPANS, ENGINE_SPAN_COUNT = 5, 11, 13
 NOT_YET = -1
 """The allocation of slots that a run sets."""
@@ -67,7 +68,7 @@ def make_plan(
         tasks.append((first_launch, len(rows.launches), first_wait, len(waits), index, 0, 0))
     rows.add_bodies()
     table = _words(tasks, TASK_WORDS)
-    table[waits, 5] = 1
+    table[waits, TASK_AWAITED] = 1  # their ends wake threads that sleep
     return ScheduleTables(
         streams=_streams([schedule.tasks[index].stream for index in order]),
         tasks=table,

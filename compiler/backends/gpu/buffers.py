@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import Transfer
-from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
+from compiler.backends.gpu.memory import (
+    DEVICE_ALIGNMENT,
+    Pinned,
+    layout,
+    memory_need,
+    reserve,
+)
 from compiler.backends.gpu.sharing import DeviceMemory, DeviceShare
 from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.schedule.tasks import Schedule
@@ -91,8 +97,11 @@ class Buffers:
         return self.addresses[index], self._schedule.allocations[index].nbytes
 
     def _are_adjacent(self, last: Transfer, here: Transfer) -> bool:
+        # neighbours in the block are as far apart as alignment pads the first of them
         gap = here.device - (last.device + last.nbytes)
-        return 0 <= gap < 256 and here.device + here.nbytes - last.device <= MERGED_BYTES
+        return (
+            0 <= gap < DEVICE_ALIGNMENT and here.device + here.nbytes - last.device <= MERGED_BYTES
+        )
 
     def poison(self, allocations: Iterable[int], stream: Handle) -> None:
         """Queue filling outputs, arenas and these inputs with bytes that make NaN of all floats."""

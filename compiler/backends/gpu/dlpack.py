@@ -120,6 +120,7 @@ def make(
     managed.tensor.rank = len(shape)
     managed.tensor.dtype = _data_type(dtype)
     managed.tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
+    # its strides stay NULL, which says row-major without gaps
     managed.deleter = _delete
     key = ctypes.addressof(managed)
     _alive[key] = (managed, extents, owner)
