@@ -23,7 +23,7 @@ Vouch = Callable[[Path, bytes], None]
 
 SELF_DIGEST = "sha256"
 SEAL = "seal"
-FILES = "files"
+FILE_LIST = "files"
 OWN_ENTRIES = "entries of the manifest"
 """The name of a manifest's own entries in its seal."""
 
@@ -62,7 +62,7 @@ class ManifestFormat:
 
         `contents` are the digests that the seal has, by the name of each content.
         """
-        manifest = {"format": self.format, "version": self.version, **entries, FILES: {**files}}
+        manifest = {"format": self.format, "version": self.version, **entries, FILE_LIST: {**files}}
         manifest[SEAL] = manifest_seal(manifest, contents)
         text = json.dumps({**manifest, SELF_DIGEST: manifest_digest(manifest)}, indent=1) + "\n"
         write_hashed(folder / self.file, lambda write: write(text.encode()))
@@ -101,15 +101,15 @@ class ManifestFormat:
         if manifest.get(SELF_DIGEST) != digest:
             raise ArtifactError(f"{path} is damaged: {self.remedy}")
         read.as_object(manifest.get(SEAL), f"{path}: {SEAL}")
-        files = read.as_object(manifest.get(FILES), f"{path}: {FILES}")
+        files = read.as_object(manifest.get(FILE_LIST), f"{path}: {FILE_LIST}")
         if missing := self.required - files.keys():
             raise ArtifactError(f"{path} has no hash of {', '.join(sorted(missing))}")
         for name, value in files.items():
             if not self.names.fullmatch(name):
-                raise ArtifactError(f"{path}: {FILES}.{name} is not a file of {self.article}")
-            entry = read.as_object(value, f"{path}: {FILES}.{name}")
-            read.natural(entry.get("bytes"), f"{path}: {FILES}.{name}.bytes")
-            read.string(entry, "sha256", f"{path}: {FILES}.{name}")
+                raise ArtifactError(f"{path}: {FILE_LIST}.{name} is not a file of {self.article}")
+            entry = read.as_object(value, f"{path}: {FILE_LIST}.{name}")
+            read.natural(entry.get("bytes"), f"{path}: {FILE_LIST}.{name}.bytes")
+            read.string(entry, "sha256", f"{path}: {FILE_LIST}.{name}")
         return manifest
 
     def check_seal(
@@ -167,15 +167,15 @@ PROGRAM_MANIFEST = ManifestFormat(
 
 def check_program_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Raise ArtifactError unless a program's model and its segments' manifests are as saved."""
-    for name, entry in manifest[FILES].items():
+    for name, entry in manifest[FILE_LIST].items():
         check_unchanged(folder / name, entry, PROGRAM_MANIFEST.remedy)
-    digests = {name: entry["sha256"] for name, entry in manifest[FILES].items()}
+    digests = {name: entry["sha256"] for name, entry in manifest[FILE_LIST].items()}
     PROGRAM_MANIFEST.check_seal(folder, manifest, digests)
 
 
 def program_segments(folder: Path, manifest: Mapping[str, Any]) -> dict[Path, str]:
     """The directory of each segment that a program lists, and the SHA-256 of its manifest."""
-    entries = ((_SEGMENT.fullmatch(name), entry) for name, entry in manifest[FILES].items())
+    entries = ((_SEGMENT.fullmatch(name), entry) for name, entry in manifest[FILE_LIST].items())
     return {
         folder / SEGMENTS_FOLDER / match[1]: entry["sha256"] for match, entry in entries if match
     }
@@ -196,7 +196,7 @@ def manifest_seal(manifest: Mapping[str, Any], contents: Mapping[str, str]) -> d
 
     None is the hash of a file, which a tool may replace wherever it is.
     """
-    entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILES)}
+    entries = {k: v for k, v in manifest.items() if k not in (SELF_DIGEST, SEAL, FILE_LIST)}
     sealed = {OWN_ENTRIES: entries, **contents}
     return {name: _digest([name, content]) for name, content in sealed.items()}
 

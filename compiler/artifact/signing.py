@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from compiler.artifact.manifest import FILES, Vouch, format_in, program_segments, trust_all
+from compiler.artifact.manifest import FILE_LIST, Vouch, format_in, program_segments, trust_all
 from compiler.artifact.replacing import contents
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
 from compiler.support.arguments import is_path
@@ -58,16 +58,16 @@ def _listed(directory: Path) -> set[str]:
     """The files of an artifact or a program: what its manifest lists, this and its signature."""
     manifest = Path(format_in(directory).file)
     signature = manifest.with_suffix(SIGNATURE_SUFFIX)
-    return {str(manifest), str(signature), *_manifest_in(directory)[FILES]}
+    return {str(manifest), str(signature), *_manifest_in(directory)[FILE_LIST]}
 
 
 def _manifest_in(directory: Path) -> dict[str, Any]:
     """The manifest; one that cannot be read, which its own checks refuse, lists no file."""
     try:
         manifest: Any = json.loads((directory / format_in(directory).file).read_bytes())
-        return {FILES: dict(manifest[FILES])}
+        return {FILE_LIST: dict(manifest[FILE_LIST])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return {FILES: {}}
+        return {FILE_LIST: {}}
 
 
 def write_signature(directory: Path, key: KeyFile) -> Path:

@@ -6,7 +6,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
-from compiler.autotune.trials import IDLE, READY
+from compiler.autotune.trials import IDLE, TRIAL_READY
 from compiler.errors import DeviceError, FlowloomError
 from compiler.support.child_process import receive, send, stdin_and_stdout
 
@@ -26,11 +26,11 @@ def run_trials() -> None:
     status = 1
     try:
         driver = requests.get()()
-        send(answers, READY)
+        send(answers, TRIAL_READY)
         while True:
             subject = requests.get(timeout=IDLE_SECONDS)
             with subject.loaded(driver) as run:
-                send(answers, READY)
+                send(answers, TRIAL_READY)
                 requests.get()
                 nanoseconds = run()
             send(answers, nanoseconds)

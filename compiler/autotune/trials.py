@@ -46,8 +46,8 @@ operands, and to end when it is killed."""
 SHORTEST_DEADLINE = 0.2
 """The least time of a run: a busy host may need that much to notice the end of a short one."""
 
-READY = "ready"
-RUN = "run"
+TRIAL_READY = "ready"
+RUN_REQUEST = "run"
 """The child's answer once it has opened the device or loaded a subject, and the request to run."""
 
 IDLE = 0
@@ -245,7 +245,7 @@ class _Child:
             self._open = True
         self._send(subject)
         self._answer(PREPARE_SECONDS, "loading it")
-        self._send(RUN)
+        self._send(RUN_REQUEST)
         return self._answer(seconds, "a run")
 
     def _send(self, request: object) -> None:

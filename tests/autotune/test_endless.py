@@ -100,9 +100,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "tuning"))
     monkeypatch.setattr(measure, "LINKS", (1, 1))
     monkeypatch.setattr(measure, "COLD_WITHIN", 0.0)
-    monkeypatch.setattr(measure, "SAMPLES", 1)
+    monkeypatch.setattr(measure, "WARM_SAMPLES", 1)
     monkeypatch.setattr(device_bench, "keep_cubins", nothing)
-    monkeypatch.setattr(while_compiling, "CANDIDATES", 3)
+    monkeypatch.setattr(while_compiling, "MOST_CANDIDATES", 3)
 
 
 def small() -> onnx.ModelProto:

@@ -20,7 +20,7 @@ from compiler.autotune.kernels.bundle import OperandBuffer
 from compiler.autotune.kernels.measure import agree, random_operand, unpacked_bytes
 from compiler.autotune.kernels.prepare import operand_buffer
 from compiler.autotune.kernels.results import Header, Result
-from compiler.autotune.kernels.while_compiling import CANDIDATES, CountedGroups, TunableMatch
+from compiler.autotune.kernels.while_compiling import MOST_CANDIDATES, CountedGroups, TunableMatch
 from compiler.backends.cpu.bound import BoundKernel
 from compiler.backends.memory import POISON, Array, aligned_bytes, aligned_copy
 from compiler.choice.timing import MOST_SECONDS, Timing, time_all
@@ -41,15 +41,15 @@ _LOG = logging.getLogger(__name__)
 PER_WORKER = 1.5
 """Candidates under way for each process that compiles: some wait to be measured."""
 
-SAMPLES = 12
+CANDIDATE_SAMPLES = 12
 SAMPLE_SECONDS = 0.03
 """The most runs of a candidate, and the seconds after which it is not run again."""
 
-GIVEN_UP = 1.5
+CPU_GIVEN_UP = 1.5
 """A candidate that takes this many times the best is run only twice."""
 
-COMPARED_SECONDS = 0.2
-COMPARED_SAMPLES = 40
+CPU_COMPARED_SECONDS = 0.2
+CPU_COMPARED_SAMPLES = 40
 """How long, and how often at most, candidates that are compared run in turns."""
 
 ROUNDING = 1e-4
@@ -70,7 +70,7 @@ class HostCpu:
     cache: KernelCache | None = None
     between: int = 0
 
-    likely = CANDIDATES
+    likely = MOST_CANDIDATES
 
     @property
     def header(self) -> Header:
@@ -243,7 +243,9 @@ class CandidateRunner:
         bound = [self._bound(group, spec)[0] for spec in specs]
         runs = {str(number): self._timed(kernel) for number, kernel in enumerate(bound)}
         names = tuple(runs)
-        times = time_all(runs, COMPARED_SECONDS, perf_counter, keep=names, samples=COMPARED_SAMPLES)
+        times = time_all(
+            runs, CPU_COMPARED_SECONDS, perf_counter, keep=names, samples=CPU_COMPARED_SAMPLES
+        )
         return [times[name] for name in names]
 
     def least(self, kernel: BoundKernel, best: float) -> float:
@@ -251,9 +253,9 @@ class CandidateRunner:
         run = self._timed(kernel)
         end = perf_counter() + SAMPLE_SECONDS
         times = list[float]()
-        while len(times) < SAMPLES:
+        while len(times) < CANDIDATE_SAMPLES:
             times.append(run())
-            hopeless = len(times) > 1 and min(times) > GIVEN_UP * best
+            hopeless = len(times) > 1 and min(times) > CPU_GIVEN_UP * best
             if len(times) > 1 and (hopeless or perf_counter() >= end):
                 break
         return min(times)

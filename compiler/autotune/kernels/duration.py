@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from compiler.autotune.kernels.bundle import FEWEST, Bundle, KernelCandidate
-from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
+from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, WARM_SAMPLES, chain_lengths
 from compiler.autotune.profile import COLD_LENGTHS
 from compiler.choice.timing import WARM_UP
 
@@ -28,7 +28,7 @@ def device_seconds(bundle: Bundle) -> float:
 
 def _seconds(candidate: KernelCandidate) -> float:
     time = candidate.estimate
-    warm = sum(chain_lengths(1e3 * time)) * (SAMPLES + WARM_UP) + PROBES + 1
+    warm = sum(chain_lengths(1e3 * time)) * (WARM_SAMPLES + WARM_UP) + PROBES + 1
     cold = COLD_PART * sum(COLD_LENGTHS) * (COLD_SAMPLES + WARM_UP)
     return CANDIDATE_S + 1e-6 * (warm * time + cold * (time + FLUSH_US))
 

@@ -33,7 +33,7 @@ from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.nvrtc import nvrtc_version
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
-SAMPLES = 7
+WARM_SAMPLES = 7
 COLD_SAMPLES = 5
 CHAIN_NS = 200e3
 LINKS = (2, 20)
@@ -168,7 +168,9 @@ class CandidateBench:
         self.flush_bytes = 2 * driver.device.l2_bytes
         self.flush = reserve(driver, self.flush_bytes, "flushing the cache")
         lengths = COLD_LENGTHS
-        self.flush_ns = chain_time(driver, (), self.flush, self.stream, SAMPLES, lengths).median
+        self.flush_ns = chain_time(
+            driver, (), self.flush, self.stream, WARM_SAMPLES, lengths
+        ).median
         self.references: dict[str, Array] = {}
         self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
         self.placed: dict[str, tuple[Handle, list[int]]] = {}
@@ -341,7 +343,7 @@ class CandidateBench:
         if best is not None and probe > limit:
             return replace(blank, warm=round(probe, 1))
         driver = self.driver
-        warm_timing = chain_time(driver, calls, 0, self.stream, SAMPLES, chain_lengths(probe))
+        warm_timing = chain_time(driver, calls, 0, self.stream, WARM_SAMPLES, chain_lengths(probe))
         warm = warm_timing.median
         cold = None
         self.best[blank.key] = best = min(warm, best or warm)

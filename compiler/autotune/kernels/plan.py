@@ -25,7 +25,7 @@ LEAST_GAIN = 3e-4
 """The part of a run that a candidate must be expected to gain, to be measured."""
 
 SECONDS_EACH = 0.8
-MOST_SECONDS = 5.0
+MOST_TUNING_SECONDS = 5.0
 """Seconds of measuring for each kernel that no database has, and at most for all, by default."""
 
 CPU_SECONDS_EACH = 0.4
@@ -151,7 +151,7 @@ class TuningLimits:
     """
 
     each: float = SECONDS_EACH
-    most: float = MOST_SECONDS
+    most: float = MOST_TUNING_SECONDS
     shared: bool = False
     runs: float = inf
     least: float = 0.0

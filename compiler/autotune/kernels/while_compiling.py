@@ -33,10 +33,10 @@ _LOG = logging.getLogger(__name__)
 UNMEASURED = (Provenance.SIMILAR, Provenance.ESTIMATED)
 """Where the configs of kernels come from that no database has."""
 
-CANDIDATES = 48
+MOST_CANDIDATES = 48
 """The most candidates of a kernel."""
 
-NEAR = 1.6
+NEAR_ESTIMATE = 1.6
 """How many times the least estimate a candidate may take that is not among the likely ones."""
 
 CountedGroups = Iterable[tuple[Group, int]]
@@ -136,9 +136,10 @@ def candidates_to_try(selection: Selection, likely: int) -> list[Any]:
     near = {
         config: time
         for config in match.modelled(match.configs)
-        if config not in first and (time := match.estimate_ns(config)) <= NEAR * match.least_ns
+        if config not in first
+        and (time := match.estimate_ns(config)) <= NEAR_ESTIMATE * match.least_ns
     }
-    return [*first, *sorted(near, key=near.__getitem__)][:CANDIDATES]
+    return [*first, *sorted(near, key=near.__getitem__)][:MOST_CANDIDATES]
 
 
 def _subject(tunable: TunableMatch, uses: int) -> TuningSubject:
