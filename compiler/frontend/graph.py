@@ -1,7 +1,7 @@
 """The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -89,15 +89,6 @@ class Dequantised:
         """Whether one scale and one zero point hold for the whole tensor."""
         return not self.scale.shape and (self.zero is None or not self.zero.shape)
 
-    def on(self, values: Mapping[Value, Value]) -> "Dequantised":
-        """The same with other values in place of some."""
-        return Dequantised(
-            integers=values.get(self.integers, self.integers),
-            scale=values.get(self.scale, self.scale),
-            zero=self.zero and values.get(self.zero, self.zero),
-            axis=self.axis,
-        )
-
     @property
     def is_bytes(self) -> bool:
         """Whether the integers are bytes."""
@@ -119,14 +110,6 @@ class Quantised:
     number: Value
     scale: Value
     zero: Value | None
-
-    def on(self, values: Mapping[Value, Value]) -> "Quantised":
-        """The same with other values in place of some."""
-        return Quantised(
-            number=values.get(self.number, self.number),
-            scale=values.get(self.scale, self.scale),
-            zero=self.zero and values.get(self.zero, self.zero),
-        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -190,15 +173,6 @@ class Operator:
         assert value is not None, self.node
         return value
 
-    def on(self, values: Mapping[Value, Value]) -> "Operator":
-        """The operator with other values in place of some; it and its bodies share no lists."""
-        attributes = dict(self.attributes)
-        if self.bodies:
-            attributes["bodies"] = [body.copy() for body in self.bodies]
-        inputs = [value and values.get(value, value) for value in self.inputs]
-        outputs = [value and values.get(value, value) for value in self.outputs]
-        return Operator(self.op_type, self.node, inputs, outputs, attributes)
-
 
 @dataclass(slots=True)
 class Graph:
@@ -210,15 +184,23 @@ class Graph:
 
     def copy(self) -> "Graph":
         """A graph whose operators and run-time values are its own; constants are shared."""
-        own = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
-        for value in own.values():
-            if isinstance(value.code, Dequantised | Quantised):
-                value.code = value.code.on(own)
-        return Graph(
-            [own[value] for value in self.inputs],
-            [(name, own.get(value, value)) for name, value in self.outputs],
-            [operator.on(own) for operator in self.operators],
-        )
+        copies = {value: replace(value) for value in (*self.inputs, *makers_of(self))}
+        for value in copies.values():
+            if isinstance(code := value.code, Dequantised | Quantised):
+                parts = {part.name: getattr(code, part.name) for part in fields(code)}
+                own = {name: copies[part] for name, part in parts.items() if part in copies}
+                value.code = replace(code, **own)
+        operators: list[Operator] = []
+        for operator in self.operators:
+            inputs = [value and copies.get(value, value) for value in operator.inputs]
+            outputs = [value and copies[value] for value in operator.outputs]
+            attributes = dict(operator.attributes)
+            if operator.bodies:
+                attributes["bodies"] = [body.copy() for body in operator.bodies]
+            new = Operator(operator.op_type, operator.node, inputs, outputs, attributes)
+            operators.append(new)
+        results = [(name, copies.get(value, value)) for name, value in self.outputs]
+        return Graph([copies[value] for value in self.inputs], results, operators)
 
     def values(self) -> Iterator[Value]:
         """Every value that it names, some of them repeatedly."""

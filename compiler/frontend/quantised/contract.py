@@ -37,14 +37,6 @@ _LARGEST_SCALE = float(np.finfo("float32").max) / (1 << 16)
 """The largest scale of which any integer of 16 bits is a finite multiple."""
 
 
-def contract_bytes(graph: Graph, suits: Callable[[Call], bool] | None) -> None:
-    """Contract integers where both operands of a contraction that `suits` are dequantised bytes.
-
-    Integers are moved instead of the numbers that they stand for; without `suits` that is all.
-    """
-    _Contracting(suits).rewrite(graph)
-
-
 def contracts_floats(graph: Graph) -> bool:
     """Whether a contraction multiplies floats that both were dequantised from bytes."""
     operands = (op.inputs[:2] for op in graph.operators if op.op_type in _CONTRACTIONS)
@@ -55,8 +47,12 @@ def contracts_floats(graph: Graph) -> bool:
     )
 
 
-class _Contracting(Walk):
-    """Contracts and moves integers; `sums` are the values that contractions of bytes compute."""
+class Contracting(Walk):
+    """Contracts integers where both operands of a contraction that `suits` are dequantised bytes.
+
+    Integers are moved instead of the numbers that they stand for; without `suits` that is all.
+    `sums` are the values that contractions of bytes compute.
+    """
 
     def __init__(self, suits: Callable[[Call], bool] | None):
         super().__init__()

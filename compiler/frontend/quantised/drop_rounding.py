@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.frontend.graph import Dequantised, Graph, Operator, Quantised, Value
-from compiler.frontend.liveness import drop_dead
+from compiler.frontend.graph import Dequantised, Operator, Quantised, Value
 from compiler.frontend.quantised.bounds import bounds, bounds_of_code
 from compiler.frontend.quantised.contract import REARRANGING, is_same
 from compiler.frontend.quantised.walk import Walk
@@ -31,21 +30,13 @@ _RANGE_STEPS = ("Div", "Equal", "Max", "Min", "Sub", "Where")
 """The operators between the extremes of a tensor and the scale of its range."""
 
 
-def drop_rounding(graph: Graph, multiplied: Set[Value] = frozenset()) -> bool:
-    """Compute with clipped floats what is quantised and dequantised; returns whether any was.
+class Unrounding(Walk):
+    """Computes with clipped floats what is quantised and dequantised.
 
     Those whose integers are `multiplied` by contractions of bytes stay rounded.
     """
-    unrounded = _Unrounding(multiplied).rewrite(graph)
-    if unrounded:
-        drop_dead(graph)
-    return unrounded
 
-
-class _Unrounding(Walk):
-    """Computes with numbers that are not rounded."""
-
-    def __init__(self, multiplied: Set[Value]):
+    def __init__(self, multiplied: Set[Value] = frozenset()):
         super().__init__()
         self.multiplied = multiplied
         self._numbers: dict[Any, Value | None] = {}

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import Builder
-from compiler.frontend.graph import FourBits, Graph, Operator, Value
+from compiler.frontend.graph import FourBits, Operator, Value
 from compiler.frontend.quantised.walk import Walk
 from compiler.net.four_bits import (
     FOUR_BIT_MIDDLE,
@@ -24,14 +24,11 @@ MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""
 
 
-def pack_few_rows(graph: Graph, most: int = MOST_PACKED_ROWS) -> None:
-    """Keep weights of four bits packed in matmuls of at most so many rows, unpack all others."""
-    if any(_is_four_bits(operator) or operator.bodies for operator in graph.operators):
-        _Packing(most).rewrite(graph)
+class Packing(Walk):
+    """Packs weights of four bits of matmuls of at most so many rows, also in bodies.
 
-
-class _Packing(Walk):
-    """Packs the weights of matmuls of at most so many rows, also in bodies."""
+    Those of all others are unpacked.
+    """
 
     def __init__(self, most: int):
         super().__init__()
@@ -40,7 +37,7 @@ class _Packing(Walk):
     def replacement(self, operator: Operator) -> Value | None:
         """The value of a matmul whose weight is packed or unpacked."""
         for body in operator.bodies:
-            pack_few_rows(body, self.most)
+            Packing(self.most).rewrite(body)
         if not _is_four_bits(operator):
             return None
         few = prod(operator.operand(0).shape[:-1]) <= self.most

@@ -2,9 +2,9 @@
 
 from compiler.frontend.graph import Graph
 from compiler.frontend.liveness import drop_dead
-from compiler.frontend.quantised.contract import contract_bytes, contracts_floats
-from compiler.frontend.quantised.drop_rounding import drop_rounding
-from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, pack_few_rows
+from compiler.frontend.quantised.contract import Contracting, contracts_floats
+from compiler.frontend.quantised.drop_rounding import Unrounding
+from compiler.frontend.quantised.four_bits import MOST_PACKED_ROWS, Packing
 from compiler.frontend.quantised.keep_floats import contracted_integers, keep_floats
 from compiler.frontend.quantised.tensor_cores import (
     has_integers,
@@ -28,17 +28,18 @@ def lower_quantised(graph: Graph, way: Contraction) -> Contraction | None:
     if not _is_quantised(graph):
         return None
     # before integers are moved, among which a Relu would be a Max that keeps numbers rounded
-    unrounded = way is Contraction.UNROUNDED and drop_rounding(graph)
-    pack_few_rows(graph, MOST_PACKED_ROWS if way.in_bytes else 0)
+    unrounded = way is Contraction.UNROUNDED and Unrounding().rewrite(graph)
+    Packing(MOST_PACKED_ROWS if way.in_bytes else 0).rewrite(graph)
     if way.on_tensor_cores:
         suits = suits_tensor_cores if way.takes_float8 else suits_integer_tensor_cores
     else:
         suits = has_integers if way.in_bytes else None
-    contract_bytes(graph, suits)
+    Contracting(suits).rewrite(graph)
     widened = contracts_floats(graph)
     if way is not Contraction.BYTES:  # CPUs have kernels for all contractions of integers
         if way.in_bytes and not way.rounds:
-            unrounded = drop_rounding(graph, contracted_integers(graph))
+            unrounded = Unrounding(contracted_integers(graph)).rewrite(graph)
+        drop_dead(graph)
         widened |= fit_kernels(graph, way.on_tensor_cores)
         keep_floats(graph)
     drop_dead(graph)

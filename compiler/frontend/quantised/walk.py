@@ -30,7 +30,10 @@ class Walk:
         return None
 
     def rewrite(self, graph: Graph) -> bool:
-        """Rewrite a graph in place; returns whether any value was replaced."""
+        """Rewrite a graph in place; returns whether any value was replaced.
+
+        Dead operators stay: values that stand for others may be replaced by those later.
+        """
         self.builder.graph.inputs = graph.inputs
         for old in graph.operators:
             self.builder.node = old.node
