@@ -129,7 +129,7 @@ RIGHT: dict[str, Callable[[Path], Any]] = {
     "severity": lambda _: 2,
     "node": lambda _: onnx.helper.make_node("Relu", ["x"], ["y"]),
     "module": lambda _: abs,
-    "found": lambda _: {},
+    "results": lambda _: {},
     "IOBinding.inputs": lambda _: [],
     "DynamicModule.model": _read_model,
 }

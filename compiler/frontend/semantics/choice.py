@@ -115,7 +115,10 @@ def rules_of(op_type: str) -> tuple[SemanticsRule, ...]:
 
 def _caller() -> int:
     """The level of the first frame outside of this package, seen from the function that calls."""
-    package, frame, level = __name__.partition(".")[0], currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:
-        frame, level = frame.f_back, level + 1
+    inside = (__name__.partition(".")[0], "contextlib")  # whose decorators call our functions
+    frame = currentframe()
+    level = 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in inside:
+        frame = frame.f_back
+        level += 1
     return level

@@ -273,7 +273,7 @@ def test_the_best_few_are_chosen_in_the_whole_model(
 
     monkeypatch.setattr(in_context, "_timed", timed)
     monkeypatch.setattr(tune, "_measure", nothing)
-    monkeypatch.setattr(tune, "DEFAULT_BUDGET", 0.0)
+    monkeypatch.setattr("compiler.autotune.schedule.DEFAULT_BUDGET", 0.0)
     assert main(["tune", str(model), "--in-context", "5", "--candidates", "2"]) == 0
     said = capsys.readouterr().out
     assert "0.0010 ms to 0.0009 ms in the whole model, 1 kernels changed in" in said
