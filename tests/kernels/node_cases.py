@@ -117,9 +117,12 @@ def usable_names() -> Iterator[str]:
 def _is_rewritten(case: Any) -> bool:
     """Whether the importer makes other operators of a node.
 
-    Those are a weight with several zero points, and channels that come first in SpaceToDepth.
+    Those are a weight with several zero points, channels that come first in SpaceToDepth, and
+    column-major indices of MaxPool.
     """
     (node,), sizes = case.model.graph.node, [numpy.size(a) for a in case.data_sets[0][0]]
     if node.op_type == "SpaceToDepth":
         return attributes_of(node).get("mode") == "CRD"
+    if node.op_type == "MaxPool":
+        return bool(attributes_of(node).get("storage_order"))
     return node.op_type == "ConvInteger" and len(sizes) > 3 and sizes[3] > 1

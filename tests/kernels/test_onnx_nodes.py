@@ -8,8 +8,7 @@ from compiler.net.operators import KINDS, Kind
 from tests.kernels.harness import evaluate
 from tests.kernels.node_cases import backend_cases, node_case, plain_types, usable_names
 
-# No kernel has the mode CRD: the importer makes a Transpose of it.
-NAMES = sorted(set(usable_names()) - {"test_spacetodepth_crd_mode_example"})
+NAMES = sorted(usable_names())
 
 
 def test_every_operator_of_the_table_has_a_lowering():
