@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import compiler
 from compiler.frontend.interpreter import evaluate_node
@@ -135,3 +135,15 @@ def test_ties_of_long_rows(values: list[int], scale: float, mode: str, cubic: bo
     wanted = exact(x, [1.0, scale], mode, cubic)
     for found in compiled(x, [1.0, scale], mode, cubic):
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_integers_that_are_beyond_ties_are_not_moved():
+    """Of int64 the errors of interpolation are larger than the distance to a tie."""
+    x = np.array([[[2**52 + 1, 2**52 + 1, -(2**45) - 1, -(2**45) - 1]]], np.int64)
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear")
+    infos = [helper.make_tensor_value_info(n, TensorProto.INT64, None) for n in "xy"]
+    infos[0] = helper.make_tensor_value_info("x", TensorProto.INT64, x.shape)
+    scales = numpy_helper.from_array(np.array([1, 1, 2], np.float32), "scales")
+    model = helper.make_model(helper.make_graph([node], "g", infos[:1], infos[1:], [scales]))
+    results = compiler.compile(model, target="cpu").run({"x": x})["y"].ravel()
+    assert results[[0, 1, 2, 5, 6, 7]].tolist() == [*[2**52 + 1] * 3, *[-(2**45) - 1] * 3]

@@ -11,7 +11,7 @@ from compiler.kernels.ops.common import cast, is_float, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element
-from compiler.net.evaluation.resize import TIE_OF_PIXELS
+from compiler.net.evaluation.resize import LARGEST_TIE, TIE_OF_PIXELS
 
 Array = numpy.ndarray
 
@@ -235,10 +235,11 @@ def _narrow(value: Any, dtype: str) -> Any:
     if is_float(dtype):
         return cast(value, dtype)
     half = tirx.floor(value) + tirx.const(0.5, dtype_of(value))
+    kind = dtype_of(value)
     bound = TIE_OF_PIXELS * (10_000 + tirx.abs(value))
+    bound = tirx.min(bound, tirx.const(LARGEST_TIE, kind))
     value = tirx.Select(tirx.abs(value - half) <= bound, half, value)
     low, high = tirx.min_value(dtype), tirx.max_value(dtype)
-    kind = dtype_of(value)
     rounded = tirx.max(tirx.nearbyint(value), tirx.const(float(low.value), kind))
     most = tirx.const(float(high.value), kind)  # 2**63 for int64, which is one too many
     return tirx.Select(rounded >= most, high, cast(tirx.min(rounded, most), dtype))

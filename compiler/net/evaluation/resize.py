@@ -18,6 +18,9 @@ TIE_OF_PIXELS = 1e-13
 more: those of coordinates along thousands of elements. Ties of scales such as 1.5 are some 1e-5
 apart from what is none."""
 
+LARGEST_TIE = 0.125
+"""The farthest from a tie that counts as one: the errors of int64 are more than its distances."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
@@ -269,7 +272,8 @@ def _narrowed(data: Array, dtype: np.dtype) -> Array:
     if data.dtype == dtype or is_floating(dtype):
         return converted_array(data, dtype)
     half = np.floor(data) + 0.5
-    data = np.where(np.abs(data - half) <= TIE_OF_PIXELS * (10_000 + np.abs(data)), half, data)
+    bound = np.minimum(TIE_OF_PIXELS * (10_000 + np.abs(data)), LARGEST_TIE)
+    data = np.where(np.abs(data - half) <= bound, half, data)
     if dtype == np.bool_:
         return np.rint(data) > 0
     limits = np.iinfo(dtype)
