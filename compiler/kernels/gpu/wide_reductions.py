@@ -32,7 +32,9 @@ def with_wide_reductions(group: Group) -> Group:
 
     for op in group.operators:
         source = op.operand(0) if KINDS.get(op.type) is Kind.REDUCTION else None
-        if source is None or values[source].dtype not in NARROW_ELEMENTS:
+        # Of no elements the result is the least number of the own type, not the narrowed wide one.
+        narrow = source is not None and values[source].dtype in NARROW_ELEMENTS
+        if source is None or not narrow or not values[source].elements:
             operators.append(op)
             continue
         wide = of_type(source, REDUCED_AS)

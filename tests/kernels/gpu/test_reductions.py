@@ -191,3 +191,15 @@ def test_bytes_are_reduced_alike_in_every_order(type: str, dtype: str):
     for seed in range(6):
         (result,) = program.run(kernel, group, inputs, 0, Order(seed))
         assert result == wanted
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize("type", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "float32"])
+def test_the_extreme_of_no_elements_is_that_of_the_own_type(type: str, dtype: str):
+    limits = (np.iinfo(dtype).min, np.iinfo(dtype).max) if "int" in dtype else (-np.inf, np.inf)
+    low, high = (False, True) if dtype == "bool" else limits
+    group, inputs = reduction(type, np.zeros((2, 0), dtype))
+    kernel = generate(group, TARGET)
+    (result,) = Program(kernel).run(kernel, group, inputs)
+    assert result == (low if type == "ReduceMax" else high)
