@@ -9,8 +9,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.uses import UsedValue
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
-from compiler.net.operators.canonical import from_front
+from compiler.net.operators import OPERATORS
+from compiler.net.operators.canonical import canonical_use
 
 Array = NDArray[np.generic]
 OPSET = 21
@@ -61,10 +63,11 @@ class GraphBuilder:
         dtype = dtype or dtype_of(inputs[0].type)
         node = f"{op_type}_{len(self._block.ops)}"
         types = [tensor_type(dtype, tuple(shape)) for shape in shapes]
-        operands = [None if isinstance(v.type, NoneType) else shape_of(v.type) for v in inputs]
-        counted = from_front(op_type, attributes, operands)
-        written = {name: value_to_attribute(value) for name, value in counted.items()}
-        return self._add(OperatorOp(op_type, inputs, types, written, node))
+        operands = [None if isinstance(v.type, NoneType) else UsedValue(v) for v in inputs]
+        use = canonical_use(op_type, operands, attributes, len(types))
+        written = {name: value_to_attribute(value) for name, value in use.attributes.items()}
+        values = [self.none() if v is None else v.value for v in use.inputs]
+        return self._add(OperatorOp(op_type, values, types, written, node))
 
     def op(
         self,
@@ -74,9 +77,14 @@ class GraphBuilder:
         dtype: str | None = None,
         **attributes: Value,
     ) -> SSAValue:
-        """An operator with one result, by default with its inputs' broadcast shape."""
+        """An operator with one result, by default with its inputs' broadcast shape.
+
+        A Reshape and an Expand of no operand with a shape have that of the result.
+        """
         if shape is None:
             shape = np.broadcast_shapes(*(shape_of(value.type) for value in inputs))
+        if len(inputs) == 1 and OPERATORS[op_type].decided == {"shape"}:
+            attributes = {"shape": list(shape)}
         return self.split(op_type, inputs, [shape], dtype, **attributes)[0]
 
     def finish(self, *outputs: SSAValue) -> ModuleOp:

@@ -11,6 +11,8 @@ import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.operators.canonical import canonical_use, deciding_inputs
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Array = NDArray[Any]
@@ -26,6 +28,24 @@ class Case:
     inputs: list[Array | None]
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     outputs: int = 1
+
+    @property
+    def canonical(self) -> "Case":
+        """The use with attributes in place of the inputs that decide shapes."""
+        tensors = [
+            None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in self.inputs
+        ]
+        use = canonical_use(self.op_type, tensors, self.attributes, self.outputs)
+        arrays = [tensor and tensor.array for tensor in use.inputs]
+        return Case(self.op_type, arrays, use.attributes, self.outputs)
+
+    @property
+    def fixed(self) -> frozenset[int]:
+        """The inputs that must be constants."""
+        decided = deciding_inputs(self.op_type)
+        others = [index for index in range(len(self.inputs)) if index not in decided]
+        structural = OPERATORS[self.op_type].structural
+        return frozenset({*(others[index] for index in structural), *decided})
 
 
 @cache

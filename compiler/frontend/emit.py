@@ -126,11 +126,10 @@ class _Emitter:
         once = tuple(slice(0, 1) if s == 0 else slice(None) for s in value.content.strides)
         part = value.content[once]
         small = Value(value.name, value.dtype, part.shape, part)
-        shape = np.array(value.shape, np.int64)
-        target = self._inline(Value("shape", "int64", shape.shape, shape))
+        shape = {"shape": value_to_attribute(value.shape)}
         type = tensor_type(value.dtype, value.shape)
         node = f"Expand_{value.name}"
-        return self.append(OperatorOp("Expand", [self.use(small), target], [type], {}, node))
+        return self.append(OperatorOp("Expand", [self.use(small)], [type], shape, node))
 
     def control(self, operator: Operator) -> None:
         """Append an If or a Loop, alone in a group."""

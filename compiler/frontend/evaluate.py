@@ -12,6 +12,7 @@ from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupport
 from compiler.frontend.interpreter import evaluate_node
 from compiler.ir.values import Value as AttributeValue
 from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
+from compiler.net.operators.canonical import deciding_inputs
 
 _LARGEST_SHAPE_DATA = 4096
 
@@ -126,7 +127,7 @@ def _input_names(inputs: Inputs) -> list[str]:
 def _known_data(op_type: str, names: list[str], inputs: Inputs) -> dict[str, onnx.TensorProto]:
     return {
         names[i]: numpy_helper.from_array(np.ascontiguousarray(value.array))
-        for i in STRUCTURAL_INPUTS.get(op_type, ())
+        for i in deciding_inputs(op_type) or STRUCTURAL_INPUTS.get(op_type, ())
         if i < len(inputs)
         and (value := inputs[i]) is not None
         and value.array is not None

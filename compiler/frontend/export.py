@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from compiler.graph.rewriting.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.groups import graph_of, operators, outer_value
 from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.uses import UsedValue, used_values
 from compiler.ir.values import (
     attribute_to_array,
     attributes_of,
@@ -31,6 +33,7 @@ from compiler.net.operators import (
     SCATTER_ORDER,
     SEGMENT_SUM,
 )
+from compiler.net.operators.canonical import onnx_use
 from compiler.net.operators.contractions import FLOAT8_DOMAIN
 from compiler.schedule.tasks import ControlForm
 
@@ -76,13 +79,24 @@ def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element, shape_of(value.type))
 
 
-def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
-    inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
+def _node(
+    op: dataflow.OperatorOp, names: _Names, store: Callable[[str, np.ndarray], str]
+) -> onnx.NodeProto:
+    """The node of an operator; what decides shapes becomes constants again."""
+    operands, attributes = onnx_use(
+        op.type_name, used_values(op), own_attributes(op), len(op.outputs)
+    )
+    inputs = [
+        "" if v is None else names[v.value] if isinstance(v, UsedValue) else store("constant", v)
+        for v in operands
+    ]
+    outputs = [names[v] for v in op.outputs]
     domain, op_type = OPERATORS[op.type_name].domain, op.type_name.rpartition("::")[2]
     node = helper.make_node(op_type, inputs, outputs, name=op.node_name, domain=domain)
-    for key, value in sorted(own_attributes(op).items()):
-        plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        node.attribute.append(helper.make_attribute(key, plain))
+    for key, value in sorted(attributes.items()):
+        if isinstance(value, np.ndarray):
+            value = numpy_helper.from_array(cast(np.ndarray, value))
+        node.attribute.append(helper.make_attribute(key, value))
     return node
 
 
@@ -146,7 +160,7 @@ class _Exporter:
         match op:
             case dataflow.OperatorOp():
                 own = self._own.get(op.type_name)
-                return own(op) if own else [_node(op, self.names)]
+                return own(op) if own else [_node(op, self.names, self._constant)]
             case dataflow.ConstantOp():
                 self._store(self.names[op.output], attribute_to_array(op.value))
             case dataflow.WeightOp():

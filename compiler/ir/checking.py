@@ -35,8 +35,8 @@ def _results(
     try:
         operands = [_operand(type, value) for type, value in zip(inputs, constants, strict=True)]
         values = {name: attribute_to_value(value) for name, value in attributes}
-        results = infer(op_type, operands, values, outputs)
         check_canonical(op_type, values)
+        results = infer(op_type, operands, values, outputs)
     except (Mismatch, TypeError) as error:
         types = ", ".join(map(str, inputs))
         raise VerifyException(f"{op_type} of ({types}): {error}") from error

@@ -5,6 +5,7 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
 from compiler.ir.dataflow_control import Dataflow
+from compiler.ir.onnx_operands import operands_to_attributes
 from compiler.ir.taskflow_control import Taskflow
 
 
@@ -22,5 +23,10 @@ def load_dialects(context: Context) -> None:
 
 
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:
-    """Parse a module from its text; raises xDSL's ParseError with a position."""
-    return Parser(make_context(), text, name).parse_module()
+    """Parse a module from its text; raises xDSL's ParseError with a position.
+
+    What decides shapes becomes attributes where the text has operands, as ONNX.
+    """
+    module = Parser(make_context(), text, name).parse_module()
+    operands_to_attributes(module)
+    return module

@@ -231,7 +231,7 @@ class WeightOp(IRDLOperation):
 @direct_access
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A small tensor for whose value kernels are specialised: axes, shapes, pads, scalars."""
+    """A small tensor for whose value kernels are specialised, such as a scalar."""
 
     name = "dataflow.constant"
     value = prop_def(DenseIntOrFPElementsAttr)

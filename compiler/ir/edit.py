@@ -4,16 +4,15 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
 from compiler.ir.context import parse_module
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.types import dtype_of, tensor_type
-from compiler.ir.values import Value, array_to_attribute, value_to_attribute
+from compiler.ir.values import Value, value_to_attribute
 
 Op = TypeVar("Op", bound=Operation)
 
@@ -70,6 +69,7 @@ def like_before(
     type_name: str,
     operands: Sequence[SSAValue],
     shape: Sequence[int],
+    /,
     **attributes: Value,
 ) -> SSAValue:
     """Insert an operator with `anchor`'s element type and node name; returns its result."""
@@ -78,13 +78,6 @@ def like_before(
     op = OperatorOp(type_name, operands, [result], values, anchor.node_name)
     insert_before(anchor, op)
     return op.outputs[0]
-
-
-def integers_before(anchor: Operation, numbers: Sequence[int]) -> SSAValue:
-    """Insert an int64 vector, the form of ONNX's shapes, axes and sizes; returns its value."""
-    constant = ConstantOp(array_to_attribute(np.array(numbers, np.int64)))
-    insert_before(anchor, constant)
-    return constant.output
 
 
 def clone_before(anchor: Operation, op: Op) -> Op:

@@ -140,6 +140,15 @@ def integers(
     return Attribute("ints", default, least=least)
 
 
+def one_each(*, least: int | None = None) -> Attribute:
+    """A list of integers that every node has."""
+    return Attribute("ints", required=True, least=least)
+
+
+LISTED_AXES = Attribute("ints", required=True, rank=rank_of_input)
+"""A list of axes that every node has."""
+
+
 def number(default: float) -> Attribute:
     """An attribute that is a floating-point number, by default the float32 next to `default`."""
     return Attribute("float", float(np.float32(default)))

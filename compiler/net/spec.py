@@ -197,11 +197,29 @@ def _slots(text: str) -> tuple[Slot, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class OnnxForm:
+    """How ONNX writes an operator of which inputs decide shapes, in place of attributes.
+
+    `decides_shape` names these inputs, by position. `attributes` are all that ONNX has.
+    `normalise` gives the attributes of the table's entry that stand for the inputs, of a use in
+    this form, and raises Mismatch; `write` gives inputs and other attributes back, by ONNX's names,
+    of a use of the entry.
+    """
+
+    inputs: tuple[Slot, ...]
+    decides_shape: Mapping[int, str]
+    attributes: Mapping[str, Attribute]
+    normalise: "Callable[[Use], Mapping[str, Any]]"
+    write: "Callable[[Use], Mapping[str, Any]]"
+
+
+@dataclass(frozen=True, slots=True)
 class OpSpec:
     """An entry of the table.
 
-    `types` has the dtypes of each type variable. `structural` inputs must be constants, as they
-    decide shapes or loops. `result` names the attribute that gives variable U's dtype, by `dtypes`.
+    `types` has the dtypes of each type variable. `structural` inputs must be constants, for which
+    kernels are made; those that decide shapes are attributes, and inputs in the `onnx` form alone.
+    `result` names the attribute that gives variable U's dtype, by `dtypes`.
     `maps` says of an operator that only moves elements where each of its results' is from; results
     by numpy, the lowering, views, windows, the bytes read and carried numbers derive from it.
     `evaluate` is what it computes: constants are folded by it, small graphs run by it, and tests
@@ -220,6 +238,7 @@ class OpSpec:
     evaluate: Evaluation | None = None
     domain: str = ""
     facts: Facts = field(default_factory=Facts)
+    onnx: OnnxForm | None = None
 
     def moves(self, index: int) -> bool:
         """Whether the elements of an input are moved to the results."""
@@ -260,6 +279,12 @@ class OpSpec:
         return None if self.inputs[-1].option == "*" else len(self.inputs)
 
     @property
+    def decided(self) -> frozenset[str]:
+        """The attributes in place of the inputs that decide shapes in ONNX's form."""
+        named = (n for n, attribute in self.attributes.items() if attribute.required)
+        return frozenset(named if self.onnx is not None else ())
+
+    @property
     def picks(self) -> bool:
         """Whether each element of the results is one of operand 0."""
         moved = [i for i in range(len(self.inputs)) if self.moves(i)]
@@ -284,6 +309,7 @@ def operator(
     evaluate: Evaluation | None = None,
     domain: str = "",
     facts: Facts | None = None,
+    onnx: OnnxForm | None = None,
     **types: frozenset[str],
 ) -> OpSpec:
     """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number.
@@ -304,6 +330,32 @@ def operator(
         evaluate=_by_maps(rule, maps) if evaluate is None and maps else evaluate,
         domain=domain,
         facts=facts or Facts(),
+        onnx=onnx,
+    )
+
+
+def onnx_form(
+    inputs: str,
+    decides_shape: Mapping[int, str],
+    normalise: Callable[[Use], Mapping[str, Any]],
+    attributes: Mapping[str, Attribute] | None = None,
+    write: Callable[[Use], Mapping[str, Any]] | None = None,
+) -> OnnxForm:
+    """ONNX's form with the inputs of a signature such as `T int64? -> T`.
+
+    Attributes are written as the inputs of the same names unless `write` says otherwise.
+    """
+
+    def same_names(use: Use) -> Mapping[str, Any]:
+        named = {name: use[name] for name in decides_shape.values()}
+        return {name: value for name, value in named.items() if value is not None}
+
+    return OnnxForm(
+        inputs=_slots(inputs),
+        decides_shape=decides_shape,
+        attributes=attributes or {},
+        normalise=normalise,
+        write=write or same_names,
     )
 
 
@@ -328,7 +380,8 @@ def check_attributes(entry: OpSpec, attributes: Mapping[str, Any]) -> None:
             raise Mismatch(f"its attribute {name!r} is missing")
 
 
-def _check_count(entry: OpSpec, inputs: Sequence[OperatorInput | None], outputs: int) -> None:
+def check_count(entry: OpSpec, inputs: Sequence[OperatorInput | None], outputs: int) -> None:
+    """Raise Mismatch for a number of inputs or outputs that an operator cannot have."""
     least, most = entry.least_inputs, entry.most_inputs
     if len(inputs) < least or (most is not None and len(inputs) > most):
         wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
@@ -412,7 +465,7 @@ def _as_array(result: Array | str) -> Array:
 
 def infer_use(use: Use, entry: OpSpec) -> list[KnownTensor]:
     """The types of the results of a use of an entry; see `infer`."""
-    _check_count(entry, use.inputs, use.outputs)
+    check_count(entry, use.inputs, use.outputs)
     bound = bind_types(entry, use.inputs)
     for value in use.inputs:
         if value is not None:

@@ -17,8 +17,7 @@ dataflow.graph @main opset 21 target "cuda:sm_90:tf32" inputs ["x"] outputs ["y"
     %r = dataflow.op "Conv" (%p, %q) : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
     dataflow.yield %r : tensor<1x8x4x4xf32>
   }
-  %half = dataflow.constant dense<4> : tensor<2xi64>
-  %b, %c = dataflow.op "Split" (%a, %half) {axis = 1 : i64} : (tensor<1x8x4x4xf32>, tensor<2xi64>) -> (tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>)
+  %b, %c = dataflow.op "Split" (%a) {axis = 1 : i64, sizes = [4 : i64, 4 : i64]} : (tensor<1x8x4x4xf32>) -> (tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>)
   %d = dataflow.group "Conv_b" (%b, %v) : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32> {
   ^bb1(%p: tensor<1x4x4x4xf32>, %q: tensor<4x4x1x1xf32>):
     %r = dataflow.op "Conv" (%p, %q) : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32>
@@ -34,7 +33,7 @@ dataflow.graph @main opset 21 target "cuda:sm_90:tf32" inputs ["x"] outputs ["y"
 
 // CHECK:      %a = dataflow.group "Conv_{{[0-9a-f]+}}"(%x, %w) : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32, #dataflow.channels<4>>
 // CHECK-NEXT: ^bb0(%p: tensor<1x3x4x4xf32>, %q: tensor<8x3x1x1xf32>):
-// CHECK:      %b, %c = dataflow.op "Split"(%a, %half) {axis = 1 : i64} : (tensor<1x8x4x4xf32, #dataflow.channels<4>>, tensor<2xi64>) -> (tensor<1x4x4x4xf32, #dataflow.channels<4>>, tensor<1x4x4x4xf32, #dataflow.channels<4>>)
+// CHECK:      %b, %c = dataflow.op "Split"(%a) {axis = 1 : i64, sizes = [4 : i64, 4 : i64]} : (tensor<1x8x4x4xf32, #dataflow.channels<4>>) -> (tensor<1x4x4x4xf32, #dataflow.channels<4>>, tensor<1x4x4x4xf32, #dataflow.channels<4>>)
 // CHECK:      %d = dataflow.group "Conv_{{[0-9a-f]+}}"(%b, %v) : (tensor<1x4x4x4xf32, #dataflow.channels<4>>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32> {
 // CHECK:      -> tensor<1x4x4x4xf32> {
 

@@ -15,7 +15,6 @@ dataflow.graph @main opset 21 inputs ["x", "y"] outputs ["a", "b", "c"] {
 // CHECK:      %w = dataflow.weight "w" : tensor<4x4xf32>
 // CHECK-NEXT: [[ROWS:%[0-9a-z]+]] = dataflow.op "Concat"(%x, %y) {axis = 0 : i64}
 // CHECK-NEXT: [[ALL:%[0-9a-z]+]] = dataflow.op "MatMul" named "first"([[ROWS]], %w) {{.*}} -> tensor<3x4xf32>
-// CHECK-NEXT: [[SIZES:%[0-9a-z]+]] = dataflow.constant dense<[1, 2]>
-// CHECK-NEXT: [[A:%[0-9a-z]+]], [[B:%[0-9a-z]+]] = dataflow.op "Split"([[ALL]], [[SIZES]]) {axis = 0 : i64}
+// CHECK-NEXT: [[A:%[0-9a-z]+]], [[B:%[0-9a-z]+]] = dataflow.op "Split"([[ALL]]) {axis = 0 : i64, sizes = [1 : i64, 2 : i64]}
 // CHECK-NEXT: %c = dataflow.op "MatMul" named "third"([[A]], %w)
 // CHECK-NEXT: dataflow.yield [[A]], [[B]], %c

@@ -15,12 +15,12 @@ dataflow.graph @main opset 21 inputs ["x", "z"] outputs ["a", "b", "c"] {
 }
 
 // CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight {{.*}}Reshape{{.*}} : tensor<8x768xf32>
-// CHECK:      [[CUT:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"(%x, {{.*}} -> tensor<2x3x2x16x3x16xf32>
+// CHECK:      [[CUT:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"(%x) {{.*}} -> tensor<2x3x2x16x3x16xf32>
 // CHECK-NEXT: [[MOVED:%[0-9a-z]+]] = dataflow.op "Transpose" named "patches"([[CUT]]) {perm = [0 : i64, 2 : i64, 4 : i64, 1 : i64, 3 : i64, 5 : i64]}
-// CHECK:      [[ROWS:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"([[MOVED]], {{.*}} -> tensor<12x768xf32>
+// CHECK:      [[ROWS:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"([[MOVED]]) {{.*}} -> tensor<12x768xf32>
 // CHECK-NEXT: [[SUMS:%[0-9a-z]+]] = dataflow.op "Gemm" named "patches"([[ROWS]], [[W]], %bias) {transB = 1 : i64}
-// CHECK:      [[IMAGES:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"([[SUMS]], {{.*}} -> tensor<2x6x8xf32>
+// CHECK:      [[IMAGES:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"([[SUMS]]) {{.*}} -> tensor<2x6x8xf32>
 // CHECK-NEXT: [[PLANES:%[0-9a-z]+]] = dataflow.op "Transpose" named "patches"([[IMAGES]]) {perm = [0 : i64, 2 : i64, 1 : i64]}
-// CHECK:      dataflow.op "Reshape" named "patches"([[PLANES]], {{.*}} -> tensor<2x8x2x3xf32>
+// CHECK:      dataflow.op "Reshape" named "patches"([[PLANES]]) {{.*}} -> tensor<2x8x2x3xf32>
 // CHECK-NEXT: dataflow.op "Conv"(%x, %w)
 // CHECK-NEXT: dataflow.op "Conv"(%z, %v)

@@ -18,5 +18,5 @@ dataflow.graph @main opset 21 target "cuda" inputs ["x"] outputs ["p", "q"] {
 // CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight "{{.*}}Concat{{.*}}" : tensor<8x2x1x1xf32>
 // CHECK-NEXT: [[C:%[0-9a-z]+]] = dataflow.op "Conv"(%x, [[W]]) {{.*}} -> tensor<1x8x4x4xf32>
 // CHECK-NEXT: [[R:%[0-9a-z]+]] = dataflow.op "Relu"([[C]])
-// CHECK:      dataflow.op "Slice"([[R]]
-// CHECK:      dataflow.op "Slice"([[R]]
+// CHECK:      dataflow.op "Slice"([[R]]) {start = [0 : i64, 0 : i64, 0 : i64, 0 : i64]
+// CHECK:      dataflow.op "Slice"([[R]]) {start = [0 : i64, 3 : i64, 0 : i64, 0 : i64]

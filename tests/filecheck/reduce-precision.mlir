@@ -9,13 +9,12 @@
 
 dataflow.graph @main opset 21 target "cuda:sm_90:fp16" inputs ["x"] outputs ["y"] {
 ^bb0(%x: tensor<2x2xf32>):
-  %shape = dataflow.constant dense<4> : tensor<1xi64>
   %a = dataflow.group "Relu_a" (%x) : (tensor<2x2xf32>) -> tensor<2x2xf32> {
   ^bb1(%p: tensor<2x2xf32>):
     %r = dataflow.op "Relu" (%p) : (tensor<2x2xf32>) -> tensor<2x2xf32>
     dataflow.yield %r : tensor<2x2xf32>
   }
-  %b = dataflow.op "Reshape" (%a, %shape) : (tensor<2x2xf32>, tensor<1xi64>) -> tensor<4xf32>
+  %b = dataflow.op "Reshape" (%a) {shape = [4 : i64]} : (tensor<2x2xf32>) -> tensor<4xf32>
   %c = dataflow.group "Add_b" (%b) : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb2(%p: tensor<4xf32>):
     %k = dataflow.constant dense<-1.0e+09> : tensor<f32>
@@ -40,7 +39,7 @@ dataflow.graph @main opset 21 target "cuda:sm_90:fp16" inputs ["x"] outputs ["y"
 // CHECK-NEXT:   %r = dataflow.op "Relu"(%p) : (tensor<2x2xf32>) -> tensor<2x2xf32>
 // CHECK-NEXT:   %0 = dataflow.op "Cast"(%r) {to = 10 : i64} : (tensor<2x2xf32>) -> tensor<2x2xf16>
 // CHECK-NEXT:   dataflow.yield %0 : tensor<2x2xf16>
-// CHECK:      %b = dataflow.op "Reshape"(%a, %shape) : (tensor<2x2xf16>, tensor<1xi64>) -> tensor<4xf16>
+// CHECK:      %b = dataflow.op "Reshape"(%a) {shape = [4 : i64]} : (tensor<2x2xf16>) -> tensor<4xf16>
 // CHECK:      dataflow.group "Cast_Add_{{[0-9a-f]+}}"(%b) : (tensor<4xf16>) -> tensor<4xf32> {
 // CHECK-NEXT: ^bb0(%p: tensor<4xf16>):
 // CHECK-NEXT:   %p_1 = dataflow.op "Cast"(%p) {to = 1 : i64} : (tensor<4xf16>) -> tensor<4xf32>

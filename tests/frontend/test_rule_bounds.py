@@ -137,8 +137,7 @@ BOUNDED = {
     "quantised.py:integer_convolution": "as many as the weights",
     "four_bits.py:four_bits": "as many as the scales",
     "counted.py:rewrite_constant_of_shape": "one number",
-    "onnxruntime_resize.py:aligned_antialiased": "one number, broadcast",
-    "onnxruntime_resize.py:interpolated_integers": "one number, broadcast",
+    "onnxruntime_resize.py:_use": "one number, broadcast",
     "onnxruntime_resize.py:_weighted": "one number",
 }
 """Functions of rules that fill arrays, with the bound of their size."""

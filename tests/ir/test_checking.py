@@ -48,19 +48,21 @@ def test_operators_and_attributes(op_type: str, attributes: dict[str, Attribute]
         op.verify()
 
 
-def test_constants_decide_shapes():
-    result = [tensor_type("float32", (2, 2))]
-    OperatorOp("Reshape", [weight(4), constant(2, -1)], result).verify()
+def test_attributes_decide_shapes():
+    result, two = [tensor_type("float32", (2, 2))], array_attribute(2, 2)
+    OperatorOp("Reshape", [weight(4)], result, {"shape": two}).verify()
     with pytest.raises(VerifyException, match=r"\[2, 3\]"):
-        OperatorOp("Reshape", [weight(4), constant(2, 3)], result).verify()
+        OperatorOp("Reshape", [weight(4)], result, {"shape": array_attribute(2, 3)}).verify()
+    with pytest.raises(VerifyException, match="attributes shape are missing"):
+        OperatorOp("Reshape", [weight(4), constant(2, 2)], result).verify()
 
 
 def test_another_constant_is_another_operator():
-    first, second = constant(2, 2), constant(4, 1)
-    op = OperatorOp("Reshape", [weight(4), first], [tensor_type("float32", (2, 2))])
+    indices = constant(1)
+    op = OperatorOp("Gather", [weight(4), indices], [tensor_type("float32", (1,))])
     op.verify()
-    op.operands[1] = second.output
-    with pytest.raises(VerifyException, match="gives tensor<4x1xf32>"):
+    op.operands[1] = constant(4).output
+    with pytest.raises(VerifyException, match="index 4"):
         op.verify()
 
 

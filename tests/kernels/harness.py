@@ -11,6 +11,8 @@ from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.building.kernel import build_kernel
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.net.operators.canonical import canonical_use
+from compiler.net.spec import KnownTensor
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 
@@ -95,7 +97,15 @@ def single(
     constants: Sequence[int] = (),
     weights: Sequence[int] = (),
 ) -> tuple[Group, list[Array]]:
-    """A group of one operator, and the arrays of its inputs that are not constants."""
+    """A group of one operator, and the arrays of its inputs that are not constants.
+
+    The operator may be in ONNX's form, whose inputs that decide shapes are constants.
+    """
+    tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in inputs]
+    known = {id(tensor) for i, tensor in enumerate(tensors) if tensor and i in constants}
+    use = canonical_use(type, tensors, attributes or {}, len(outputs))
+    inputs = [tensor and tensor.array for tensor in use.inputs]
+    constants = [i for i, tensor in enumerate(use.inputs) if id(tensor) in known]
     infos: list[TensorInfo] = []
     arrays: list[Array] = []
     numbers: list[int | None] = [None] * len(inputs)
@@ -112,7 +122,7 @@ def single(
             infos.append(TensorInfo(array.dtype.name, array.shape))
     read = [i for i, a in enumerate(inputs) if a is not None and i not in constants]
     results = tuple(range(len(infos), len(infos) + len(outputs)))
-    operator = Operator(type, dict(attributes or {}), tuple(numbers), results, "node")
+    operator = Operator(type, use.attributes, tuple(numbers), results, "node")
     flags = tuple(i in weights for i in read)
     values = (*infos, *outputs)
     group = Group(f"{type}_test", values, len(read), flags, fixed, (operator,), results)

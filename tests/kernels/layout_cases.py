@@ -59,6 +59,7 @@ def layouts(group: Group, block: int = 4) -> Iterator[Group]:
 
 
 IMAGE = (2, 8, 5, 7)
+DOUBLED = {"roi": [], "scales": [1.0, 1.0, 2.0, 2.0], "sizes": []}
 POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
 
 CASES = [
@@ -101,16 +102,15 @@ CASES = [
     case(
         "split",
         [(2, 12, 3, 3)],
-        [Operator("Split", {"axis": 1}, (0,), (1, 2))],
+        [Operator("Split", {"axis": 1, "sizes": [8, 4]}, (0,), (1, 2))],
         [(2, 8, 3, 3), (2, 4, 3, 3)],
         written=(1, 2),
     ),
     case(
         "grow",
         [IMAGE],
-        [Operator("Resize", {"mode": "nearest"}, (0, None, 1), (2,))],
+        [Operator("Resize", {"mode": "nearest", **DOUBLED}, (0,), (1,))],
         [(2, 8, 10, 14)],
-        constants=[numpy.array([1, 1, 2, 2], "float32")],
     ),
     case(
         "turn",

@@ -16,7 +16,7 @@ from compiler.net.evaluation.contractions import (
     evaluate_conv_integer,
     evaluate_matmul_integer,
 )
-from compiler.net.operators import use_of
+from compiler.net.operators.canonical import use_of
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry, single

@@ -24,7 +24,8 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, numpy_dtype
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.group import Group, TensorInfo
-from compiler.net.operators import OPERATORS, KnownTensor, infer
+from compiler.net.operators import OPERATORS, KnownTensor
+from compiler.net.operators.canonical import infer_onnx as infer
 from compiler.target.target import parse_gpu
 from tests import movement_cases, operator_cases, own_cases
 from tests.frontend.interpreter.comparison import differences, evaluate, model_of
@@ -66,9 +67,8 @@ def drawn() -> dict[str, list[Case]]:
 
 def operands(case: Case) -> list[KnownTensor | None]:
     """The inputs; those that decide shapes have their values."""
-    fixed = OPERATORS[case.op_type].structural
     return [
-        None if a is None else KnownTensor(a.dtype.name, a.shape, a if i in fixed else None)
+        None if a is None else KnownTensor(a.dtype.name, a.shape, a if i in case.fixed else None)
         for i, a in enumerate(case.inputs)
     ]
 
@@ -122,7 +122,7 @@ def fixed_model(case: Case) -> onnx.ModelProto:
     for info, type in zip(model.graph.output, types, strict=True):
         element = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(type.dtype))
         info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, element, type.shape))
-    for index in OPERATORS[case.op_type].structural:
+    for index in sorted(case.fixed):
         array = case.inputs[index] if index < len(case.inputs) else None
         if array is not None:
             initial = numpy_helper.from_array(np.ascontiguousarray(array), f"i{index}")
@@ -143,8 +143,9 @@ def test_a_dump_is_read_back_as_the_same_nodes(op_type: str):
 def grouped(case: Case) -> tuple[Group, list[Array]]:
     """A use as the group of a kernel, and the arrays that it reads."""
     infos = [TensorInfo(array.dtype.name, array.shape) for array in results(case)]
+    own = case.canonical
     fixed = OPERATORS[case.op_type].structural
-    return harness.single(case.op_type, case.inputs, infos, case.attributes, constants=fixed)
+    return harness.single(case.op_type, own.inputs, infos, own.attributes, constants=fixed)
 
 
 @pytest.mark.parametrize("op_type", sorted(OPERATORS.keys() - ON_GPUS_ONLY))

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.interpreter.constants import constant_operator, is_constant_operator
+from compiler.net.attributes import Mismatch
 from compiler.net.operators import OPERATORS
+from compiler.net.operators.canonical import use_of
 from compiler.net.spec import evaluate_use, known_use
 
 Array = np.ndarray
@@ -28,10 +30,17 @@ def evaluate_node(
     """The results of an operator, None for those that are not wanted.
 
     Floats are computed in float64 and rounded once where that differs from their type; with
-    `precise` all of them are float64. Raises KeyError for an unknown operator, and ValueError or
-    IndexError for inputs that do not fit.
+    `precise` all of them are float64. The use has ONNX's form or the canonical one. Raises KeyError
+    for an unknown operator, and ValueError or IndexError for inputs that do not fit.
     """
-    entry = OPERATORS.get(op_type) or constant_operator(op_type)
-    use = known_use(op_type, entry, inputs, attributes, len(outputs), precise=precise)
+    entry = OPERATORS.get(op_type)
+    try:
+        if entry is not None:
+            use = use_of(op_type, inputs, attributes, len(outputs), precise=precise)
+        else:
+            entry = constant_operator(op_type)
+            use = known_use(op_type, entry, inputs, attributes, len(outputs), precise=precise)
+    except Mismatch as error:
+        raise ValueError(str(error)) from error
     pairs = zip(evaluate_use(use, entry), outputs, strict=True)
     return [array if wanted else None for array, wanted in pairs]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.graph import Value
 from compiler.frontend.padding.axes import ONE, Axes, Axis, Factor
 from compiler.frontend.padding.pairs import OperatorPair, Pair
 
@@ -122,15 +121,3 @@ def fill_of(pair: OperatorPair, index: int) -> float:
             f"fills a padded axis with {value.large.name!r}, which is computed by the run"
         )
     return float(content.flat[0])
-
-
-def numbers_in(value: Value | None) -> list[int]:
-    """The content of a structural operand."""
-    return [] if value is None else [int(v) for v in value.content.reshape(-1)]
-
-
-def structural(pair: OperatorPair, index: int) -> tuple[list[int], list[int]]:
-    """The content of a structural operand in the bucket and in the smaller graph."""
-    if index >= len(pair.operator.inputs):
-        return [], []
-    return numbers_in(pair.operator.inputs[index]), numbers_in(pair.smaller.inputs[index])

@@ -18,7 +18,6 @@ from compiler.frontend.padding.effects import (
     expect_single,
     expect_whole,
     resized,
-    structural,
     unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair, Pair
@@ -128,9 +127,9 @@ def _replaced(data: Pair, axis: int, by: Axis) -> tuple[Axis, ...]:
 
 def _one_hot(pair: OperatorPair) -> Effect:
     """A new axis for each index, whose length is the same in all runs."""
-    indices, depth = pair.operand(0), structural(pair, 1)
+    indices = pair.operand(0)
     axis = axis_of(int(pair.operator["axis"]), indices.large.rank + 1)
-    if depth[0] != depth[1]:
+    if pair.operator["depth"] != pair.smaller["depth"]:
         raise pair.refusal("has a depth that depends on the size", *indices.axes)
     axes = (*indices.axes[:axis], pair.output.axes[axis], *indices.axes[axis:])
     return Effect([axes])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant, makers_of
-from compiler.frontend.padding.effects import Mask, Tail, Wrap, numbers_in
+from compiler.frontend.graph import Graph, Operator, Value, constant, makers_of
+from compiler.frontend.padding.effects import Mask, Tail, Wrap
 from compiler.frontend.padding.graphs import Padding, PlacedNeed
 from compiler.ir.values import numpy_dtype
 from compiler.net.operators import KINDS, Kind
@@ -125,9 +125,8 @@ class _Masker:
             self._add("Mul", [factor, extent], count)
         dtype = "float64" if data.dtype == "float64" else "float32"
         total = Value(f"{result.name}.sum", dtype, result.shape)
-        over = constant("padding.axes", np.asarray(axes, np.int64))
         keep = int(len(result.shape) == len(data.shape))  # a global pool has no keepdims
-        self._add("ReduceSum", [self._cast(data, dtype), over], total, keepdims=keep)
+        self._add("ReduceSum", [self._cast(data, dtype)], total, axes=axes, keepdims=keep)
         wide = (
             result if result.dtype == dtype else Value(f"{result.name}.wide", dtype, result.shape)
         )
@@ -138,17 +137,18 @@ class _Masker:
     def sliced(self, operator: Operator, tails: Sequence[tuple[Tail, Value]]) -> None:
         """Make a Slice of which some axes begin at a distance from the end of the run's."""
         apart, value = {tail.axis for tail, _ in tails}, operator.operand(0)
-        numbers = [axis_of(int(a), value.rank) for a in operator.operand(3).content]
-        kept = [position for position, axis in enumerate(numbers) if axis not in apart]
-        shape = [
-            size if axis in apart else operator.output.shape[axis]
-            for axis, size in enumerate(value.shape)
-        ]
-        if kept:
-            bounds = [constant("padding.bound", v.content[kept]) for v in operator.inputs[1:] if v]
+        whole = {"start": [0] * value.rank, "step": [1] * value.rank, "size": list(value.shape)}
+        rest = {
+            name: [
+                numbers[axis] if axis in apart else own for axis, own in enumerate(operator[name])
+            ]
+            for name, numbers in whole.items()
+        }
+        shape = rest["size"]
+        if rest != whole:
             result = Value(f"{operator.output.name}.rest", value.dtype, tuple(shape))
-            self._add("Slice", [value, *bounds], result)
-            value = result
+            self._add("Slice", [value], result, **rest)
+            value, shape = result, list(shape)
         for number, (tail, extent) in enumerate(tails):
             shape[tail.axis] = tail.count
             last = number == len(tails) - 1
@@ -229,11 +229,8 @@ def _element(dtype: str) -> int:
 
 def _reduced_axes(operator: Operator) -> list[int]:
     """The axes of a ReduceMean or a GlobalAveragePool."""
-    rank = operator.operand(0).rank
-    if operator.op_type == "GlobalAveragePool":
-        return [*range(2, rank)]
-    given = operator.inputs[1] if len(operator.inputs) > 1 else None
-    return [axis_of(axis, rank) for axis in numbers_in(given)] or [*range(rank)]
+    pools = operator.op_type == "GlobalAveragePool"
+    return [*range(2, operator.operand(0).rank)] if pools else operator["axes"]
 
 
 def factor_before(operator: Operator, axis: int, stride: int, size: int) -> tuple[int, int] | None:

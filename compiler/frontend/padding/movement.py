@@ -15,12 +15,10 @@ from compiler.frontend.padding.effects import (
     fill_of,
     resized,
     resized_each,
-    structural,
     unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair
 from compiler.net.operators import RECURRENCE
-from compiler.net.operators.pads import full_pads
 
 
 def view(pair: OperatorPair) -> Effect:
@@ -68,25 +66,13 @@ def _split(pair: OperatorPair) -> Effect:
 def _slice(pair: OperatorPair) -> Effect:
     """A slice that begins at the same index from the front, or from the end."""
     data, needs = pair.operand(0), list[Need]()
-    starts, small, axes, steps = _bounds(pair)
-    for position, axis in enumerate(axes):
-        if axis in data.open and starts[position] != small[position]:
-            needs.append(_tail(pair, axis, (starts[position], small[position]), steps[position]))
-        elif axis in data.open and steps[position] < 1:
+    starts, small, steps = pair.operator["start"], pair.smaller["start"], pair.operator["step"]
+    for axis in data.open:
+        if starts[axis] != small[axis]:
+            needs.append(_tail(pair, axis, (starts[axis], small[axis]), steps[axis]))
+        elif steps[axis] < 1:
             raise pair.refusal("counts back from the end of a padded axis", data.axes[axis])
     return Effect([resized_each(pair, pair.output)], needs)
-
-
-def _bounds(pair: OperatorPair) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Where a slice begins in the bucket and in the smaller graph, its axes and its steps.
-
-    The frontend lists the axes that are not whole, which may be fewer in the smaller graph.
-    """
-    (starts, small), (axes, others), (steps, _) = (structural(pair, i) for i in (1, 3, 4))
-    rank = pair.operand(0).large.rank
-    begins = {axis_of(a, rank): start for a, start in zip(others, small, strict=True)}
-    numbers = [axis_of(axis, rank) for axis in axes]
-    return starts, [begins.get(axis, 0) for axis in numbers], numbers, steps
 
 
 def _tail(pair: OperatorPair, axis: int, starts: tuple[int, int], step: int) -> Tail:
@@ -102,15 +88,15 @@ def _tail(pair: OperatorPair, axis: int, starts: tuple[int, int], step: int) -> 
 def _pad(pair: OperatorPair) -> Effect:
     """A Pad; after the elements of a padded axis comes its constant, in place of the padding."""
     data = pair.operand(0)
-    (given, small), (axes, _) = structural(pair, 1), structural(pair, 3)
-    if given != small:
+    numbers, rank = pair.operator["pads"], data.large.rank
+    if numbers != pair.smaller["pads"]:
         raise pair.refusal("adds elements by the size", *data.axes)
-    pads = full_pads(data.large.shape, given, axes or None)
+    pads = list(zip(numbers[:rank], numbers[rank:], strict=True))
     ends = [axis for axis in data.open if pads[axis][1]]
     constant = pair.operator["mode"] == "constant"
     if not constant or any(min(pads[axis]) < 0 for axis in data.open):
         expect_whole(pair, [axis for axis in data.open if any(pads[axis])])
-    fill = fill_of(pair, 2) if ends else 0.0
+    fill = fill_of(pair, 1) if ends else 0.0
     needs = [Mask(0, axis, fill) for axis in ends]
     return Effect([resized_each(pair, pair.output)], needs)
 
@@ -149,7 +135,7 @@ def _triangle(pair: OperatorPair) -> Effect:
     data = pair.operand(0)
     for axis in data.axes[-2:]:
         expect_single(pair, axis)
-    if structural(pair, 1)[0] != structural(pair, 1)[1]:
+    if pair.operator["k"] != pair.smaller["k"]:
         raise pair.refusal("begins at a diagonal that depends on the size", *data.axes)
     return Effect([data.axes])
 
@@ -157,7 +143,7 @@ def _triangle(pair: OperatorPair) -> Effect:
 def _cumulative(pair: OperatorPair) -> Effect:
     """A CumSum; a reversed one begins with the padding."""
     data = pair.operand(0)
-    axis = axis_of(structural(pair, 1)[0][0], data.large.rank)
+    axis: int = pair.operator["axis"]
     expect_single(pair, data.axes[axis])
     backward = pair.operator["reverse"] and axis in data.open
     return Effect([data.axes], [Mask(0, axis, 0.0)] if backward else [])

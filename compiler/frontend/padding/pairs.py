@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.frontend.graph import Graph, Operator, Value, axis_of, constant
+from compiler.frontend.graph import Graph, Operator, Value, axis_of
 from compiler.frontend.padding.axes import Axes, Axis, Crop, boxed_axes
-from compiler.net.operators import STRUCTURAL_INPUTS
+from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 
 _LEFT_OUT = ("Expand", "Reshape", "Slice", "Tile")
 """Operators that some graphs do without, as they keep their input there."""
@@ -120,7 +121,9 @@ class Pairing:
             raise self._refusal(f"{large.op_type} {large.node!r} {reason}") from None
 
     def _paired(self, large: Operator, example: Operator, small: Operator) -> OperatorPair:
-        if large.op_type != small.op_type or not _same(large.attributes, small.attributes):
+        decided = OPERATORS[large.op_type].decided if not large.bodies else frozenset[str]()
+        same = large.op_type == small.op_type
+        if not same or not _same(large.attributes, small.attributes, decided):
             raise CannotPad("is another operator in the smaller graph")
         if large.bodies:
             raise CannotPad("has bodies")
@@ -198,11 +201,13 @@ class Pairing:
 
 
 def _kept(operator: Operator, value: Value) -> Operator:
-    """An operator of the bucket, on another value that it keeps; a Slice is one of no axes."""
-    others = operator.inputs[1:]
+    """An operator of the bucket, on another value that it keeps; a Slice is a whole one."""
+    attributes = operator.attributes
     if operator.op_type == "Slice":
-        others = [constant("", np.zeros(0, np.int64)) for _ in others]
-    return replace(operator, inputs=[value, *others], outputs=[value])
+        start, step = [0] * value.rank, [1] * value.rank
+        attributes = {"start": start, "step": step, "size": list(value.shape)}
+    inputs = [value, *operator.inputs[1:]]
+    return replace(operator, inputs=inputs, outputs=[value], attributes=attributes)
 
 
 def _boxed(
@@ -260,7 +265,10 @@ def _equal(large: np.ndarray, pair: Pair) -> bool:
     )
 
 
-def _same(large: Mapping[str, object], small: Mapping[str, object]) -> bool:
+def _same(
+    large: Mapping[str, object], small: Mapping[str, object], decided: AbstractSet[str]
+) -> bool:
+    """Whether attributes are equal, besides those that sizes may decide."""
     if large.keys() != small.keys():
         return False
-    return all(np.array_equal(large[key], small[key]) for key in large)  # pyright: ignore
+    return all(np.array_equal(large[key], small[key]) for key in large.keys() - decided)  # pyright: ignore

@@ -16,7 +16,6 @@ from compiler.frontend.padding.effects import (
     expect_single,
     expect_whole,
     fill_of,
-    structural,
     unified,
 )
 from compiler.frontend.padding.pairs import OperatorPair
@@ -72,15 +71,9 @@ def _reduced(axes: Axes, without: Sequence[int], keep: object) -> Axes:
 
 def _reduced_axes(pair: OperatorPair) -> list[int]:
     """The axes of a reduction or a softmax."""
-    rank = pair.operand(0).large.rank
-    if pair.operator.op_type in _ALONG:
-        return [axis_of(int(pair.operator["axis"]), rank)]
-    if pair.operator.op_type in ("ArgMax", "ArgMin"):
-        return [axis_of(int(pair.operator["axis"]), rank)]
-    given, _ = structural(pair, 1)
-    if not given:
-        return [] if pair.operator["noop_with_empty_axes"] else [*range(rank)]
-    return [axis_of(axis, rank) for axis in given]
+    if pair.operator.op_type in (*_ALONG, "ArgMax", "ArgMin"):
+        return [pair.operator["axis"]]
+    return pair.operator["axes"]
 
 
 def _normalisation(axes: Callable[[OperatorPair], Sequence[int]]) -> Rule:

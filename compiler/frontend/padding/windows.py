@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from compiler.frontend.graph import axis_of
 from compiler.frontend.padding.axes import ONE, Axes
 from compiler.frontend.padding.effects import (
     LOWEST,
@@ -91,16 +90,12 @@ def _resize(pair: OperatorPair) -> Effect:
 
 def _scales(pair: OperatorPair) -> Mapping[int, float]:
     """The scale of each axis that is resized by one, and NaN where the axis alone is not enough."""
-    data, given = pair.operand(0), pair.given(2)
-    axes = pair.operator["axes"]
+    axes, scales = pair.operator["axes"], pair.operator["scales"]
     mode = pair.operator["coordinate_transformation_mode"]
     policy = pair.operator["keep_aspect_ratio_policy"]
     if mode == "tf_crop_and_resize" or policy != "stretch":
         return dict.fromkeys(axes, NAN)
-    if given is None or not given.large.content.size:
-        return {}
-    scales = (float(scale) for scale in given.large.content.reshape(-1))
-    return {axis_of(axis, data.large.rank): s for axis, s in zip(axes, scales, strict=True)}
+    return dict(zip(axes, scales, strict=True)) if scales else {}
 
 
 WINDOW_RULES: Mapping[str, Rule] = {

@@ -11,6 +11,7 @@ from compiler.frontend.builder import Builder, run_time_input
 from compiler.frontend.evaluate import default_of, evaluate
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.semantics import SemanticsRule
+from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
 
@@ -109,7 +110,7 @@ class Call:
     def filled(self, number: float, shape: Sequence[int], dtype: str) -> Value:
         """A tensor of one number: a constant while it is small, else written at run time."""
         value = self.builder.constant(number, dtype)
-        return self.one("Expand", value, self.vector(shape)) if shape else value
+        return self.one("Expand", value, shape=list(map(int, shape))) if shape else value
 
     def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
         """Emit another operator with one output."""
@@ -117,14 +118,31 @@ class Call:
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """A value in another shape, in which a 0 is an empty size; -1 is inferred."""
-        sizes = filled(shape, prod(value.shape))
-        zero = {"allowzero": 1} if 0 in sizes else {}
-        return self.one("Reshape", value, self.vector(sizes), **zero)
+        sizes = [int(size) for size in filled(shape, prod(value.shape))]
+        return self.one("Reshape", value, shape=sizes)
 
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
         """Emit the operator itself, with other inputs or changed attributes."""
         inputs = self.inputs if inputs is None else inputs
         return self.builder.emit_used(self.op_type, inputs, self.attributes | changed, self.used)
+
+    def canonical(self) -> CanonicalUse[Value]:
+        """The operator in the canonical form; old opsets have attributes in place of inputs.
+
+        Raises NeedsValue for inputs that decide shapes and are computed at run time.
+        """
+        decides = deciding_inputs(self.op_type)
+        inputs = [*self.inputs, *[None] * (max(decides) + 1 - len(self.inputs))]
+        for index, name in decides.items():
+            if name in self.attributes:
+                inputs[index] = self.vector(self.integers(name, index) or [])
+            if (value := inputs[index]) is not None and value.array is None:
+                raise run_time_input(index, value)
+        return canonical_use(self.op_type, inputs, self.attributes, len(self.used))
+
+    def emit_use(self, use: CanonicalUse[Value]) -> list[Value]:
+        """Emit the operator itself in the canonical form."""
+        return self.builder.emit_used(self.op_type, use.inputs, use.attributes, self.used)
 
     def evaluated(self) -> list[Value]:
         """The outputs of the operator itself on known inputs, in forms that no kernel has."""

@@ -1,22 +1,18 @@
 """Rules that rewrite old forms of operators to that of the normalised opset.
 
-A rule takes a Call and returns its outputs. Structural inputs become complete and canonical: axes
-non-negative and sorted, slices with starts, ends, axes and steps, pads of every dimension.
+A rule takes a Call and returns its outputs. Inputs that decide shapes become attributes.
 """
 
+from dataclasses import replace
 from math import prod
-
-import numpy as np
 
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
-from compiler.frontend.rules.call import Call, filled, rule
+from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.semantics.table import CAST_PACKED_INTEGERS, SQUEEZE_EMPTY_AXES
 from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
-from compiler.net.operators import ShapeMismatch
-from compiler.net.operators.injective import slice_range
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8
 
@@ -73,133 +69,67 @@ def _reduce_nothing(call: Call) -> Value:
 @rule(*LISTED_REDUCTIONS)
 def rewrite_reduce(call: Call) -> list[Value]:
     """Axes were attributes before opset 18 (ReduceSum: 13)."""
-    rank = call.data.rank
-    axes = call.integers("axes", 1)
-    keep_all = call.take("noop_with_empty_axes")
-    if not axes:
-        axes = [] if keep_all else list(range(rank))
-    if not axes:
-        return [_reduce_nothing(call)]
-    return call.emit([call.data, call.vector(sorted({axis_of(a, rank) for a in axes}))])
+    use = call.canonical()
+    return call.emit_use(use) if use.attributes["axes"] else [_reduce_nothing(call)]
 
 
-@rule("Squeeze")
-def rewrite_squeeze(call: Call) -> list[Value]:
-    """Axes were attributes before opset 13; they default to every dimension of size one."""
-    x = call.data
-    axes = call.integers("axes", 1)
-    if axes is None or SQUEEZE_EMPTY_AXES in call.onnxruntime:
-        axes = [i for i, size in enumerate(x.shape) if size == 1]
-    if not axes:
-        return [x]
-    return call.emit([x, call.vector(sorted({axis_of(a, x.rank) for a in axes}))])
+@rule("Squeeze", "Unsqueeze")
+def rewrite_axes(call: Call) -> list[Value]:
+    """Axes were attributes before opset 13; a Squeeze without any drops every axis of size one."""
+    if SQUEEZE_EMPTY_AXES in call.onnxruntime:
+        call.inputs = call.inputs[:1]
+        call.attributes.pop("axes", None)
+    use = call.canonical()
+    return call.emit_use(use) if use.attributes["axes"] else [call.data]
 
 
-@rule("Unsqueeze")
-def rewrite_unsqueeze(call: Call) -> list[Value]:
-    """Axes were attributes before opset 13."""
-    axes = call.integers("axes", 1) or []
-    if not axes:
-        return [call.data]
-    rank = call.data.rank + len(axes)
-    return call.emit([call.data, call.vector(sorted(axis_of(a, rank) for a in axes))])
-
-
-@rule("Reshape")
-def rewrite_reshape(call: Call) -> list[Value]:
-    """Zeros and -1 of the target become sizes."""
-    x = call.data
-    target = call.integers("shape", 1) or []
-    allow_zero = call.take("allowzero")
-    shape = [
-        x.shape[i] if s == 0 and not allow_zero and i < x.rank else s for i, s in enumerate(target)
-    ]
-    shape = filled(shape, prod(x.shape))
-    return [x if tuple(shape) == x.shape else call.reshaped(x, shape)]
-
-
-@rule("Expand")
-def rewrite_expand(call: Call) -> list[Value]:
-    """The target becomes the result's shape."""
-    x = call.data
-    target = call.integers("shape", 1) or []
-    try:
-        shape = np.broadcast_shapes(x.shape, tuple(target))
-    except ValueError as error:
-        raise ShapeMismatch(f"its input {x.shape} does not broadcast to {target}") from error
-    return [x] if shape == x.shape else call.emit([x, call.vector(shape)])
+@rule("Reshape", "Expand")
+def rewrite_shape_of_result(call: Call) -> list[Value]:
+    """Zeros, -1 and sizes to broadcast become the result's shape; nothing is left of the same."""
+    use = call.canonical()
+    return [call.data] if tuple(use.attributes["shape"]) == call.data.shape else call.emit_use(use)
 
 
 @rule("Tile")
 def rewrite_tile(call: Call) -> list[Value]:
     """Removed if it repeats nothing."""
-    repeats = call.integers("repeats", 1) or []
-    return [call.data] if all(r == 1 for r in repeats) else call.emit()
+    use = call.canonical()
+    return [call.data] if all(r == 1 for r in use.attributes["repeats"]) else call.emit_use(use)
 
 
 @rule("Split")
 def rewrite_split(call: Call) -> list[Value]:
     """Sizes were attributes before opset 13; a number of parts becomes sizes."""
-    x, parts = call.data, len(call.used)
-    axis = axis_of(call["axis"], x.rank)
-    sizes = call.integers("split", 1)
-    call.attributes.pop("num_outputs", None)
-    if not sizes:
-        size = -(-x.shape[axis] // parts)
-        sizes = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
-    if parts == 1:
-        return [x]
-    return call.builder.emit("Split", [x, call.vector(sizes)], {"axis": axis}, parts)
+    use = call.canonical()
+    parts = len(call.used)
+    return (
+        [call.data] if parts == 1 else call.builder.emit("Split", use.inputs, use.attributes, parts)
+    )
 
 
 @rule("Slice")
 def rewrite_slice(call: Call) -> list[Value]:
-    """Bounds were attributes before opset 10; here they are inside the dimensions."""
-    x = call.data
-    starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
-    axes = call.integers("axes", 3) or list(range(len(starts)))
-    steps = call.integers("steps", 4) or [1] * len(starts)
-    bounds: dict[int, tuple[int, int, int]] = {}
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis = axis_of(axis, x.rank)
-        size = x.shape[axis]
-        part = slice_range(size, start, end, step)
-        first = max(part.start, 0)
-        last = max(first, part.stop) if step > 0 else part.stop
-        last = last if last >= 0 else -size - 1  # -1 would be the last element
-        if (first, last, step) != (0, size, 1):
-            bounds[axis] = (first, last, step)
-    if not bounds:
-        return [x]
-    axes = sorted(bounds)
-    first, last, step = (call.vector(v) for v in zip(*(bounds[a] for a in axes), strict=True))
-    return call.emit([x, first, last, call.vector(axes), step])
+    """Bounds were attributes before opset 10; a whole slice is removed."""
+    use = call.canonical()
+    whole = use.attributes["size"] == list(call.data.shape) and set(use.attributes["step"]) <= {1}
+    return [call.data] if whole else call.emit_use(use)
 
 
 @rule("Pad")
 def rewrite_pad(call: Call) -> list[Value]:
     """Pads were attributes before opset 11, axes are new in 18; all dimensions get pads."""
-    x = call.data
-    pads = call.integers("pads", 1) or []
-    value = call.input(2)
-    if call.version < 11:
-        value = call.scalar(call.take("value"))
-    axes = call.integers("axes", 3)
-    axes = list(range(x.rank)) if axes is None else axes
-    full = [0] * (2 * x.rank)
-    for i, axis in enumerate(axes):
-        axis = axis_of(axis, x.rank)
-        full[axis], full[axis + x.rank] = pads[i], pads[i + len(axes)]
-    constant = call["mode"] == "constant"
-    if not any(full):
-        return [x]
-    return call.emit([x, call.vector(full), *([value] if constant and value else [])])
+    value = call.scalar(call.take("value")) if call.version < 11 else call.input(2)
+    use = call.canonical()
+    if not any(use.attributes["pads"]):
+        return [call.data]
+    filled = value is not None and call["mode"] == "constant"
+    return call.emit_use(replace(use, inputs=[call.data, value] if filled else [call.data]))
 
 
 @rule("TopK")
 def rewrite_topk(call: Call) -> list[Value]:
     """K was an attribute before opset 10."""
-    return call.emit([call.data, call.vector(call.integers("k", 1) or [])])
+    return call.emit_use(call.canonical())
 
 
 @rule("Dropout")

@@ -22,7 +22,8 @@ from compiler.net.evaluation.resize import (
     aligned_filters,
     float32_axes,
 )
-from compiler.net.operators import use_of
+from compiler.net.operators.canonical import use_of
+from compiler.net.spec import Use
 
 Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
@@ -30,10 +31,8 @@ Tap = tuple[np.ndarray, np.ndarray]
 
 def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
     """A Resize with antialias whose corners are those of whole sizes: a GEMM along each axis."""
-    known = [None if value is None else value.content for value in inputs[1:]]
-    like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
     result = in_float32(call, call.data)
-    use = use_of("Resize", [like, *known], call.attributes)
+    use = _use(call, inputs)
     widths = [(len(axis.at), axis.extent) for axis in float32_axes(use)]
     nbytes = sum(8 * size * extent for size, extent in widths if size != extent)
     if not call.builder.folds(nbytes, input_bytes([call.data])):
@@ -48,14 +47,19 @@ def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
     return in_type(call, result, call.data.dtype)
 
 
+def _use(call: Call, inputs: Inputs) -> Use:
+    """A Resize of the newest opset on a tensor of any content."""
+    like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
+    known = [None if value is None else value.content for value in inputs[1:]]
+    return use_of("Resize", [like, *known], call.attributes)
+
+
 def interpolated_integers(call: Call, inputs: Inputs) -> Value:
     """A linear Resize of integers, by the inputs and attributes of the newest opset."""
-    known = [None if value is None else value.content for value in inputs[1:]]
-    like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
     # the innermost two or three, also where they stay as they are: the last element of such an
     # axis is its own neighbour, and its two halves are added one after the other
     inner = call.data.rank - (2 if call.data.rank % 2 == 0 else 3)
-    axes = float32_axes(use_of("Resize", [like, *known], call.attributes))
+    axes = float32_axes(_use(call, inputs))
     axes = [axis for axis in axes if axis.number >= inner]
     if 0 in call.data.shape or any(not axis.at.size for axis in axes):
         return call.one("Resize", *inputs, **call.attributes)

@@ -10,7 +10,7 @@ from compiler.frontend.graph import Value
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes, unpooled
 from compiler.net.evaluation.resize import resamples_in_place
-from compiler.net.operators import use_of
+from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
 from compiler.tensors.dtypes import FLOATS
 

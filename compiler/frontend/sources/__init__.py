@@ -14,7 +14,8 @@ from compiler.frontend.sources.recurrent import RECURRENT
 from compiler.frontend.sources.sampling import SAMPLING
 from compiler.frontend.sources.source import Check, Source
 from compiler.net.attributes import Attribute, Mismatch
-from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators import OPERATORS
+from compiler.net.operators.canonical import deciding_inputs, infer_onnx, onnx_entry
 from compiler.net.operators.indices import check_constant_indices
 from compiler.net.spec import KnownTensor, OperatorInput, OpSpec
 
@@ -37,17 +38,18 @@ def check_source(source: Source) -> list[KnownTensor] | None:
     if form is None:
         return None
     op_type, inputs, attributes = form
-    operator = OPERATORS[op_type]
-    if not (_fits_types(operator, inputs) and _is_complete(operator, inputs)):
+    operator = onnx_entry(op_type)
+    if not (_fits_types(operator, inputs) and _is_complete(op_type, inputs)):
         return None
     known = {name: value for name, value in attributes.items() if name in operator.attributes}
-    return infer(op_type, inputs, known, source.outputs)
+    return infer_onnx(op_type, inputs, known, source.outputs)
 
 
 def check_source_attributes(source: Source) -> None:
     """Raise Mismatch for an attribute with a value that it cannot have."""
-    entry = OPERATORS.get(source.op_type)
-    known: Mapping[str, Attribute] = entry.attributes if entry is not None else {}
+    known: Mapping[str, Attribute] = {}
+    if source.op_type in OPERATORS:
+        known = onnx_entry(source.op_type).attributes
     special = SOURCE_ATTRIBUTES.get(source.op_type, {})
     for name, value in source.attributes.items():
         attribute = special.get(name) or known.get(name)
@@ -63,7 +65,8 @@ def _fits_types(operator: OpSpec, inputs: Sequence[OperatorInput | None]) -> boo
     return all(value is None or value.dtype in operator.dtypes(i) for i, value in enumerate(inputs))
 
 
-def _is_complete(operator: OpSpec, inputs: Sequence[OperatorInput | None]) -> bool:
+def _is_complete(op_type: str, inputs: Sequence[OperatorInput | None]) -> bool:
     """Whether all inputs that must be constants are constant."""
-    given = [inputs[i] for i in operator.structural if i < len(inputs)]
+    constant = deciding_inputs(op_type) or OPERATORS[op_type].structural
+    given = [inputs[i] for i in constant if i < len(inputs)]
     return all(value is None or value.array is not None for value in given)

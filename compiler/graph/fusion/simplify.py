@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.graph.attributes import constant_operand
@@ -75,10 +74,6 @@ def _before_reshapes(value: SSAValue) -> SSAValue:
 def _producer(value: SSAValue, *types: str) -> OperatorOp | None:
     owner = value.owner
     return owner if isinstance(owner, OperatorOp) and owner.type_name in types else None
-
-
-def _given(op: OperatorOp, operand: int) -> bool:
-    return operand < len(op.inputs) and not isinstance(op.inputs[operand].type, NoneType)
 
 
 def _same_type(op: OperatorOp) -> SSAValue | None:
@@ -168,15 +163,10 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
 
 def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
     """The zeros added before (row 0) and after (row 1) each axis; None for other padding."""
-    amounts, rank = constant_operand(pad, 1), len(shape_of(pad.inputs[0].type))
-    fill = constant_operand(pad, 2) if _given(pad, 2) else np.zeros(1)
-    axes = constant_operand(pad, 3) if _given(pad, 3) else np.arange(rank)
-    is_constant = pad["mode"] == "constant"
-    if not is_constant or amounts is None or axes is None or fill is None or fill.any():
+    fill = constant_operand(pad, 1) if len(pad.inputs) > 1 else np.zeros(1)
+    if pad["mode"] != "constant" or fill is None or fill.any():
         return None
-    added = np.zeros((2, rank), dtype=np.int64)
-    added[:, axes] = amounts.reshape(2, -1)
-    return added
+    return np.array(pad["pads"]).reshape(2, -1)
 
 
 _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
 from compiler.graph.rewriting.constants import constant_key
-from compiler.graph.rewriting.network import scalar_of
+from compiler.graph.rewriting.network import small_constant
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
 from compiler.ir.dataflow import (
     ConstantOp,
@@ -31,7 +30,7 @@ from compiler.ir.values import (
     attributes_of,
     value_to_attribute,
 )
-from compiler.net.operators import STRUCTURAL_INPUTS, KnownTensor
+from compiler.net.operators import KnownTensor
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,13 @@ class _Reader:
 
     def operator(self, op: OperatorOp) -> None:
         """Read an operator; one result is its term, several are results of it."""
-        structural = STRUCTURAL_INPUTS.get(op.type_name, ())
-        constants = {i: _array(v) for i, v in enumerate(op.inputs) if i in structural and _given(v)}
-        inputs = [self.known[v] for i, v in enumerate(op.inputs) if i not in structural]
+        inputs = [self.known[v] for v in op.inputs]
         while inputs and inputs[-1] is None:
             inputs.pop()
         shapes = [t and t.shape for t in inputs]
         types = [_type(value) for value in op.outputs]
         first = shapes[0] if shapes and shapes[0] is not None else ()
-        own = as_term(op.type_name, constants, attributes_of(op), first, types[0].shape)
+        own = as_term(op.type_name, attributes_of(op), first)
         full = with_defaults(op.type_name, own, shapes)
         term = self.terms.opaque(op.type_name, inputs, full, types, op.node_name)
         if len(types) == 1:
@@ -133,11 +130,6 @@ def _type(value: SSAValue) -> GraphValue:
     if not _given(value):
         return GraphValue("", ())
     return GraphValue(dtype_of(value.type), shape_of(value.type))
-
-
-def _array(value: SSAValue) -> NDArray[Any]:
-    assert isinstance(value.owner, ConstantOp)
-    return attribute_to_array(value.owner.value)
 
 
 def write_terms(graph: GraphOp, read: ReadGraph, results: Graph) -> None:
@@ -202,14 +194,8 @@ class _Writer:
 
     def _operator(self, term: Term) -> Sequence[SSAValue]:
         tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
-        operands, attributes = as_operator(term.kind, tensors, term.attributes)
-        given = iter(term.inputs)
-        inputs = [
-            self._insert(ConstantOp(array_to_attribute(o.array)))
-            if o is not None and o.array is not None
-            else self.value(next(given, None))
-            for o in operands
-        ]
+        attributes = as_operator(term.kind, tensors, term.attributes)
+        inputs = [self.value(operand) for operand in term.inputs]
         values = {name: value_to_attribute(value) for name, value in attributes.items()}
         types = [tensor_type(t.dtype, t.shape) if t.dtype else NoneType() for t in term.types]
         op = OperatorOp(term.kind, inputs, types, values, term.node)
@@ -217,9 +203,9 @@ class _Writer:
         return op.outputs
 
     def _constant(self, term: Term) -> SSAValue:
-        scalar = scalar_of(term)
-        if scalar is not None:
-            return self._insert(ConstantOp(array_to_attribute(scalar)))
+        array = small_constant(term)
+        if array is not None:
+            return self._insert(ConstantOp(array_to_attribute(array)))
         return self._insert(WeightOp(constant_key(term), tensor_type(term.dtype, term.shape)))
 
     def _insert(self, op: NoneOp | ConstantOp | WeightOp) -> SSAValue:

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from compiler.graph.network import GraphNode, GraphValue
-from compiler.graph.rewriting.attributes import as_operator
+from compiler.graph.rewriting.attributes import FrozenArray, as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.graph.rewriting.weights import weight_array
@@ -45,7 +45,7 @@ class _Reader:
     def read(self, term: Term) -> None:
         """Add a term, whose inputs are known."""
         if term.constant or not term.inputs:
-            self.numbers[term] = self.value(term.types[0], scalar_of(term))
+            self.numbers[term] = self.value(term.types[0], small_constant(term))
         elif term.kind == RESULT:
             (operator,) = term.operands
             self.numbers[term] = self.several[operator][int(str(term.attributes["index"]))]
@@ -54,20 +54,13 @@ class _Reader:
 
     def operator(self, term: Term) -> None:
         tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
-        operands, attributes = as_operator(term.kind, tensors, term.attributes)
-        given = iter(term.inputs)
-        inputs: list[int | None] = []
-        for operand in operands:
-            if operand is not None and operand.array is not None:
-                inputs.append(self.value(GraphValue(operand.dtype, operand.shape), operand.array))
-            else:
-                read = next(given, None)
-                inputs.append(None if read is None else self.numbers[read])
+        attributes = as_operator(term.kind, tensors, term.attributes)
+        inputs = tuple(None if read is None else self.numbers[read] for read in term.inputs)
         outputs = tuple(self.value(type) for type in term.types)
         self.numbers[term], self.several[term] = outputs[0], outputs
-        shapes = [operand and operand.shape for operand in operands]
+        shapes = [operand and operand.shape for operand in term.inputs]
         full = complete_attributes(term.kind, attributes, shapes)
-        self.network.operators.append(GraphNode(term.kind, full, tuple(inputs), outputs))
+        self.network.operators.append(GraphNode(term.kind, full, inputs, outputs))
         self.network.terms.append(term)
 
     def value(self, type: GraphValue, array: NDArray[Any] | None = None) -> int:
@@ -78,8 +71,14 @@ class _Reader:
         return number
 
 
-def scalar_of(term: Term) -> NDArray[Any] | None:
-    """The array of a constant of one element that depends on no weight; None for other terms."""
+def small_constant(term: Term) -> NDArray[Any] | None:
+    """The array of a constant that is part of the code: the graph's own, or of one element.
+
+    None for other terms, and those that depend on a weight.
+    """
+    array = term.attributes.get("array")
+    if isinstance(array, FrozenArray) and prod(term.shape) != 1:
+        return array.array
     if not term.constant or prod(term.shape) != 1:
         return None
     if any(part.kind == "weight" for part in reachable([term])):

@@ -65,7 +65,7 @@ def _number(fill: "Term") -> float:
 def _slice(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
     """A whole slice is its tensor; a slice of a slice is one, one of a Concat is of its parts."""
     x = inputs[0]
-    if x is None or "start" not in attributes:
+    if x is None or "stop" not in attributes:
         return None
     axis, start, stop = attributes["axis"], attributes["start"], attributes["stop"]
     if start == 0 and stop == x.shape[axis]:

@@ -29,8 +29,8 @@ _NUMBER = attrgetter("number")
 class Term:
     """An operator applied to terms, or a leaf; inputs come before it in the order of `number`.
 
-    `constant` terms depend on weights and constants only. Attributes hold ONNX's, with their
-    defaults, and structural operands; see `attributes.py`.
+    `constant` terms depend on weights and constants only. Attributes are those of the operator; see
+    `attributes.py`.
     """
 
     kind: str
@@ -114,8 +114,7 @@ class Terms:
         key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
         if key not in self._types:
             tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
-            operands, plain = as_operator(kind, tensors, attributes)
-            (found,) = infer(kind, operands, plain)
+            (found,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
             self._types[key] = GraphValue(found.dtype, found.shape)
         return self._types[key]
 
@@ -198,13 +197,8 @@ class Terms:
 
 
 def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
-    """Whether a derived weight's key can name an operator: one on arrays, or a Pad of zeros."""
-    arrays = any(name.startswith("operand ") for name in attributes)
-    return not arrays and not ("pads" in attributes and (inputs > 1 or not _of_zeros(attributes)))
-
-
-def _of_zeros(attributes: Mapping[str, Hashable]) -> bool:
-    return attributes["mode"] == "constant"
+    """Whether a derived weight's key can name an operator: of Pads only those with zeros."""
+    return "pads" not in attributes or (inputs == 1 and attributes["mode"] == "constant")
 
 
 def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:

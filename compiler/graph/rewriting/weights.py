@@ -85,10 +85,9 @@ def _moved(kind: str) -> Callable[[Sequence[Array], Mapping[str, Any]], Array]:
     def evaluated(inputs: Sequence[Array], part: Mapping[str, Any]) -> Array:
         named = {n: v for n, v in part.items() if n not in ("operator", "inputs", "dtype")}
         tensors = [KnownTensor(array.dtype.name, array.shape, array) for array in inputs]
-        operands, attributes = as_operator(kind, tensors, named)
-        (result,) = evaluate_use(
-            Use(kind, OPERATORS[kind], operands, attributes, 1), OPERATORS[kind]
-        )
+        attributes = as_operator(kind, tensors, named)
+        use = Use(kind, OPERATORS[kind], tensors, attributes, 1)
+        (result,) = evaluate_use(use, OPERATORS[kind])
         assert result is not None
         return result
 

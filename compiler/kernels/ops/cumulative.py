@@ -59,7 +59,7 @@ def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     Halves are added in float32. Of rows in parts, all parts are added up first.
     """
     output = context.output
-    scan = Scan(*rows_along(output.shape, context.integers(1)[0]))
+    scan = Scan(*rows_along(output.shape, context.attribute("axis")))
     exclusive, reverse = context.attribute("exclusive"), context.attribute("reverse")
     dtype = wide(output.dtype)
     # adding -0.0 changes no bit of a float

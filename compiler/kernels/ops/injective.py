@@ -123,7 +123,7 @@ def _of_parts(
 @lowering("OneHot")
 def lower_one_hot(context: Context) -> te.Tensor:
     """`on` where the index equals the position along a new axis, else `off`."""
-    indices, values = context.tensor(0), context.tensor(2)
+    indices, values = context.tensor(0), context.tensor(1)
     axis: int = context.attribute("axis")
     depth = context.output.shape[axis]
 

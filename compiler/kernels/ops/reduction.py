@@ -94,19 +94,10 @@ def lower_reduce_operator(context: Context) -> te.Tensor:
         after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
-    if not axes and context.attribute("noop_with_empty_axes"):
-        before, after = _identity_of(context.operator.type, before, after)
     total = reduce_axes(
         lambda *i: before(cast(data(*i), dtype)), shape, axes, reducer, context.operator.type
     )
     return finished(context, total, axes, after)
-
-
-def _identity_of(
-    type: str, before: Callable[[Scalar], Scalar], after: Callable[[Scalar], Scalar]
-) -> tuple[Callable[[Scalar], Scalar], Callable[[Scalar], Scalar]]:
-    """With no axes at all a mean divides by one; the other functions still apply."""
-    return (before, _same) if type == "ReduceMean" else (before, after)
 
 
 @lowering("ReduceLogSumExp")

@@ -171,7 +171,7 @@ def lower_resize(context: Context) -> te.Tensor:
         return _of_nothing(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
     scales = [kind(scale) for scale in _scales(context, axes)]
-    roi = [float(v) for v in context.array(1).reshape(-1)] if context.has(1) else []
+    roi = context.attribute("roi")
     crop = mode == "tf_crop_and_resize"
     dtype = context.output.dtype
     compute = dtype if nearest else _computed_in(dtype)
@@ -248,11 +248,11 @@ def _narrow(value: Any, dtype: str) -> Any:
 def _scales(context: Context, axes: list[int]) -> list[float]:
     """The scale of each resized axis."""
     shape, full = context.info(0).shape, context.output.shape
-    if context.has(2) and context.array(2).size:
-        return [float(v) for v in context.array(2).reshape(-1)]
+    if scales := context.attribute("scales"):
+        return scales
     ratios = [full[axis] / shape[axis] for axis in axes]
     policy = context.attribute("keep_aspect_ratio_policy")
     if policy == "stretch":
         return ratios
-    asked = [s / shape[axis] for s, axis in zip(context.integers(3), axes, strict=True)]
+    asked = [s / shape[axis] for s, axis in zip(context.attribute("sizes"), axes, strict=True)]
     return [min(asked) if policy == "not_larger" else max(asked)] * len(axes)

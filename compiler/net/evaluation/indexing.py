@@ -77,8 +77,8 @@ def evaluate_scatter_nd(node: Use) -> Array:
 @evaluates("OneHot")
 def evaluate_one_hot(node: Use) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
-    indices, values = converted_array(node.array(0), np.dtype(np.int64)), node.array(2)
-    depth = int(node.array(1).reshape(()))
+    indices, values = converted_array(node.array(0), np.dtype(np.int64)), node.array(1)
+    depth: int = node["depth"]
     axis = positive_axis(node["axis"], indices.ndim + 1)
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
     positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
@@ -96,7 +96,8 @@ def _ordered(x: Array, axis: int, largest: bool) -> Array:
 @evaluates("TopK")
 def evaluate_top_k(node: Use) -> tuple[Array, Array]:
     """The k largest or smallest elements along an axis, in order, and their indices."""
-    x, k = node.array(0), node.scalar(1)
+    x = node.array(0)
+    k: int = node["k"]
     axis = positive_axis(node["axis"], x.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"the {k} largest of {x.shape[axis]} elements")
@@ -107,7 +108,7 @@ def evaluate_top_k(node: Use) -> tuple[Array, Array]:
 
 def accumulated(function: Callable[..., Array], neutral: int, node: Use) -> Array:
     """Running totals along an axis, from either end, with or without the element itself."""
-    axis = positive_axis(int(node.array(1).reshape(())), node.array(0).ndim)
+    axis = positive_axis(node["axis"], node.array(0).ndim)
     x = np.moveaxis(double(node.array(0)), axis, 0)
     x = x[::-1] if node["reverse"] else x
     if node["exclusive"] and len(x):

@@ -11,15 +11,6 @@ from compiler.net.spec import Use
 _INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
 
 
-def _axes(node: Use) -> tuple[int, ...]:
-    """The axes to reduce: all if none is given, unless `noop_with_empty_axes`."""
-    rank = node.array(0).ndim
-    given = node.integers(1)
-    if given:
-        return tuple(sorted({positive_axis(axis, rank) for axis in given}))
-    return () if node["noop_with_empty_axes"] else tuple(range(rank))
-
-
 def lowest_value(dtype: np.dtype) -> float:
     """The neutral element of a maximum."""
     if dtype == np.bool_:
@@ -76,7 +67,7 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
 )
 def evaluate_reduction(node: Use) -> Array:
     """A reduction of some axes; integers wrap, means and roots are computed in float64."""
-    axes, dtype = _axes(node), node.array(0).dtype
+    axes, dtype = tuple(node["axes"]), node.array(0).dtype
     x = node.array(0).astype(np.float64) if node.op_type in _INEXACT else double(node.array(0))
     result = converted_array(_reduced(node.op_type, x, axes), dtype)
     return result if node["keepdims"] else np.squeeze(result, axes)

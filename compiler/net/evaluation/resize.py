@@ -6,7 +6,7 @@ from math import ceil, floor
 import numpy as np
 
 from compiler.net.evaluation.registry import Array, evaluates, positive_axis
-from compiler.net.evaluation.rounding import converted_array, double, is_floating
+from compiler.net.evaluation.rounding import converted_array, is_floating
 from compiler.net.spec import Use
 
 _TIE = 1e-6
@@ -37,11 +37,10 @@ class _Axis:
 def _scaled_sizes(node: Use, axes: list[int]) -> list[tuple[float, int]]:
     """The scale and the size of each resized axis."""
     extents = [node.array(0).shape[axis] for axis in axes]
-    if node.has(2) and node.array(2).size:
-        scales = [float(s) for s in node.array(2).astype(np.float32).reshape(-1)]
+    if scales := node["scales"]:
         pairs = zip(scales, extents, strict=True)
         return [(s, floor(np.float32(n) * np.float32(s))) for s, n in pairs]
-    asked = node.integers(3) or []
+    asked = node["sizes"]
     if len(asked) != len(axes):
         raise ValueError(f"{len(asked)} sizes for {len(axes)} axes")
     ratios = [size / max(extent, 1) for size, extent in zip(asked, extents, strict=True)]
@@ -57,7 +56,7 @@ def _axes(node: Use) -> list[_Axis]:
     numbers = [positive_axis(a, len(shape)) for a in node["axes"] or range(len(shape))]
     crop = node["coordinate_transformation_mode"] == "tf_crop_and_resize"
     count = len(numbers)
-    limits = double(node.array(1)).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
+    limits = node["roi"] if crop else [0.0] * count + [1.0] * count
     sized = zip(numbers, _scaled_sizes(node, numbers), limits[:count], limits[count:], strict=True)
     return [
         _Axis(number=a, extent=shape[a], size=size, scale=scale, start=start, end=end)

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from compiler.net.attributes import Mismatch
 from compiler.net.evaluation import EVALUATIONS
 from compiler.net.operators.contractions import CONTRACTIONS
@@ -36,7 +34,6 @@ from compiler.net.spec import (
     check_attributes,
     check_size,
     infer_use,
-    known_use,
     type_text,
 )
 
@@ -61,7 +58,6 @@ __all__ = [
     "check_size",
     "infer",
     "type_text",
-    "use_of",
 ]
 
 INTEGER_CONTRACTIONS = ("ConvInteger", "MatMulInteger")
@@ -99,22 +95,10 @@ KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
 STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
     name: entry.structural for name, entry in OPERATORS.items() if entry.structural
 }
-"""Inputs that must be constants, as they decide shapes or loops; they become `dataflow.constant`.
+"""Inputs that must be constants, for which kernels are made; they become `dataflow.constant`.
 
 Constants of one element become `dataflow.constant` wherever they are used.
 """
-
-
-def use_of(
-    op_type: str,
-    arrays: Sequence[np.ndarray | None],
-    attributes: Mapping[str, Any],
-    outputs: int = 1,
-    *,
-    precise: bool = False,
-) -> Use:
-    """A use of an operator of the table on known inputs; see `known_use`."""
-    return known_use(op_type, OPERATORS[op_type], arrays, attributes, outputs, precise=precise)
 
 
 def infer(

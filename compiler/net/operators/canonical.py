@@ -1,14 +1,149 @@
 """The canonical form of a node: all attributes are there, and axes count from the front.
 
-A dump leaves out an attribute that has its default; readers get every one. The importer brings
-nodes into this form, and the verifier of the IR refuses others.
+In place of the inputs that decide shapes in ONNX it has attributes. A dump leaves out an attribute
+that has its default; readers get every one. The importer brings nodes into this form, and the
+verifier of the IR refuses others.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from compiler.net.attributes import Shapes
-from compiler.net.operators import OPERATORS, Mismatch
+from compiler.net.operators import OPERATORS, Mismatch, infer
+from compiler.net.spec import (
+    Array,
+    KnownTensor,
+    OperatorInput,
+    OpSpec,
+    Use,
+    bind_types,
+    check_attributes,
+    check_count,
+    known_use,
+)
+
+InputT = TypeVar("InputT", bound=OperatorInput)
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalUse(Generic[InputT]):
+    """The inputs and attributes of a use of an operator."""
+
+    inputs: list[InputT | None]
+    attributes: dict[str, Any]
+
+
+def onnx_entry(op_type: str) -> OpSpec:
+    """The entry of an operator with the inputs and attributes that ONNX has."""
+    entry = OPERATORS[op_type]
+    return entry if entry.onnx is None else _with_onnx_form(op_type)
+
+
+@cache
+def _with_onnx_form(op_type: str) -> OpSpec:
+    entry = OPERATORS[op_type]
+    assert entry.onnx is not None, op_type
+    return replace(entry, inputs=entry.onnx.inputs, attributes=entry.onnx.attributes)
+
+
+def is_onnx_form(op_type: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a use has inputs that decide shapes, in place of attributes of these names."""
+    entry = OPERATORS.get(op_type)
+    return entry is not None and not entry.decided <= attributes.keys()
+
+
+def deciding_inputs(op_type: str) -> Mapping[int, str]:
+    """The inputs that decide shapes in ONNX's form of an operator, by position."""
+    entry = OPERATORS.get(op_type)
+    return {} if entry is None or entry.onnx is None else entry.onnx.decides_shape
+
+
+def _shapes(inputs: Sequence[OperatorInput | None]) -> Shapes:
+    return [None if value is None else value.shape for value in inputs]
+
+
+def canonical_use(
+    op_type: str, inputs: Sequence[InputT | None], attributes: Mapping[str, Any], outputs: int = 1
+) -> CanonicalUse[InputT]:
+    """A use in the canonical form, which it may have already.
+
+    Raises Mismatch for operands that do not fit ONNX's form; element types and attributes that the
+    table does not have are not refused.
+    """
+    if not is_onnx_form(op_type, attributes):
+        return CanonicalUse(list(inputs), from_front(op_type, attributes, _shapes(inputs)))
+    onnx, form = onnx_entry(op_type), OPERATORS[op_type].onnx
+    assert form is not None
+    check_count(onnx, inputs, outputs)
+    counted = onnx.from_front(attributes, _shapes(inputs))
+    decided = form.normalise(Use(op_type, onnx, inputs, counted, outputs))
+    rest = [value for i, value in enumerate(inputs) if i not in form.decides_shape]
+    while rest and rest[-1] is None:
+        rest.pop()
+    same = {n: v for n, v in counted.items() if n in OPERATORS[op_type].attributes}
+    return CanonicalUse(rest, {**same, **decided})
+
+
+def use_of(
+    op_type: str,
+    arrays: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+    *,
+    precise: bool = False,
+) -> Use:
+    """A use of an operator of the table on known inputs, in either form; see `known_use`."""
+    tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in arrays]
+    use = canonical_use(op_type, tensors, attributes, outputs)
+    known = [value and value.array for value in use.inputs]
+    entry = OPERATORS[op_type]
+    return known_use(op_type, entry, known, use.attributes, outputs, precise=precise)
+
+
+def infer_onnx(
+    op_type: str,
+    inputs: Sequence[OperatorInput | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+) -> list[KnownTensor]:
+    """The types of the results of a use in ONNX's form; raises Mismatch, as `infer`."""
+    if is_onnx_form(op_type, attributes):
+        check_attributes(onnx_entry(op_type), attributes)
+        bind_types(onnx_entry(op_type), inputs)
+    use = canonical_use(op_type, inputs, attributes, outputs)
+    return infer(op_type, use.inputs, use.attributes, outputs)
+
+
+def _as_operand(value: Any) -> Array:
+    """An array, or integers as one."""
+    return np.asarray(value, None if isinstance(value, np.ndarray) else np.int64)
+
+
+def onnx_use(
+    op_type: str, inputs: Sequence[InputT | None], attributes: Mapping[str, Any], outputs: int = 1
+) -> tuple[list[InputT | Array | None], dict[str, Any]]:
+    """The inputs of ONNX's form of a use, arrays among them, and its attributes."""
+    form = OPERATORS[op_type].onnx
+    if form is None or is_onnx_form(op_type, attributes):
+        return list(inputs), dict(attributes)
+    written = dict(form.write(Use(op_type, OPERATORS[op_type], inputs, attributes, outputs)))
+    arrays = {
+        position: _as_operand(written.pop(name))
+        for position, name in form.decides_shape.items()
+        if name in written
+    }
+    rest, operands = list(inputs), list[InputT | Array | None]()
+    for position in range(max([*arrays, len(inputs) + len(form.decides_shape) - 1]) + 1):
+        decides = position in form.decides_shape
+        operands.append(arrays.get(position) if decides else rest.pop(0) if rest else None)
+    while operands and operands[-1] is None:
+        operands.pop()
+    same = {n: v for n, v in attributes.items() if n in form.attributes}
+    return operands, {**same, **written}
 
 
 def from_front(op_type: str, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
@@ -31,13 +166,21 @@ def complete_attributes(
 
 
 def check_canonical(op_type: str, attributes: Mapping[str, Any]) -> None:
-    """Raise Mismatch for axes that count from the end, and for pads that are not explicit.
+    """Raise Mismatch for inputs in place of attributes, axes from the end, and implicit pads.
 
     Types, lengths and ranges are checked where shapes are inferred.
     """
-    operator = OPERATORS[op_type]
+    operator = OPERATORS.get(op_type)
+    if operator is None:
+        return
+    if is_onnx_form(op_type, attributes):
+        names = ", ".join(sorted(operator.decided))
+        raise Mismatch(
+            f"its attributes {names} are missing, which are operands in ONNX: import the model"
+            " again"
+        )
     for name, value in attributes.items():
-        if operator.attributes[name].rank is None:
+        if name not in operator.attributes or operator.attributes[name].rank is None:
             continue
         if any(axis < 0 for axis in ([value] if isinstance(value, int) else value)):
             raise Mismatch(f"its attribute {name!r} is {value}: axes count from the front")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from compiler.net.attributes import Mismatch, Shape, flag, integer, number, one_of
+from compiler.net.attributes import Mismatch, Shape, flag, integer, number, one_each, one_of
 from compiler.net.facts import EVERYTHING, REPEATED, Facts, NumberRange, always_within
 from compiler.net.maps import Map, Maps
 from compiler.net.operators.shapes import (
@@ -15,7 +15,7 @@ from compiler.net.operators.shapes import (
     one_number,
     same_shape,
 )
-from compiler.net.spec import Kind, OpSpec, Use, operator
+from compiler.net.spec import Kind, OpSpec, Use, onnx_form, operator
 from compiler.tensors.dtypes import (
     ALL,
     BOOL,
@@ -64,11 +64,18 @@ def _prelu(use: Use) -> list[Shape]:
     return [use.shape()]
 
 
-def _expand(use: Use) -> list[Shape]:
+def _expanded_shape(use: Use) -> dict[str, Shape]:
+    """The shape of the result, which is larger than ONNX's operand where the input is."""
     target = use.vector(1, or_scalar=True)
     if any(size < 0 for size in target):
         raise Mismatch(f"it expands to the shape {listed(target)}, which has a negative size")
-    return [broadcast(use.shape(), tuple(target))]
+    return {"shape": broadcast(use.shape(), tuple(target))}
+
+
+def _expand(use: Use) -> list[Shape]:
+    shape = tuple(use["shape"])
+    fits_into("its input", use.shape(), shape)
+    return [shape]
 
 
 def _expand_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
@@ -243,10 +250,11 @@ ELEMENTWISE: dict[str, OpSpec] = {
     ),
     "Expand": operator(
         Kind.ELEMENTWISE,
-        "T int64 -> T",
+        "T -> T",
         _expand,
-        structural=(1,),
+        {"shape": one_each(least=0)},
         maps=_expand_maps,
+        onnx=onnx_form("T int64", {1: "shape"}, _expanded_shape),
         facts=REPEATED,
         T=ALL,
     ),

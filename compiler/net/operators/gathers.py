@@ -120,9 +120,15 @@ def scatter_nd_shape(use: Use) -> list[Shape]:
 
 def one_hot_shape(use: Use) -> list[Shape]:
     """A new axis in which one element is on."""
-    indices, depth, values = use.shape(), use.known(1), use.shape(2)
-    if depth is None or depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:
-        raise ShapeMismatch(f"its depth {depth} is not a number, or is negative")
+    indices, values = use.shape(), use.shape(1)
     has_shape("its values", values, (2,), "they are the values of off and on")
     axis = axis_in(use["axis"], len(indices) + 1)
-    return [(*indices[:axis], int(depth.reshape(())), *indices[axis:])]
+    return [(*indices[:axis], use["depth"], *indices[axis:])]
+
+
+def depth_of_one_hot(use: Use) -> dict[str, int]:
+    """The length of the new axis, a number of any type in ONNX."""
+    depth = use.array(1)
+    if depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:
+        raise ShapeMismatch(f"its depth {depth} is not a number, or is negative")
+    return {"depth": int(depth.reshape(()))}

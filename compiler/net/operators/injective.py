@@ -13,11 +13,13 @@ from compiler.net.attributes import (
     flag,
     integer,
     integers,
+    one_each,
     one_of,
 )
 from compiler.net.facts import REPEATED, Facts
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.gathers import (
+    depth_of_one_hot,
     gather_elements_maps,
     gather_elements_shape,
     gather_maps,
@@ -36,7 +38,7 @@ from compiler.net.operators.shapes import (
     listed,
     without,
 )
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import ALL, INDICES, MOVABLE, WITHOUT_BFLOAT16
 
 
@@ -150,8 +152,8 @@ def slice_range(size: int, start: int, end: int, step: int) -> range:
     return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
 
 
-def _taken(use: Use) -> list[range]:
-    """The indices of each dimension that a Slice takes; raises Mismatch."""
+def _slice_bounds(use: Use) -> dict[str, list[int]]:
+    """Where each dimension of a Slice in ONNX's form begins, its step and its size."""
     shape, starts, ends = use.shape(), use.vector(1), use.vector(2)
     given, steps = use.integers(3), use.integers(4)
     axes = axes_in(list(range(len(starts))) if given is None else given, len(shape))
@@ -167,20 +169,45 @@ def _taken(use: Use) -> list[range]:
     taken = [range(size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         taken[axis] = slice_range(shape[axis], start, end, step)
-    return taken
+    return {
+        "start": [max(part.start, 0) for part in taken],
+        "step": [part.step if len(part) > 1 else 1 for part in taken],
+        "size": [len(part) for part in taken],
+    }
 
 
 def _slice(use: Use) -> list[Shape]:
-    return [tuple(map(len, _taken(use)))]
+    shape, start, step, size = use.shape(), use["start"], use["step"], use["size"]
+    if not len(shape) == len(start) == len(step) == len(size):
+        raise ShapeMismatch(
+            f"its start {start}, step {step} and size {size} have not one number a dimension of"
+            f" the input of shape {listed(shape)}"
+        )
+    for extent, first, by, count in zip(shape, start, step, size, strict=True):
+        last = first + by * (count - 1) if count else 0
+        if not (by and 0 <= first <= extent - bool(count) and 0 <= last < max(extent, 1)):
+            raise ShapeMismatch(
+                f"it takes {count} elements from {first} in steps of {by}, of a dimension of"
+                f" {extent} in the input of shape {listed(shape)}"
+            )
+    return [tuple(size)]
 
 
 def _slice_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
-    taken = _taken(use)
+    start, step = use["start"], use["step"]
 
     def at(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
-        return [part.start + k * part.step for part, k in zip(taken, i, strict=True)]
+        return [first + k * by for first, k, by in zip(start, i, step, strict=True)]
 
     return [[Map(0, at)]]
+
+
+def _slice_operands(use: Use) -> dict[str, list[int]]:
+    """ONNX's bounds: an end before the first element counts from the last one."""
+    start, step, shape = use["start"], use["step"], use.shape()
+    ends = [first + by * n for first, by, n in zip(start, step, use["size"], strict=True)]
+    last = [end if end >= 0 else -n - 1 for end, n in zip(ends, shape, strict=True)]
+    return {"starts": start, "ends": last, "axes": list(range(len(shape))), "steps": step}
 
 
 def split_sizes(size: int, parts: int) -> list[int]:
@@ -189,14 +216,21 @@ def split_sizes(size: int, parts: int) -> list[int]:
     return [length] * (parts - 1) + [size - length * (parts - 1)]
 
 
-def _split(use: Use) -> list[Shape]:
+def _sizes_of_parts(use: Use) -> dict[str, list[int]]:
+    """The sizes that ONNX's operand lists, or those of equal parts."""
     shape, sizes = use.shape(), use.integers(1)
     has_rank("its input", shape, 1)
     axis = axis_in(use["axis"], len(shape))
     parts: int = use["num_outputs"] or use.outputs
     if sizes is not None and use["num_outputs"]:
         raise Mismatch("it has both the input split and the attribute num_outputs")
-    sizes = sizes or split_sizes(shape[axis], parts)
+    return {"sizes": sizes or split_sizes(shape[axis], parts)}
+
+
+def _split(use: Use) -> list[Shape]:
+    shape, sizes = use.shape(), use["sizes"]
+    has_rank("its input", shape, 1)
+    axis = axis_in(use["axis"], len(shape))
     if len(sizes) != use.outputs or min(sizes) < 0 or sum(sizes) != shape[axis]:
         raise ShapeMismatch(
             f"it splits dimension {axis} of the input of shape {listed(shape)} into"
@@ -216,7 +250,7 @@ def _split_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 
 def _tile(use: Use) -> list[Shape]:
-    shape, repeats = use.shape(), use.vector(1)
+    shape, repeats = use.shape(), use["repeats"]
     if len(repeats) != len(shape) or any(count < 0 for count in repeats):
         raise ShapeMismatch(
             f"it repeats the input of shape {listed(shape)} by {listed(repeats)}: that needs one"
@@ -251,14 +285,12 @@ def _transpose_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
 def _trilu(use: Use) -> list[Shape]:
     has_rank("its input", use.shape(), 2)
-    if use.input(1) is not None:
-        use.scalar(1)
     return [use.shape()]
 
 
 def _trilu_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     rows, columns = shapes[0][-2:]
-    k = 0 if use.input(1) is None else max(-rows - 1, min(use.scalar(1), columns + 1))
+    k = max(-rows - 1, min(use["k"], columns + 1))
 
     def keep(i: Sequence[Index]) -> Any:
         return i[-1] - i[-2] >= k if use["upper"] else i[-1] - i[-2] <= k
@@ -325,10 +357,11 @@ INJECTIVE: dict[str, OpSpec] = {
     ),
     "OneHot": operator(
         _KIND,
-        "I D T -> T",
+        "I T -> T",
         one_hot_shape,
-        {"axis": _NEW_AXIS},
-        structural=(1, 2),
+        {"axis": _NEW_AXIS, "depth": integer(required=True, least=0)},
+        structural=(1,),
+        onnx=onnx_form("I D T", {1: "depth"}, depth_of_one_hot, {"axis": _NEW_AXIS}),
         facts=Facts(exact=True, repeats=True),
         I=WITHOUT_BFLOAT16,
         D=WITHOUT_BFLOAT16,
@@ -346,10 +379,16 @@ INJECTIVE: dict[str, OpSpec] = {
     ),
     "Slice": operator(
         _KIND,
-        "T I I I? I? -> T",
+        "T -> T",
         _slice,
-        structural=(1, 2, 3, 4),
+        {"start": one_each(), "step": one_each(), "size": one_each(least=0)},
         maps=_slice_maps,
+        onnx=onnx_form(
+            "T I I I? I?",
+            {1: "starts", 2: "ends", 3: "axes", 4: "steps"},
+            _slice_bounds,
+            write=_slice_operands,
+        ),
         T=ALL,
         I=INDICES,
     ),
@@ -363,26 +402,44 @@ INJECTIVE: dict[str, OpSpec] = {
     ),
     "Split": operator(
         _KIND,
-        "T int64? -> T*",
+        "T -> T*",
         _split,
-        {"axis": axis_attribute(0), "num_outputs": integer(least=1)},
-        structural=(1,),
+        {"axis": axis_attribute(0), "sizes": one_each()},
         maps=_split_maps,
+        onnx=onnx_form(
+            "T int64?",
+            {1: "split"},
+            _sizes_of_parts,
+            {"axis": axis_attribute(0), "num_outputs": integer(least=1)},
+            lambda use: {"split": use["sizes"]},
+        ),
         T=ALL,
     ),
     "Tile": operator(
-        _KIND, "T int64 -> T", _tile, structural=(1,), maps=_tile_maps, facts=REPEATED, T=ALL
+        _KIND,
+        "T -> T",
+        _tile,
+        {"repeats": one_each()},
+        maps=_tile_maps,
+        facts=REPEATED,
+        onnx=onnx_form("T int64", {1: "repeats"}, lambda use: {"repeats": use.vector(1)}),
+        T=ALL,
     ),
     "Transpose": operator(
         _KIND, "T -> T", _transpose, {"perm": integers(_reversed)}, maps=_transpose_maps, T=MOVABLE
     ),
     "Trilu": operator(
         _KIND,
-        "T int64? -> T",
+        "T -> T",
         _trilu,
-        {"upper": flag(1)},
-        structural=(1,),
+        {"k": integer(required=True), "upper": flag(1)},
         maps=_trilu_maps,
+        onnx=onnx_form(
+            "T int64?",
+            {1: "k"},
+            lambda use: {"k": use.scalar(1) if use.has(1) else 0},
+            {"upper": flag(1)},
+        ),
         facts=Facts(keeps_codes=False),  # zeros are no elements of the operand
         T=ALL,
     ),

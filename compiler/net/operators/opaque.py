@@ -3,24 +3,28 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import LAST_AXIS, Shape, axis_attribute, flag, one_of
+from compiler.net.attributes import LAST_AXIS, Shape, axis_attribute, flag, integer, one_of
 from compiler.net.facts import Facts
 from compiler.net.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 
 
 def _cumulative_sum(use: Use) -> list[Shape]:
-    axis_in(use.scalar(1), len(use.shape()))
+    axis_in(use["axis"], len(use.shape()))
     return [use.shape()]
 
 
-def _top_k(use: Use) -> list[Shape]:
-    shape, counts = use.shape(), use.vector(1)
-    has_rank("its input", shape, 1)
+def _number_of_largest(use: Use) -> dict[str, int]:
+    counts = use.vector(1)
     has_shape("its K", (len(counts),), (1,), "it is one number")
-    (count,) = counts
+    return {"k": counts[0]}
+
+
+def _top_k(use: Use) -> list[Shape]:
+    shape, count = use.shape(), use["k"]
+    has_rank("its input", shape, 1)
     axis = axis_in(use["axis"], len(shape))
     if not 0 <= count <= shape[axis]:
         raise ShapeMismatch(
@@ -44,15 +48,21 @@ def _top_k_work(use: Use, results: Sequence[Shape]) -> int:
 
 
 _REDUCTION = one_of("none", "add", "mul", "max", "min")
+_CUMULATIVE = {"exclusive": flag(0), "reverse": flag(0)}
 _TOP_K = {"axis": LAST_AXIS, "largest": flag(1), "sorted": flag(1)}
 
 OPAQUE: dict[str, OpSpec] = {
     "CumSum": operator(
         Kind.OPAQUE,
-        "T I -> T",
+        "T -> T",
         _cumulative_sum,
-        {"exclusive": flag(0), "reverse": flag(0)},
-        structural=(1,),
+        {"axis": axis_attribute(), **_CUMULATIVE},
+        onnx=onnx_form(
+            "T I",
+            {1: "axis"},
+            lambda use: {"axis": axis_in(use.scalar(1), len(use.shape()))},
+            _CUMULATIVE,
+        ),
         facts=Facts(wide=True),
         T=WIDE,
         I=INDICES,
@@ -70,10 +80,12 @@ OPAQUE: dict[str, OpSpec] = {
     ),
     "TopK": operator(
         Kind.OPAQUE,
-        "T int64 -> T int64",
+        "T -> T int64",
         _top_k,
-        _TOP_K,
-        structural=(1,),
+        {"k": integer(required=True), **_TOP_K},
+        onnx=onnx_form(
+            "T int64", {1: "k"}, _number_of_largest, _TOP_K, lambda use: {"k": [use["k"]]}
+        ),
         facts=Facts(work=_top_k_work),
         T=WITHOUT_BFLOAT16,
     ),

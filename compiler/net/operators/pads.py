@@ -5,25 +5,26 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.net.attributes import Shape, one_of
+from compiler.net.attributes import Shape, one_each, one_of
 from compiler.net.maps import Algebra, Index, Map, Maps
 from compiler.net.operators.shapes import axes_in, has_shape, listed
-from compiler.net.spec import Kind, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import INDICES, MOVABLE
 
 
-def full_pads(shape: Shape, pads: list[int], axes: list[int] | None) -> list[tuple[int, int]]:
-    """The padding before and after each dimension; raises Mismatch for pads that do not fit."""
+def _full_pads(use: Use) -> dict[str, list[int]]:
+    """The padding before each dimension and after each; ONNX lists those of some axes."""
+    shape, pads, axes = use.shape(), use.vector(1), use.integers(3)
     padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
     if len(pads) != 2 * len(padded):
         raise ShapeMismatch(
             f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(padded)} for the"
             f" input of shape {listed(shape)}"
         )
-    full = [(0, 0)] * len(shape)
+    full = [0] * (2 * len(shape))
     for i, axis in enumerate(padded):
-        full[axis] = pads[i], pads[i + len(padded)]
-    return full
+        full[axis], full[axis + len(shape)] = pads[i], pads[i + len(padded)]
+    return {"pads": full}
 
 
 def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> None:
@@ -42,8 +43,9 @@ def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> N
 
 
 def _pad(use: Use) -> list[Shape]:
-    shape, value = use.shape(), use.input(2)
-    pads = full_pads(shape, use.vector(1), use.integers(3))
+    shape, value, rank = use.shape(), use.input(1), len(use.shape())
+    has_shape("its attribute pads", (len(use["pads"]),), (2 * rank,), "two numbers a dimension")
+    pads = list(zip(use["pads"][:rank], use["pads"][rank:], strict=True))
     for axis, (before, after) in enumerate(pads):
         _check_pad(use["mode"], shape, axis, before, after)
     if value is not None:
@@ -92,7 +94,7 @@ def _pad_position(
 
 def _maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     x, (full,), mode = use.shape(), shapes, use["mode"]
-    before = [first for first, _ in full_pads(x, use.vector(1), use.integers(3))]
+    before = use["pads"][: len(x)]
 
     def from_constant(_: Algebra, i: Sequence[Index]) -> Sequence[Index]:
         return [position - b for position, b in zip(i, before, strict=True)]
@@ -103,16 +105,18 @@ def _maps(use: Use, shapes: Sequence[Shape]) -> Maps:
 
     if mode != "constant":
         return [[Map(0, from_itself)]]
-    return [[Map(0, from_constant, partial=True, fill=2 if use.input(2) else None)]]
+    return [[Map(0, from_constant, partial=True, fill=1 if use.input(1) else None)]]
 
+
+_MODE = one_of("constant", "reflect", "edge", "wrap")
 
 PAD = operator(
     Kind.INJECTIVE,
-    "T int64 T? I? -> T",
+    "T T? -> T",
     _pad,
-    {"mode": one_of("constant", "reflect", "edge", "wrap")},
-    structural=(1, 3),
+    {"mode": _MODE, "pads": one_each()},
     maps=_maps,
+    onnx=onnx_form("T int64 T? I?", {1: "pads", 3: "axes"}, _full_pads, {"mode": _MODE}),
     T=MOVABLE,
     I=INDICES,
 )

@@ -1,8 +1,12 @@
 """Operators that reduce axes, or normalise along one."""
 
+from itertools import pairwise
+
 from compiler.net.attributes import (
     LAST_AXIS,
+    LISTED_AXES,
     Attribute,
+    Mismatch,
     Shape,
     axes_attribute,
     axis_attribute,
@@ -10,7 +14,7 @@ from compiler.net.attributes import (
 )
 from compiler.net.facts import Facts, always_within
 from compiler.net.operators.shapes import axes_in, axis_in, listed
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import BOOL, FLOATS, NUMBERS, WIDE
 
 
@@ -21,12 +25,21 @@ def reduced(shape: Shape, axes: list[int], keep: bool) -> Shape:
     return tuple(size for i, size in enumerate(shape) if i not in axes)
 
 
-def _listed_axes(use: Use) -> list[int]:
-    """The axes that an operand lists; all of them, or none, if it lists none."""
+def _axes_of_operand(use: Use) -> dict[str, list[int]]:
+    """The axes that ONNX's operand lists; all of them, or none, if it lists none."""
     rank, given = len(use.shape()), use.integers(1)
     if not given:
-        return [] if use["noop_with_empty_axes"] else list(range(rank))
-    return sorted({axis_in(axis, rank) for axis in given})
+        return {"axes": [] if use["noop_with_empty_axes"] else list(range(rank))}
+    return {"axes": sorted({axis_in(axis, rank) for axis in given})}
+
+
+def _axes_as_operand(use: Use) -> dict[str, object]:
+    """ONNX reduces every axis if none is listed, unless an attribute says otherwise."""
+    return {"axes": use["axes"], "noop_with_empty_axes": int(not use["axes"])}
+
+
+def _listed_axes(use: Use) -> list[int]:
+    return use["axes"]
 
 
 def _one_axis(use: Use) -> list[int]:
@@ -34,7 +47,12 @@ def _one_axis(use: Use) -> list[int]:
 
 
 def _reduce(use: Use) -> list[Shape]:
-    return [reduced(use.shape(), _listed_axes(use), bool(use["keepdims"]))]
+    shape, axes = use.shape(), use["axes"]
+    for axis in axes:
+        axis_in(axis, len(shape))
+    if any(axis >= other for axis, other in pairwise(axes)):
+        raise Mismatch(f"its axes {listed(axes)} are not in order")
+    return [reduced(shape, axes, bool(use["keepdims"]))]
 
 
 def _arg(use: Use) -> list[Shape]:
@@ -60,10 +78,16 @@ def _reductions(
 ) -> dict[str, OpSpec]:
     entry = operator(
         Kind.REDUCTION,
-        "T int64? -> T",
+        "T -> T",
         _reduce,
-        {"keepdims": flag(1), "noop_with_empty_axes": flag(0)},
-        structural=(1,),
+        {"axes": LISTED_AXES, "keepdims": flag(1)},
+        onnx=onnx_form(
+            "T int64?",
+            {1: "axes"},
+            _axes_of_operand,
+            {"keepdims": flag(1), "noop_with_empty_axes": flag(0)},
+            _axes_as_operand,
+        ),
         facts=Facts(flops=flops, wide=True, reduces=_listed_axes, through_floats=through_floats),
         T=dtypes,
     )
@@ -79,7 +103,7 @@ LISTED_REDUCTIONS: dict[str, OpSpec] = {
     **_reductions("ReduceL2", WIDE, flops=8, through_floats=True),
     **_reductions("ReduceMax ReduceMin", WIDE | BOOL | {"int8", "uint8"}),
 }
-"""The reductions over the axes that an operand lists, an attribute in old opsets."""
+"""The reductions over axes that an attribute lists, an operand in ONNX since opset 18."""
 
 REDUCTIONS: dict[str, OpSpec] = {
     **LISTED_REDUCTIONS,

@@ -1,13 +1,24 @@
 """The entry of Resize."""
 
 from math import floor
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from compiler.net.attributes import Mismatch, Shape, axes_attribute, flag, number, one_of
+from compiler.net.attributes import (
+    Attribute,
+    Mismatch,
+    Shape,
+    axes_attribute,
+    flag,
+    number,
+    one_each,
+    one_of,
+)
 from compiler.net.facts import Facts
 from compiler.net.operators.shapes import axes_in, listed
-from compiler.net.spec import Kind, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import ALL
 
 
@@ -50,12 +61,28 @@ def _by_sizes(shape: Shape, sizes: list[int], axes: list[int], policy: str) -> S
     return tuple(result)
 
 
+def _numbers_of_operands(use: Use) -> dict[str, list[float] | list[int]]:
+    """The region, scales and sizes as lists, which are empty if they are left out or not read."""
+    roi, scales = use.known(1), use.known(2)
+    crop = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    return {
+        "roi": [] if roi is None or not crop else roi.astype(np.float32).reshape(-1).tolist(),
+        "scales": [] if scales is None else scales.reshape(-1).tolist(),
+        "sizes": use.integers(3) or [],
+    }
+
+
+def _operands_of_numbers(use: Use) -> dict[str, NDArray[Any]]:
+    """The lists as operands; ONNX has either scales or sizes."""
+    floats = {name: np.array(use[name], np.float32) for name in ("roi", "scales") if use[name]}
+    return floats | ({"sizes": np.array(use["sizes"], np.int64)} if use["sizes"] else {})
+
+
 def _check_roi(use: Use, axes: list[int]) -> None:
-    roi = use.known(1)
+    count = len(use["roi"])
     if use["coordinate_transformation_mode"] != "tf_crop_and_resize":
         return
-    if roi is None or roi.size != 2 * len(axes):
-        count = 0 if roi is None else roi.size
+    if count != 2 * len(axes):
         raise ShapeMismatch(
             f"its region has {count} numbers instead of {2 * len(axes)} for the input of shape"
             f" {listed(use.shape())}"
@@ -66,43 +93,55 @@ def _resize(use: Use) -> list[Shape]:
     shape = use.shape()
     axes = axes_in(use["axes"], len(shape))
     _check_roi(use, axes)
-    scales, sizes = use.known(2), use.integers(3)
-    by_scales = scales is not None and scales.size > 0
-    if by_scales == bool(sizes):
+    scales, sizes = use["scales"], use["sizes"]
+    if bool(scales) == bool(sizes):
         raise Mismatch("it needs either scales or sizes, and has both or neither")
-    if scales is not None and by_scales:
-        result = _by_scales(shape, [float(scale) for scale in scales.reshape(-1)], axes)
+    if scales:
+        result = _by_scales(shape, scales, axes)
     else:
-        result = _by_sizes(shape, sizes or [], axes, use["keep_aspect_ratio_policy"])
+        result = _by_sizes(shape, sizes, axes, use["keep_aspect_ratio_policy"])
     if 0 in shape and 0 not in result:
         raise ShapeMismatch(f"it makes {listed(result)} of the input of shape {listed(shape)}")
     return [result]
 
 
+_ATTRIBUTES = {
+    "antialias": flag(0),
+    "axes": axes_attribute(lambda shapes: list(range(len(shapes[0] or ())))),
+    "coordinate_transformation_mode": one_of(
+        "half_pixel",
+        "half_pixel_symmetric",
+        "pytorch_half_pixel",
+        "align_corners",
+        "asymmetric",
+        "tf_crop_and_resize",
+    ),
+    "cubic_coeff_a": number(-0.75),
+    "exclude_outside": flag(0),
+    "extrapolation_value": number(0.0),
+    "keep_aspect_ratio_policy": one_of("stretch", "not_larger", "not_smaller"),
+    "mode": one_of("nearest", "linear", "cubic"),
+    "nearest_mode": one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+}
+
 RESIZE = operator(
     Kind.INJECTIVE,
-    "T R? float32? int64? -> T",
+    "T -> T",
     _resize,
     {
-        "antialias": flag(0),
-        "axes": axes_attribute(lambda shapes: list(range(len(shapes[0] or ())))),
-        "coordinate_transformation_mode": one_of(
-            "half_pixel",
-            "half_pixel_symmetric",
-            "pytorch_half_pixel",
-            "align_corners",
-            "asymmetric",
-            "tf_crop_and_resize",
-        ),
-        "cubic_coeff_a": number(-0.75),
-        "exclude_outside": flag(0),
-        "extrapolation_value": number(0.0),
-        "keep_aspect_ratio_policy": one_of("stretch", "not_larger", "not_smaller"),
-        "mode": one_of("nearest", "linear", "cubic"),
-        "nearest_mode": one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+        **_ATTRIBUTES,
+        "roi": Attribute("floats", required=True),
+        "scales": Attribute("floats", required=True),
+        "sizes": one_each(),
     },
-    structural=(1, 2, 3),
     facts=Facts(repeats=True),
+    onnx=onnx_form(
+        "T R? float32? int64?",
+        {1: "roi", 2: "scales", 3: "sizes"},
+        _numbers_of_operands,
+        _ATTRIBUTES,
+        _operands_of_numbers,
+    ),
     T=ALL,
     R=frozenset({"float16", "float32", "float64"}),
 )

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from math import prod
 
-from compiler.net.attributes import Mismatch, Shape, axis_attribute, flag
+from compiler.net.attributes import LISTED_AXES, Mismatch, Shape, axis_attribute, flag, one_each
 from compiler.net.maps import Maps, view_map
 from compiler.net.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
-from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, operator
+from compiler.net.spec import Kind, OpSpec, ShapeMismatch, Use, onnx_form, operator
 from compiler.tensors.dtypes import MOVABLE
 
 
@@ -50,15 +50,31 @@ def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
     return prod(shape) // others
 
 
+def _shape_of_target(use: Use) -> dict[str, Shape]:
+    shape, target = use.shape(), use.vector(1)
+    return {"shape": reshaped_shape(shape, target, bool(use["allowzero"]))}
+
+
+def _target_of_shape(use: Use) -> dict[str, object]:
+    return {"shape": use["shape"], "allowzero": int(0 in use["shape"])}
+
+
 def _reshape(use: Use) -> list[Shape]:
-    return [reshaped_shape(use.shape(), use.vector(1), bool(use["allowzero"]))]
+    shape = tuple(use["shape"])
+    same_count(use.shape(), shape)
+    return [shape]
+
+
+def _dropped_axes(use: Use) -> dict[str, list[int]]:
+    """Every axis of one element, if ONNX's operand is left out."""
+    shape, given = use.shape(), use.integers(1)
+    if given is None:
+        return {"axes": [axis for axis, size in enumerate(shape) if size == 1]}
+    return {"axes": sorted({axis_in(axis, len(shape)) for axis in given})}
 
 
 def _squeeze(use: Use) -> list[Shape]:
-    shape, given = use.shape(), use.integers(1)
-    if given is None:
-        return [tuple(size for size in shape if size != 1)]
-    axes = [axis_in(axis, len(shape)) for axis in given]
+    shape, axes = use.shape(), [axis_in(axis, len(use.shape())) for axis in use["axes"]]
     for axis in axes:
         if shape and shape[axis] != 1:
             raise ShapeMismatch(
@@ -68,10 +84,14 @@ def _squeeze(use: Use) -> list[Shape]:
     return [tuple(size for i, size in enumerate(shape) if i not in axes)]
 
 
+def _added_axes(use: Use) -> dict[str, list[int]]:
+    given = use.vector(1, or_scalar=True)
+    return {"axes": sorted(axes_in(given, len(use.shape()) + len(given)))}
+
+
 def _unsqueeze(use: Use) -> list[Shape]:
-    shape, given = use.shape(), use.vector(1, or_scalar=True)
-    rank = len(shape) + len(given)
-    axes, rest = set(axes_in(given, rank)), iter(shape)
+    shape, rank = use.shape(), len(use.shape()) + len(use["axes"])
+    axes, rest = set(axes_in(use["axes"], rank)), iter(shape)
     return [tuple(1 if i in axes else next(rest) for i in range(rank))]
 
 
@@ -86,18 +106,32 @@ VIEWS: dict[str, OpSpec] = {
     "Identity": operator(Kind.VIEW, "T -> T", same_shape, maps=_in_order, T=MOVABLE),
     "Reshape": operator(
         Kind.VIEW,
-        "T int64 -> T",
+        "T -> T",
         _reshape,
-        {"allowzero": flag(0)},
-        structural=(1,),
+        {"shape": one_each(least=0)},
         maps=_in_order,
+        onnx=onnx_form(
+            "T int64", {1: "shape"}, _shape_of_target, {"allowzero": flag(0)}, _target_of_shape
+        ),
         T=MOVABLE,
     ),
     "Squeeze": operator(
-        Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), maps=_in_order, T=MOVABLE
+        Kind.VIEW,
+        "T -> T",
+        _squeeze,
+        {"axes": LISTED_AXES},
+        maps=_in_order,
+        onnx=onnx_form("T int64?", {1: "axes"}, _dropped_axes),
+        T=MOVABLE,
     ),
     "Unsqueeze": operator(
-        Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), maps=_in_order, T=MOVABLE
+        Kind.VIEW,
+        "T -> T",
+        _unsqueeze,
+        {"axes": one_each(least=0)},
+        maps=_in_order,
+        onnx=onnx_form("T int64", {1: "axes"}, _added_axes),
+        T=MOVABLE,
     ),
 }
 """The entries of this family, by operator."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
@@ -11,10 +10,10 @@ from xdsl.ir import Attribute
 from compiler.errors import PipelineError
 from compiler.graph.network import operator_types, read_network
 from compiler.graph.shared_weights import GEMMS, find_stacks
-from compiler.ir.dataflow import ConstantOp, OperatorOp
+from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import graphs_of, insert_before, replace, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.ir.values import value_to_attribute
 from compiler.passes.base import GraphPass
 
 
@@ -67,10 +66,10 @@ def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:
         first.attributes,
         first.node_name,
     )
-    sizes = ConstantOp(array_to_attribute(np.array(rows, dtype=np.int64)))
     results = [op.outputs[0].type for op in gemms]
-    parts = OperatorOp("Split", [gemm.outputs[0], sizes.output], results, along)
-    insert_before(first, concat, gemm, sizes, parts)
+    sizes = {"sizes": value_to_attribute(rows)}
+    parts = OperatorOp("Split", [gemm.outputs[0]], results, along | sizes)
+    insert_before(first, concat, gemm, parts)
     for op, part in zip(gemms, parts.outputs, strict=True):
         replace(op, [part])
 

@@ -17,9 +17,9 @@ from compiler.ir.dataflow import (
     OperatorOp,
     WeightOp,
 )
-from compiler.ir.edit import erase_dead, graphs_of, insert_before, integers_before
+from compiler.ir.edit import erase_dead, graphs_of, insert_before
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import array_to_attribute, attribute_to_array
+from compiler.ir.values import array_to_attribute, attribute_to_array, value_to_attribute
 from compiler.net.attributes import Shape
 from compiler.passes.base import GraphPass
 
@@ -94,10 +94,9 @@ def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
 
 
 def _become_reshape(op: OperatorOp, source: SSAValue) -> None:
-    shape = integers_before(op, shape_of(op.outputs[0].type))
     op.op_type = StringAttr("Reshape")
-    op.operands = [source, shape]
-    op.attributes = {}
+    op.operands = [source]
+    op.attributes = {"shape": value_to_attribute(shape_of(op.outputs[0].type))}
 
 
 def _hoist(op: OperatorOp, found: Hoisted) -> SSAValue:
@@ -121,8 +120,8 @@ def _reshaped(op: OperatorOp, value: SSAValue, shape: Shape | None) -> SSAValue:
         case WeightOp():
             found = WeightOp(reshaped_key(owner.key.data, shape), type)
         case _:
-            operands = [value, integers_before(op, shape)]
-            found = OperatorOp("Reshape", operands, [type], {}, op.node_name)
+            attributes = {"shape": value_to_attribute(shape)}
+            found = OperatorOp("Reshape", [value], [type], attributes, op.node_name)
     insert_before(op, found)
     return found.results[0]
 

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from compiler.graph.patches import Patches, find_patches
 from compiler.graph.rewriting.weights import reshaped_key
 from compiler.ir.dataflow import OperatorOp, WeightOp
-from compiler.ir.edit import graphs_of, insert_before, integers_before, like_before, replace
+from compiler.ir.edit import graphs_of, insert_before, like_before, replace
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.passes.base import GraphPass
 
@@ -66,7 +66,7 @@ def _rewrite(conv: OperatorOp, patches: Patches) -> None:
 
 
 def _reshaped(conv: OperatorOp, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-    return like_before(conv, "Reshape", [value, integers_before(conv, shape)], shape)
+    return like_before(conv, "Reshape", [value], shape, shape=list(shape))
 
 
 def _transposed(conv: OperatorOp, value: SSAValue, permutation: Sequence[int]) -> SSAValue:

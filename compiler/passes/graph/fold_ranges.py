@@ -15,6 +15,7 @@ from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import graphs_of, insert_before, replace
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
+from compiler.ir.values import value_to_attribute
 from compiler.net.operators import PARTIAL_RANGES
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.widen_groups import ONNX_TYPES, cast_of
@@ -130,8 +131,8 @@ def _reduce(
     group.operands = [*group.operands, *parts]
     for op, value in zip(extremes, parts, strict=True):
         argument = block.insert_arg(value.type, len(block.args))
-        keep = {"keepdims": int64(0)}
-        new = OperatorOp(op.type_name, [argument], [op.outputs[0].type], keep, op.node_name)
+        whole = {"axes": value_to_attribute([0]), "keepdims": int64(0)}
+        new = OperatorOp(op.type_name, [argument], [op.outputs[0].type], whole, op.node_name)
         insert_before(op, new)
         replace(op, new.outputs)
     group.kernel = StringAttr(signature(group))

@@ -17,7 +17,6 @@ from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import (
     graphs_of,
     insert_before,
-    integers_before,
     like_before,
     replace,
     restore_order,
@@ -136,7 +135,7 @@ def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
         size = head_size(shape_of(value.type), shape_of(user.results[0].type))
         if isinstance(user, OperatorOp) and user.type_name == "Reshape" and size is not None:
             shape = (*shape_of(user.outputs[0].type)[:-2], columns // size, size)
-            heads = like_before(op, "Reshape", [whole, integers_before(op, shape)], shape)
+            heads = like_before(op, "Reshape", [whole], shape, shape=shape)
             part = _part(op, heads, len(shape) - 2, first // size, user.outputs[0].type)
             replace(user, [part])
     if value.first_use is not None:
@@ -145,7 +144,6 @@ def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int) -> None:
 
 def _part(op: OperatorOp, whole: SSAValue, axis: int, first: int, type: Attribute) -> SSAValue:
     """Insert a slice of a type before a sibling."""
-    end = first + shape_of(type)[axis]
-    numbers = [integers_before(op, [number]) for number in (first, end, axis)]
-    insert_before(op, part := OperatorOp("Slice", [whole, *numbers], [type], node=op.node_name))
-    return part.outputs[0]
+    shape = shape_of(type)
+    start = [first if number == axis else 0 for number in range(len(shape))]
+    return like_before(op, "Slice", [whole], shape, start=start, step=[1] * len(shape), size=shape)

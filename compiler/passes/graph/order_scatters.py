@@ -14,12 +14,11 @@ from compiler.ir.edit import (
     erase_dead,
     graphs_of,
     insert_before,
-    integers_before,
     like_before,
     replace,
 )
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
-from compiler.ir.values import attribute_to_array
+from compiler.ir.values import attribute_to_array, value_to_attribute
 from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
 from compiler.passes.base import GraphPass
 
@@ -83,9 +82,9 @@ def _order(anchor: OperatorOp, found: ScatteredSum) -> Order:
         return starts.output, order.output
     indices = found.indices
     if shape_of(indices.type) != (found.count,):
-        flat = integers_before(anchor, [found.count])
         view = tensor_type(dtype_of(indices.type), (found.count,))
-        reshape = OperatorOp("Reshape", [indices, flat], [view], {}, anchor.node_name)
+        shape = {"shape": value_to_attribute([found.count])}
+        reshape = OperatorOp("Reshape", [indices], [view], shape, anchor.node_name)
         insert_before(anchor, reshape)
         indices = reshape.outputs[0]
     slots = {"slots": int64(found.slots)}

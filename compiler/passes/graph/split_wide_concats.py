@@ -11,10 +11,10 @@ from xdsl.ir import SSAValue
 
 from compiler.graph.fusion.state import MOST_TENSORS
 from compiler.ir.dataflow import GraphOp, OperatorOp
-from compiler.ir.edit import insert_before, integers_before, replace
+from compiler.ir.edit import insert_before, replace
 from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import value_to_attribute
+from compiler.ir.values import Value, value_to_attribute
 
 T = TypeVar("T")
 
@@ -50,13 +50,16 @@ class _Writer:
         """The axis of all operators of the tree."""
         return self.op["axis"]
 
-    def operator(self, inputs: Sequence[SSAValue], sizes: Sequence[int]) -> Sequence[SSAValue]:
+    def operator(
+        self, inputs: Sequence[SSAValue], sizes: Sequence[int], /, **attributes: Value
+    ) -> Sequence[SSAValue]:
         """An operator of the same type, whose results have these sizes along the axis."""
         shape, dtype = shape_of(self.op.outputs[0].type), dtype_of(self.op.outputs[0].type)
         before, after = shape[: self.axis], shape[self.axis + 1 :]
         results = [tensor_type(dtype, (*before, size, *after)) for size in sizes]
-        attributes = {"axis": value_to_attribute(self.axis)}
-        new = OperatorOp(self.op.type_name, inputs, results, attributes, self.op.node_name)
+        own = {"axis": self.axis, **attributes}
+        values = {name: value_to_attribute(value) for name, value in own.items()}
+        new = OperatorOp(self.op.type_name, inputs, results, values, self.op.node_name)
         insert_before(self.op, new)
         return new.outputs
 
@@ -85,7 +88,7 @@ class _Writer:
             leaves *= MOST_TENSORS
         parts = _chunks(sizes, leaves)
         whole = list(map(sum, parts))
-        results = self.operator([value, integers_before(self.op, whole)], whole)
+        results = self.operator([value], whole, sizes=whole)
         if leaves == 1:
             return list(results)
         return [r for v, p in zip(results, parts, strict=True) for r in self.split(v, p)]

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from compiler.graph.rewriting.attributes import FrozenArray, with_defaults
+from compiler.graph.rewriting.attributes import with_defaults
 from compiler.rewrite.patterns import (
     Apply,
     Bindings,
@@ -29,7 +27,6 @@ b = Tensor("b", rank=1, constant=True)
 axis, resize = Unknown("axis"), Unknown("resize")
 RESIZE = OneOf("resize", frozenset({"Resize"}))
 window = Window()
-SCALES = "operand 2"
 
 
 def _resized(x: Pattern) -> Apply:
@@ -38,8 +35,8 @@ def _resized(x: Pattern) -> Apply:
 
 def resize_example(mode: str, spatial: int) -> dict[str, Any]:
     """The unknowns of a Resize that doubles an image of some spatial axes."""
-    scales = np.array([1, 1, *[2] * spatial], np.float32)
-    own = {"mode": mode, SCALES: FrozenArray.of(scales)}
+    scales = (1.0, 1.0, *[2.0] * spatial)
+    own = {"mode": mode, "scales": scales, "roi": (), "sizes": ()}
     given = with_defaults("Resize", own, [(1,) * len(scales)])
     return {"resize": ("Resize", tuple(sorted(given.items())))}
 
@@ -64,9 +61,8 @@ def _attributes(bindings: Bindings) -> dict[str, Any]:
 def _in_space(bindings: Bindings) -> list[Condition]:
     """The conditions that pixels are weighted means, by weights that all channels share."""
     given = _attributes(bindings)
-    scales = given.get(SCALES)
     return [
-        isinstance(scales, FrozenArray) and scales.array[:2].tolist() == [1, 1],
+        given["scales"][:2] == (1, 1),
         given["coordinate_transformation_mode"] != "tf_crop_and_resize",
         given["axes"][:2] == (0, 1),
     ]

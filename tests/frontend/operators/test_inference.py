@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper, shape_inference
 
-from compiler.net.operators import KnownTensor, Mismatch, infer
+from compiler.net.operators import KnownTensor, Mismatch
+from compiler.net.operators.canonical import infer_onnx as infer
 
 Attributes = dict[str, Any]
 OPSET = 23

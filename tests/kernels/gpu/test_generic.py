@@ -54,11 +54,10 @@ def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
     x, norms = TensorInfo("float32", shape), TensorInfo("float32", (*shape[:-1], 1))
     operators = (
         Operator("Transpose", {"perm": order}, (0,), (1,)),
-        Operator("ReduceL2", {"keepdims": 1}, (1, 2), (3,)),
-        Operator("Div", {}, (1, 3), (4,)),
+        Operator("ReduceL2", {"axes": [len(shape) - 1], "keepdims": 1}, (1,), (2,)),
+        Operator("Div", {}, (1, 2), (3,)),
     )
-    axes, vector = {2: numpy.array([-1])}, TensorInfo("int64", (1,))
-    group = Group("rows", (stored, x, vector, norms, x), 1, (False,), axes, operators, (4,))
+    group = Group("rows", (stored, x, norms, x), 1, (False,), {}, operators, (3,))
     data, kernel = draw(*stored.shape), generate(group, TARGET)
     assert [launch.grid[0] for launch in kernel.launches] == [blocks]
     (result,) = run_twice(kernel, group, [data])
@@ -104,13 +103,11 @@ def test_pooling_with_an_epilogue_is_one_launch():
 
 def test_a_reduction_and_its_epilogue_can_both_be_results():
     x, total = TensorInfo("float32", (4, 50)), TensorInfo("float32", (4, 1))
-    axes = numpy.array([1])
     operators = (
-        Operator("ReduceSum", {"keepdims": 1}, (0, 1), (2,)),
-        Operator("Neg", {}, (2,), (3,)),
+        Operator("ReduceSum", {"axes": [1], "keepdims": 1}, (0,), (1,)),
+        Operator("Neg", {}, (1,), (2,)),
     )
-    values = (x, TensorInfo("int64", (1,)), total, total)
-    group = Group("both", values, 1, (False,), {1: axes}, operators, (2, 3))
+    group = Group("both", (x, total, total), 1, (False,), {}, operators, (1, 2))
     data = draw(4, 50)
     summed, negated = run(generate(group, TARGET), group, [data])
     numpy.testing.assert_allclose(summed, data.sum(1, keepdims=True), rtol=1e-5)
@@ -148,13 +145,12 @@ def test_results_of_one_shape_share_a_loop(shape: tuple[int, ...], axis: int, la
     x = TensorInfo("float32", shape)
     total = TensorInfo("float32", tuple(1 if i == axis else n for i, n in enumerate(shape)))
     operators = (
-        Operator("Abs", {}, (0,), (2,)),
-        Operator("ReduceSum", {"keepdims": 1}, (2, 1), (3,)),
-        Operator("Div", {}, (0, 3), (4,)),
-        Operator("Neg", {}, (4,), (5,)),
+        Operator("Abs", {}, (0,), (1,)),
+        Operator("ReduceSum", {"axes": [axis], "keepdims": 1}, (1,), (2,)),
+        Operator("Div", {}, (0, 2), (3,)),
+        Operator("Neg", {}, (3,), (4,)),
     )
-    values = (x, TensorInfo("int64", (1,)), x, total, x, x)
-    group = Group("merged", values, 1, (False,), {1: numpy.array([axis])}, operators, (2, 5))
+    group = Group("merged", (x, x, total, x, x), 1, (False,), {}, operators, (1, 4))
     data, kernel = draw(*shape), generate(group, TARGET)
     assert len(kernel.launches) == launches
     size, negative = run_twice(kernel, group, [data])

@@ -72,7 +72,7 @@ def loss(size: int) -> tuple[Group, list[Array], tuple[Array, ...]]:
     operators = (
         Operator("Sub", {}, (0, 1), (2,), "difference"),
         Operator("Mul", {}, (2, 2), (3,), "square"),
-        Operator("ReduceMean", {"keepdims": 0}, (3,), (4,), "mean"),
+        Operator("ReduceMean", {"axes": [0], "keepdims": 0}, (3,), (4,), "mean"),
         Operator("Sqrt", {}, (4,), (5,), "root"),
         Operator("Div", {}, (2, 5), (6,), "units"),
     )

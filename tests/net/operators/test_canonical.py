@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.frontend.importing.model import import_model
+from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, value_to_attribute
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.net.operators import OPERATORS
-from compiler.net.operators.canonical import complete_attributes
+from compiler.net.operators import OPERATORS, KnownTensor, Mismatch, ShapeMismatch, infer
+from compiler.net.operators.canonical import complete_attributes, onnx_use
+from tests import movement_cases, operator_cases
+from tests.frontend.interpreter.comparison import evaluate
 from tests.graphs import GraphBuilder
+from tests.operator_cases import Case, Draw
 
 SHAPES = [(2, 6, 4, 5), (6, 6, 3, 1)]
 
@@ -106,3 +111,79 @@ def test_groups_that_say_the_same_have_one_hash():
         for attributes in ({}, {"axis": -1}, {"axis": 1})
     }
     assert len(hashes) == 1
+
+
+SLICED = """
+dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
+^bb0(%x: tensor<4x6xf32>):
+  %ends = dataflow.constant dense<-1> : tensor<1xi64>
+  %one = dataflow.constant dense<1> : tensor<1xi64>
+  %two = dataflow.constant dense<2> : tensor<1xi64>
+  %y = dataflow.op "Slice" (%x, %one, %ends, %one, %two)
+    : (tensor<4x6xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>)
+    -> tensor<4x2xf32>
+  dataflow.yield %y : tensor<4x2xf32>
+}
+"""
+
+
+def test_constants_that_decide_shapes_become_attributes_when_a_text_is_read():
+    module = parse_module(SLICED)
+    module.verify()
+    (op,) = (op for op in module.walk() if isinstance(op, OperatorOp))
+    bounds = {"start": [0, 1], "step": [1, 2], "size": [4, 2]}
+    assert attributes_of(op) == bounds
+    assert "dataflow.constant" not in str(module)
+    with pytest.raises(VerifyException, match="attributes size, start, step are missing"):
+        parse_module(SLICED.replace("dense<2>", "dense<0>")).verify()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"start": [1], "step": [1], "size": [3]}, "one number a dimension"),
+        ({"start": [0, 3], "step": [1, 2], "size": [4, 3]}, "3 elements from 3 in steps of 2"),
+        ({"start": [-4, 0], "step": [1, 1], "size": [4, 6]}, "4 elements from -4"),
+        ({"start": [0, 0], "step": [0, 1], "size": [4, 6]}, "in steps of 0"),
+        ({"start": [0, 0], "step": [1, 1], "size": [4, 7]}, "7 elements from 0"),
+    ],
+)
+def test_bounds_are_inside(attributes: dict[str, Any], reason: str):
+    with pytest.raises(ShapeMismatch, match=reason):
+        infer("Slice", [KnownTensor("float32", (4, 6))], attributes)
+
+
+def test_axes_of_a_reduction_are_in_order():
+    for axes in ([1, 0], [1, 1]):
+        with pytest.raises(Mismatch, match="not in order"):
+            infer("ReduceSum", [KnownTensor("float32", (4, 6))], {"axes": axes})
+
+
+DECIDED = sorted(name for name, entry in OPERATORS.items() if entry.onnx is not None)
+DRAWS = (
+    movement_cases.parts,
+    movement_cases.views,
+    movement_cases.pad,
+    movement_cases.blocks,
+    movement_cases.selection,
+    movement_cases.resize,
+    operator_cases.FAMILIES["reduction"],
+)
+
+
+def test_onnx_form_of_the_canonical_form_means_the_same():
+    drawn: set[str] = set()
+    for case in [generator(Draw(seed)) for seed in range(60) for generator in DRAWS]:
+        if case.op_type not in DECIDED:
+            continue
+        own = case.canonical
+        tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in own.inputs]
+        operands, attributes = onnx_use(case.op_type, tensors, own.attributes, case.outputs)
+        arrays = [o.array if isinstance(o, KnownTensor) else o for o in operands]
+        again = Case(case.op_type, arrays, attributes, case.outputs)
+        with np.errstate(all="ignore"):
+            results = [evaluate(one) for one in (case, own, again)]
+        for same in zip(*results, strict=True):
+            assert len({np.asarray(array).tobytes() for array in same}) == 1, case
+        drawn.add(case.op_type)
+    assert drawn == {*DECIDED}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.frontend.sources import Source, check_source, check_source_attributes
-from compiler.net.operators import LARGEST_TENSOR, KnownTensor, Mismatch, ShapeMismatch, infer
+from compiler.net.operators import LARGEST_TENSOR, KnownTensor, Mismatch, ShapeMismatch
+from compiler.net.operators.canonical import infer_onnx as infer
 
 Inputs = list[KnownTensor | None]
 

@@ -123,16 +123,17 @@ def _built(terms: Terms, pattern: Pattern, match: Match) -> Term:
         kind = pattern.kind
         values = pattern.attributes.items()
         attributes = {n: match.value(v) if isinstance(v, Unknown) else v for n, v in values}
-    if kind == "Slice" and not _in_order(inputs[0].shape, attributes):
-        raise Mismatch("bounds out of order, which a graph never has")
+    if kind == "Slice" and not _cuts(inputs[0].shape, attributes):
+        raise Mismatch("bounds out of order, or all of another axis than the first")
     full = with_defaults(kind, attributes, [term.shape for term in inputs])
     tensors = [KnownTensor(term.dtype, term.shape) for term in inputs]
-    (type,) = infer(kind, *as_operator(kind, tensors, full))
+    (type,) = infer(kind, tensors, as_operator(kind, tensors, full))
     return terms.opaque(kind, inputs, full, [GraphValue(type.dtype, type.shape)])
 
 
-def _in_order(shape: tuple[int, ...], bounds: Mapping[str, Any]) -> bool:
-    return 0 <= bounds["start"] <= bounds["stop"] <= shape[bounds["axis"]]
+def _cuts(shape: tuple[int, ...], bounds: Mapping[str, Any]) -> bool:
+    start, stop, extent = bounds["start"], bounds["stop"], shape[bounds["axis"]]
+    return 0 <= start <= stop <= extent and (stop - start < extent or not bounds["axis"])
 
 
 def _draw_unknowns(unknowns: dict[str, Any], pattern: Apply, case: Case, random: Random) -> None:
@@ -187,13 +188,7 @@ class _Writer:
 
     def operator(self, term: Term) -> SSAValue:
         tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
-        operands, attributes = as_operator(term.kind, tensors, term.attributes)
-        given = iter(term.inputs)
-        values: list[SSAValue] = []
-        for operand in operands:
-            if operand is not None and operand.array is not None:
-                values.append(self.build.constant(operand.array, str(operand.array.dtype)))
-            else:
-                found = next(given, None)
-                values.append(self.build.none() if found is None else self.values[found])
-        return self.build.op(term.kind, *values, shape=term.shape, dtype=term.dtype, **attributes)
+        attributes = as_operator(term.kind, tensors, term.attributes)
+        values = [self.build.none() if t is None else self.values[t] for t in term.inputs]
+        own = {name: value for name, value in attributes.items() if name != "shape"}
+        return self.build.op(term.kind, *values, shape=term.shape, dtype=term.dtype, **own)

@@ -179,7 +179,7 @@ def check_elementwise(kind: str, count: int) -> None:
     operator = OPERATORS[kind]
     most = operator.most_inputs
     fits = operator.least_inputs <= count and (most is None or count <= most)
-    if operator.kind is not Kind.ELEMENTWISE or not fits:
+    if operator.kind is not Kind.ELEMENTWISE or operator.decided or not fits:
         raise Unproved(f"proofs have no meaning of {kind} of {count} inputs")
 
 

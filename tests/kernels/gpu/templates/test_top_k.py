@@ -94,7 +94,7 @@ def problem_of(rows: int, length: int, count: int) -> Problem:
     return problem
 
 
-OPERATOR = Operator("TopK", {}, (0, 1), (2, 3))
+OPERATOR = Operator("TopK", {"k": 1}, (0,), (1, 2))
 lengths = st.floats(1, 6).map(lambda digits: int(10**digits))
 
 

@@ -82,9 +82,8 @@ def read_cumulative(group: Group) -> Problem | None:
     (anchor, *others) = group.operators
     if anchor.type != "CumSum" or others or anchor.operand(0) >= group.inputs:
         return None
-    axis = group.constants.get(anchor.operand(1))
     info = group.values[anchor.operand(0)]
-    if axis is None or not info.elements or info.block or group.writes[0].block:
+    if not info.elements or info.block or group.writes[0].block:
         return None
-    outer, length, inner = rows_along(info.shape, int(axis.reshape(())))
+    outer, length, inner = rows_along(info.shape, anchor.attributes["axis"])
     return Problem(outer=outer, length=length, inner=inner, operator=anchor, dtype=info.dtype)
