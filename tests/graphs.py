@@ -83,7 +83,7 @@ class GraphBuilder:
         """
         if shape is None:
             shape = np.broadcast_shapes(*(shape_of(value.type) for value in inputs))
-        if len(inputs) == 1 and OPERATORS[op_type].decided == {"shape"}:
+        if len(inputs) == 1 and OPERATORS[op_type].decided == frozenset({"shape"}):
             attributes = {"shape": list(shape)}
         return self.split(op_type, inputs, [shape], dtype, **attributes)[0]
 

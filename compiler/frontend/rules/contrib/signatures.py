@@ -4,6 +4,7 @@ onnx has no schemas of these; a test compares the table with onnxruntime's.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.net.attributes import Attribute, Shape, flag, integer, integers, number, one_of
 from compiler.net.spec import Kind, OpSpec, Use, operator
@@ -19,8 +20,7 @@ def _by_rewriting(use: Use) -> list[Shape]:
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
 ) -> OpSpec:
-    rest = (attributes, (), None, None, None, "", None)
-    return operator(Kind.OPAQUE, signature, _by_rewriting, *rest, **types)
+    return replace(operator(Kind.OPAQUE, signature, _by_rewriting, attributes), types=types)
 
 
 def _dtypes(names: str) -> frozenset[str]:
