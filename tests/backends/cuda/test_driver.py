@@ -206,7 +206,7 @@ def test_every_name_used_of_the_bindings_exists():
         "CUstream_flags": r"flags\.(CU_STREAM\w+)",
         "CUevent_flags": r"flags\.(CU_EVENT\w+)",
         "CUmemorytype": r"kind\.(CU_MEMORYTYPE\w+)",
-        "CUgraphDependencyType": r"kind\.(CU_GRAPH_DEP\w+)\.value",
+        "CUgraphDependencyType": r"\.(CU_GRAPH_DEP\w+)\.value",
         "CUresult": r"CUresult\.(\w+)",
     }
     for kind, pattern in enums.items():
