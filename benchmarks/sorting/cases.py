@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy
-
 from compiler.kernels.group import Group, Operator, TensorInfo
 
 
@@ -24,15 +22,10 @@ class Sorting:
 
     @property
     def operator(self) -> Operator:
-        """The operator on a tensor and a constant."""
+        """The operator on a tensor."""
         if self.count:
-            return Operator("TopK", {"axis": self.axis}, (0, 1), (2, 3), "node")
-        return Operator("CumSum", {}, (0, 1), (2,), "node")
-
-    @property
-    def constant(self) -> numpy.ndarray:
-        """The count, or the axis."""
-        return numpy.array([self.count]) if self.count else numpy.array(self.axis)
+            return Operator("TopK", {"axis": self.axis, "k": self.count}, (0,), (1, 2), "node")
+        return Operator("CumSum", {"axis": self.axis}, (0,), (1,), "node")
 
     @property
     def results(self) -> tuple[TensorInfo, ...]:
@@ -45,7 +38,5 @@ class Sorting:
 
     def group(self) -> Group:
         """The operator as a group."""
-        read, number = TensorInfo(self.dtype, self.shape), TensorInfo("int64", self.constant.shape)
-        values, operator = (read, number, *self.results), self.operator
-        constants = {1: self.constant}
-        return Group("sort", values, 1, (False,), constants, (operator,), operator.outputs)
+        values = (TensorInfo(self.dtype, self.shape), *self.results)
+        return Group("sort", values, 1, (False,), {}, (self.operator,), self.operator.outputs)

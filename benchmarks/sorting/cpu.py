@@ -35,15 +35,17 @@ class Case(Sorting):
     def model(self) -> onnx.ModelProto:
         """The operator as a model."""
         names = [f"y{i}" for i in range(len(self.results))]
-        operator = self.operator
-        node = helper.make_node(operator.type, ["x", "constant"], names, **operator.attributes)
+        attributes = {"axis": self.axis} if self.count else {}
+        type = self.operator.type
+        node = helper.make_node(type, ["x", "constant"], names, **attributes)
         kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
         results = [
             helper.make_tensor_value_info(name, kinds[info.dtype], info.shape)
             for name, info in zip(names, self.results, strict=True)
         ]
         read = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
-        constants = [numpy_helper.from_array(self.constant, "constant")]
+        constant = numpy.array([self.count]) if self.count else numpy.array(self.axis)
+        constants = [numpy_helper.from_array(constant, "constant")]
         graph = helper.make_graph([node], "operator", [read], results, constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
