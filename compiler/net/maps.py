@@ -323,7 +323,7 @@ def _all_read(map: Map, operand: Array, shape: Shape, operands: Sequence[Array |
     reads = axis_reads(map, shape)
     if reads is None:
         at = map.at(_Arrays(operands), np.indices(shape, sparse=True))
-        result = np.broadcast_to(operand[tuple(at)], shape)
+        result = np.broadcast_to(operand[(*at, ...)], shape)
     else:
         result = _selected(operand, reads, shape)
     if map.where is None:
@@ -332,7 +332,10 @@ def _all_read(map: Map, operand: Array, shape: Shape, operands: Sequence[Array |
 
 
 def _selected(operand: Array, reads: Sequence[AxisRead], shape: Shape) -> Array:
-    """The elements of a result of a shape, as a view of the operand."""
+    """The elements of a result of a shape, as a view of the operand.
+
+    An ellipsis in an index keeps a single text an array, of which numpy would make the text.
+    """
     key: list[int | slice] = []
     for read in reads:
         if read.axis is None:
@@ -342,5 +345,5 @@ def _selected(operand: Array, reads: Sequence[AxisRead], shape: Shape) -> Array:
             key.append(slice(read.start, None if stop < 0 else stop, read.step))
     axes = [read.axis for read in reads if read.axis is not None]
     part = operand[(*key, ...)].transpose(np.argsort(axes))
-    part = part[tuple(slice(None) if axis in axes else None for axis in range(len(shape)))]
+    part = part[(*(slice(None) if axis in axes else None for axis in range(len(shape))), ...)]
     return part if part.shape == shape else np.broadcast_to(part, shape)

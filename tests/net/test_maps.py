@@ -16,6 +16,7 @@ from compiler.net.maps import (
     affine_indices,
     axis_reads,
     covered,
+    moved_elements,
     strided,
 )
 from compiler.net.operators import OPERATORS, infer
@@ -132,6 +133,35 @@ def test_arrays_of_indices_give_what_single_indices_give(block: int) -> None:
                 if own:
                     expected = by_element(own, shape, case.inputs)
                     assert result.tobytes() == expected.tobytes(), case
+
+
+def as_texts(array: Array) -> Array:
+    """The numbers of an array as texts, in an array of objects."""
+    texts = np.empty(array.size, object)
+    texts[:] = [str(number) for number in array.reshape(-1)]
+    return texts.reshape(array.shape)
+
+
+def test_texts_are_moved_as_numbers_are() -> None:
+    """Also a single one: numpy's scalar of objects is no array."""
+    ranks: set[int] = set()
+    for seed in range(200):
+        for case in random_cases(seed):
+            maps, shapes = maps_and_shapes(case)
+            for own, shape in zip(maps, shapes, strict=True):
+                if not own or 0 in shape or any(part.where or part.partial for part in own):
+                    continue
+                moved = {part.operand for part in own}
+                texts = [
+                    as_texts(a) if a is not None and i in moved else a
+                    for i, a in enumerate(case.inputs)
+                ]
+                result = moved_elements(own, shape, texts)
+                expected = as_texts(moved_elements(own, shape, case.inputs))
+                assert (result.dtype, result.shape) == (expected.dtype, expected.shape), case
+                assert (result == expected).all(), case
+                ranks.add(len(shape))
+    assert 0 in ranks
 
 
 @pytest.mark.parametrize("block", range(8))
