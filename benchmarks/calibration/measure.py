@@ -22,9 +22,11 @@ from compiler.autotune.kernel_times import key_of
 from compiler.autotune.profile import measure_kernels
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.buffers import Buffers
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import ScheduleRunner
 from compiler.backends.gpu.functions import Functions
+from compiler.backends.gpu.graph import GraphParts
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.gpu.sharing import Weights
@@ -89,12 +91,13 @@ class Bench:
             if allocation.kind != "weight" and allocation.nbytes:
                 driver.fill(address, 0, allocation.nbytes, self.stream)
         row: dict[str, Any] = {}
+        parts = GraphParts(driver, planned, calls, Delays(driver, None))
         for mode in modes:
-            make: Callable[..., ScheduleRunner] = GraphRunner
-            options: dict[str, Any] = {}
-            if mode != "graph":
-                make, options = StreamRunner, {"graphs": mode == "subgraphs"}
-            runner = make(driver, planned, calls, self.stream, **options)
+            runner: ScheduleRunner = (
+                GraphRunner(parts, self.stream)
+                if mode == "graph"
+                else StreamRunner(parts, self.stream, graphs=mode == "subgraphs")
+            )
             row[mode] = self.timed(runner.run)
             runner.close()
         driver.synchronize_stream(self.stream)

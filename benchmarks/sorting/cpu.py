@@ -35,7 +35,7 @@ class Case(Sorting):
     def model(self) -> onnx.ModelProto:
         """The operator as a model."""
         names = [f"y{i}" for i in range(len(self.results))]
-        attributes = {"axis": self.axis} if self.count else {}
+        attributes: dict[str, Any] = {"axis": self.axis} if self.count else {}
         type = self.operator.type
         node = helper.make_node(type, ["x", "constant"], names, **attributes)
         kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
