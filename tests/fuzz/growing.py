@@ -254,6 +254,7 @@ def _step(g: Growth, make: Callable[[Growth], str]) -> None:
 
 
 def _inferred(g: Growth) -> onnx.TypeProto.Tensor:
+    """The type of the end; seed 63043420 grows values that onnx propagates for minutes."""
     end = onnx.ValueInfoProto(name=g.end)
     graph = helper.make_graph(g.nodes, "growth", g.inputs, [end])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
