@@ -112,8 +112,10 @@ class _Emitter:
 
     def _weight(self, value: Value) -> SSAValue:
         array = value.content
-        repeated = 0 in array.strides and array.nbytes > _LARGEST_REPEATED
-        if repeated and value not in self.contracted:
+        # An axis of one element may have any stride, also 0.
+        axes = zip(array.shape, array.strides, strict=True)
+        repeats = any(size > 1 and stride == 0 for size, stride in axes)
+        if repeats and array.nbytes > _LARGEST_REPEATED and value not in self.contracted:
             return self._repeated(value)
         key = self.store.key(value.name, np.asarray(array, order="C"))
         if key not in self._stored:

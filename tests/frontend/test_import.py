@@ -113,6 +113,15 @@ def test_a_large_constant_that_repeats_is_expanded_at_run_time():
     assert counts(imported) == {"Add": 2, "Expand": 2}
 
 
+def test_a_repeated_constant_may_itself_be_large():
+    """The part that repeats has axes of one element, whose stride is 0 as well."""
+    text = "g (float[2, 1100000] x) => (float[2, 1100000] y) { e = Expand(w, s) y = Add(x, e) }"
+    weight = normal(1, 1_100_000)
+    imported = check(parse(text, w=weight, s=np.array([2, 1_100_000])))
+    assert [op.type_name for op in operators(imported)] == ["Expand", "Add"]
+    assert max(array.nbytes for array in imported.weights.values()) == weight.nbytes
+
+
 def test_dead_code_and_unused_optional_results_are_dropped():
     text = """g (float[1,2,4,4] x) => (float[1,2,2,2] y) {
         y, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) dead = Exp(x) }"""
