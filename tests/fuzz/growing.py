@@ -254,11 +254,15 @@ def _step(g: Growth, make: Callable[[Growth], str]) -> None:
 
 
 def _inferred(g: Growth) -> onnx.TypeProto.Tensor:
-    """The type of the end; seed 63043420 grows values that onnx propagates for minutes."""
+    """The type of the end.
+
+    Shapes are constants, so that no data need be propagated: onnx would write down each element
+    of a vector as long as these, for minutes.
+    """
     end = onnx.ValueInfoProto(name=g.end)
     graph = helper.make_graph(g.nodes, "growth", g.inputs, [end])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     return inferred.graph.output[0].type.tensor_type
 
 
@@ -313,7 +317,7 @@ def _in_branch(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx
 
 def _zero(output: onnx.ValueInfoProto) -> TensorProto:
     dtype = helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type)
-    return numpy_helper.from_array(np.zeros(1, dtype))
+    return numpy_helper.from_array(np.full(1, "" if dtype.kind == "O" else 0, dtype))
 
 
 def _renamed(output: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
