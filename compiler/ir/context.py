@@ -4,8 +4,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
+from compiler.ir.canonical_text import canonicalise_operators
 from compiler.ir.dataflow_control import Dataflow
-from compiler.ir.onnx_operands import operands_to_attributes
 from compiler.ir.taskflow_control import Taskflow
 
 
@@ -25,8 +25,8 @@ def load_dialects(context: Context) -> None:
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:
     """Parse a module from its text; raises xDSL's ParseError with a position.
 
-    What decides shapes becomes attributes where the text has operands, as ONNX.
+    Operators in other forms, as older dumps have them, become canonical.
     """
     module = Parser(make_context(), text, name).parse_module()
-    operands_to_attributes(module)
+    canonicalise_operators(module)
     return module

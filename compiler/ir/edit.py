@@ -87,12 +87,6 @@ def clone_before(anchor: Operation, op: Op) -> Op:
     return copy
 
 
-def move_before(anchor: Operation, op: Operation) -> None:
-    """Move an operation to the position before `anchor`."""
-    op.detach()
-    insert_before(anchor, op)
-
-
 def replace(op: Operation, values: Sequence[SSAValue]) -> None:
     """Replace all uses of an operation's results by these values, and erase the operation."""
     Rewriter.replace_op(op, [], values)

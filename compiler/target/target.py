@@ -223,11 +223,6 @@ class GpuTarget(Target):
         return False
 
     @property
-    def has_tf32(self) -> bool:
-        """Whether contractions can be in tf32."""
-        return "tf32" in PRECISIONS_OF[self.kind]
-
-    @property
     def has_async_copy(self) -> bool:
         """Whether copies to shared memory are asynchronous (cp.async)."""
         return False

@@ -56,7 +56,8 @@ def _parse(text: str, name: str) -> ModuleOp:
     except RecursionError as error:
         raise ModelError(f"{name} is not valid IR: it is nested too deeply") from error
     except VerifyException as error:
-        raise ModelError(f"{name} is not valid IR: {first_line(error)}") from error
+        remedy = "correct it, or compile the model again with --dump-ir"
+        raise ModelError(f"{name} is not valid IR: {first_line(error)}: {remedy}") from error
     return module
 
 

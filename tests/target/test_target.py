@@ -146,7 +146,7 @@ def test_the_emulator_has_the_capabilities_of_its_gpu(target: Target):
 )
 def test_instructions_depend_on_the_architectures(text: str, abilities: str):
     target = parse_gpu(text)
-    names = [name for name in dir(target) if name.startswith("has_") and name != "has_tf32"]
+    names = [name for name in dir(target) if name.startswith("has_")]
     assert len(names) == 7
     assert {name for name in names if getattr(target, name)} == set(abilities.split())
     assert parse_gpu("cuda:sm_90").compiler_architecture == "sm_90a"

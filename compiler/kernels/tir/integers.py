@@ -45,10 +45,6 @@ class Integer:
                 return f"({f' {self.kind} '.join(texts)})"
 
 
-TRUTH: IntegerRange = (0, 1)
-"""The interval of a truth value."""
-
-
 def _added(a: Integer, b: Integer) -> IntegerRange:
     return a.low + b.low, a.high + b.high
 

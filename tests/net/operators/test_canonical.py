@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 from compiler.frontend.importing.model import import_model
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
-from compiler.ir.values import attributes_of, value_to_attribute
+from compiler.ir.values import attributes_of, own_attributes, value_to_attribute
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor, Mismatch, ShapeMismatch, infer
 from compiler.net.operators.canonical import complete_attributes, onnx_use
@@ -125,6 +125,16 @@ dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
   dataflow.yield %y : tensor<4x2xf32>
 }
 """
+
+
+def test_axes_of_a_text_count_from_the_front_when_it_is_read():
+    text = str(parse_module(SLICED))
+    start, end = text.index('dataflow.op "Slice"'), text.index(" : (")
+    softmax = text[:start] + 'dataflow.op "Softmax" (%x) {axis = -1 : i64}' + text[end:]
+    module = parse_module(softmax.replace("4x2xf32", "4x6xf32"))
+    module.verify()
+    (op,) = (op for op in module.walk() if isinstance(op, OperatorOp))
+    assert own_attributes(op) == {"axis": 1}
 
 
 def test_constants_that_decide_shapes_become_attributes_when_a_text_is_read():
