@@ -1,7 +1,7 @@
 """Runs a schedule on a device: binds buffers, queues one run, hands out its results."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
@@ -292,8 +292,13 @@ class GpuExecutor:
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Run and wait; `options` are those of `submit`."""
-        with taking("a run", **options) if options else nullcontext():
+        try:
             return self.submit(inputs, **options).wait()
+        except Exception:
+            if not options:
+                raise
+            with taking("a run", **options):
+                raise
 
     def submit(
         self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None

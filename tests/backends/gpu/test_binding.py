@@ -1,6 +1,7 @@
 """Device buffers are bound without copies, moved buffers by updates; wrong arrays are refused."""
 
 import random
+import sys
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -14,9 +15,9 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import ArgumentError, DeviceError, ShapeError
-from compiler.schedule.tasks import Allocation
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.scheduling import graph_plan
-from tests.backends.gpu.cases import Case, case
+from tests.backends.gpu.cases import Case, Mix, case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load
 
@@ -49,6 +50,30 @@ def test_a_run_on_the_same_device_buffers_is_one_graph_launch():
     driver.log.clear()
     executor.submit(inputs, outputs=outputs)
     assert driver.log == ["make_current", "launch_graph", "record"]
+
+
+def test_what_a_run_costs_the_host_grows_by_two_calls_an_array():
+    """Counted, not timed: a decoder's step has 60 arrays, each looked at in each run."""
+
+    def calls(arrays: int) -> int:
+        allocations = tuple(Allocation("input", f"x{i}", "uint32", (32,)) for i in range(arrays))
+        output = Allocation("output", "y", "uint32", (32,))
+        task = Task(
+            "mix", 0, (), (View(0, 0, "uint32", (32,)),), (View(arrays, 0, "uint32", (32,)),)
+        )
+        schedule = Schedule("inputs", (*allocations, output), (task,))
+        _, executor = start(Case(schedule, {"mix": (Mix("mix", (32,), (32,), 5),)}, {}))
+        buffers = executor.in_place("input"), executor.in_place("output")
+        executor.run(buffers[0], outputs=buffers[1])
+        events: list[str] = []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            executor.run(buffers[0], outputs=buffers[1])
+        finally:
+            sys.setprofile(None)
+        return sum(event in ("call", "c_call") for event in events)
+
+    assert calls(61) - calls(1) <= 60 * 2
 
 
 def test_host_inputs_are_copied_in_each_run_of_a_known_placement():
@@ -278,6 +303,18 @@ def test_outputs_go_into_given_arrays():
     for name, array in arrays.items():
         assert results[name] is array
         np.testing.assert_array_equal(array, expected[name])
+
+
+def test_each_run_may_fill_other_arrays_on_the_host():
+    """Equal placements are told by the arrays' identity: numpy compares arrays by elements."""
+    _, executor = start()
+    values = FOUND.inputs(0)
+    expected = executor.run(values)
+    for _ in range(3):
+        arrays = {name: np.empty_like(array) for name, array in expected.items()}
+        executor.run(values, outputs=arrays)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(arrays[name], array)
 
 
 def test_arrays_on_the_host_that_share_memory_are_refused():
