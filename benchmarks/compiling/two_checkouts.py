@@ -1,6 +1,6 @@
 """Run times of networks compiled by two checkouts, in turns: whether a rebuild changed them.
 
-    python benchmarks/two_checkouts.py OLD_CHECKOUT [--models resnet50 field:swin_tiny]
+    python benchmarks/compiling/two_checkouts.py OLD_CHECKOUT [--models resnet50 field:swin_tiny]
         [--target cuda] [--precision tf32] [--turns 3] [--samples 60] [--workers 8] [--json FILE]
 
 Both checkouts compile with `budget=0`, so that no choice depends on a clock; `--workers`
@@ -21,11 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples import named
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COMPILE = """
 import sys
 import compiler
@@ -58,7 +58,7 @@ print(median(run() for _ in range(int(samples))) / 1e3)
 
 
 def child(checkout: Path, program: str, *arguments: str) -> str:
-    """What a program prints that runs in a new process with the compiler of a checkout."""
+    """The output of a program in a new process, with the compiler of a checkout."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(checkout), str(ROOT), os.environ.get("PYTHONPATH", "")]),
