@@ -33,12 +33,6 @@ def numpy_dtype(name: str) -> numpy.dtype[Any]:
     return numpy.dtype(getattr(ml_dtypes, name, name))
 
 
-@cache
-def numpy_name(dtype: numpy.dtype[Any]) -> str:
-    """The name of a dtype, which numpy makes anew whenever it is asked."""
-    return dtype.name
-
-
 def address(array: NDArray[Any]) -> int:
     """Where an array's data begin."""
     try:

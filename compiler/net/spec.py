@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
-from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element, numpy_name
 
 Array = NDArray[Any]
 
@@ -421,6 +421,19 @@ def check_size(dtype: str, shape: Shape) -> None:
         )
 
 
+def known_tensors(arrays: Sequence[Array | None]) -> list[KnownTensor | None]:
+    """The types of arrays, with their values."""
+    return [None if a is None else KnownTensor(numpy_name(a.dtype), a.shape, a) for a in arrays]
+
+
+def rounded_to_float32(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes, the floats among them rounded: ONNX's are of 32 bits."""
+    return {
+        name: float(np.float32(value)) if isinstance(value, float) else value
+        for name, value in attributes.items()
+    }
+
+
 def known_use(
     op_type: str,
     entry: OpSpec,
@@ -431,12 +444,8 @@ def known_use(
     precise: bool = False,
 ) -> Use:
     """A use of an entry on known inputs; attributes that are floats are rounded to float32."""
-    inputs = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in arrays]
-    rounded = {
-        name: float(np.float32(value)) if isinstance(value, float) else value
-        for name, value in attributes.items()
-    }
-    return Use(op_type, entry, inputs, rounded, outputs, precise)
+    rounded = rounded_to_float32(attributes)
+    return Use(op_type, entry, known_tensors(arrays), rounded, outputs, precise)
 
 
 def evaluate_use(use: Use, entry: OpSpec) -> list[Array | None]:

@@ -9,11 +9,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
-from compiler.backends.memory import numpy_name
 from compiler.frontend.node_order import names_read
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor, on_host
-from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_name
 
 MOST_CONTENTS = 8
 """The most specialisations of a segment that differ only in the contents of inputs."""

@@ -7,10 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from compiler.backends.host_arrays import read_input
-from compiler.backends.memory import numpy_dtype, numpy_name
+from compiler.backends.memory import numpy_dtype
 from compiler.errors import COMPILED_IN, ShapeError
 from compiler.program.host import HostMap, HostValue
 from compiler.program.resident import ResidentTensor
+from compiler.tensors.dtypes import numpy_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,12 @@ ELEMENTS = {
 
 
 @cache
+def numpy_name(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, which numpy makes anew whenever it is asked: 1 us."""
+    return dtype.name
+
+
+@cache
 def numpy_element(element: int) -> np.dtype[Any]:
     """The numpy dtype of an ONNX element type; raises ValueError for another number."""
     if element not in ELEMENTS:

@@ -24,9 +24,10 @@ from compiler.backends.gpu.arrays import (
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.host_arrays import read_input, reading
-from compiler.backends.memory import Array, numpy_name
+from compiler.backends.memory import Array
 from compiler.errors import COMPILED_IN, DeviceError, ShapeError
 from compiler.schedule.tasks import Allocation, Schedule
+from compiler.tensors.dtypes import numpy_name
 
 Binding = Literal["copy", "update", "indirection"]
 OutputsOption = Mapping[str, Any] | Literal["numpy", "device"]

@@ -8,9 +8,10 @@ from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.memory import as_bytes, upload
 from compiler.backends.gpu.sharing import DeviceMemory
-from compiler.backends.memory import Array, numpy_name
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import Allocation
+from compiler.tensors.dtypes import numpy_name
 
 DEVICE_WORDS = ("cpu", "cuda", "gpu", "emu")
 """onnxruntime's words for devices, and the emulator's."""

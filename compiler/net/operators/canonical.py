@@ -23,7 +23,8 @@ from compiler.net.spec import (
     bind_types,
     check_attributes,
     check_count,
-    known_use,
+    known_tensors,
+    rounded_to_float32,
 )
 
 InputT = TypeVar("InputT", bound=OperatorInput)
@@ -53,7 +54,9 @@ def _with_onnx_form(op_type: str) -> OpSpec:
 def is_onnx_form(op_type: str, attributes: Mapping[str, Any]) -> bool:
     """Whether a use has inputs that decide shapes, in place of attributes of these names."""
     entry = OPERATORS.get(op_type)
-    return entry is not None and not entry.decided <= attributes.keys()
+    if entry is None or entry.onnx is None:
+        return False
+    return not entry.decided <= attributes.keys()
 
 
 def deciding_inputs(op_type: str) -> Mapping[int, str]:
@@ -97,11 +100,9 @@ def use_of(
     precise: bool = False,
 ) -> Use:
     """A use of an operator of the table on known inputs, in either form; see `known_use`."""
-    tensors = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in arrays]
-    use = canonical_use(op_type, tensors, attributes, outputs)
-    known = [value and value.array for value in use.inputs]
-    entry = OPERATORS[op_type]
-    return known_use(op_type, entry, known, use.attributes, outputs, precise=precise)
+    use = canonical_use(op_type, known_tensors(arrays), attributes, outputs)
+    rounded = rounded_to_float32(use.attributes)
+    return Use(op_type, OPERATORS[op_type], use.inputs, rounded, outputs, precise)
 
 
 def infer_onnx(
