@@ -45,8 +45,8 @@ class Old:
     def append_axes(self, count: int) -> None:
         """Give the second input more axes of size 1 at the end."""
         value = self.operand(1)
-        axes = self.builder.integers(range(value.rank, value.rank + count))
-        self.inputs[1] = self.builder.one("Unsqueeze", value, axes)
+        axes = list(range(value.rank, value.rank + count))
+        self.inputs[1] = self.builder.one("Unsqueeze", value, axes=axes)
 
 
 def modernise(old: Old) -> None:

@@ -49,9 +49,9 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
 def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
     """Values stacked along a new axis."""
     builder = walker.builder
-    axes = builder.integers([axis_of(axis, values[0].rank + 1)])
-    parts = [builder.one("Unsqueeze", value, axes) for value in values]
-    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.content[0]))
+    axis = axis_of(axis, values[0].rank + 1)
+    parts = [builder.one("Unsqueeze", value, axes=[axis]) for value in values]
+    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=axis)
 
 
 def _none_of(value: Value, axis: int) -> Value:

@@ -1,6 +1,6 @@
 """The registry of rewriting rules, and the use of an operator that a rule rewrites."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -12,6 +12,7 @@ from compiler.frontend.evaluate import default_of, evaluate
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.semantics import SemanticsRule
 from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
+from compiler.net.operators.injective import slice_of
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
 
@@ -110,11 +111,31 @@ class Call:
     def filled(self, number: float, shape: Sequence[int], dtype: str) -> Value:
         """A tensor of one number: a constant while it is small, else written at run time."""
         value = self.builder.constant(number, dtype)
-        return self.one("Expand", value, shape=list(map(int, shape))) if shape else value
+        return self.expanded(value, shape) if shape else value
 
     def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
         """Emit another operator with one output."""
         return self.builder.one(op_type, *inputs, **attributes)
+
+    def expanded(self, value: Value, shape: Sequence[int]) -> Value:
+        """A value broadcast to a shape."""
+        return self.one("Expand", value, shape=list(map(int, shape)))
+
+    def elements(self, value: Value, axes: Mapping[int, range]) -> Value:
+        """The elements of a value at ranges of indices of some axes, and at all of the others."""
+        every = [range(size) for size in value.shape]
+        taken = [axes.get(axis, indices) for axis, indices in enumerate(every)]
+        return value if taken == every else self.one("Slice", value, **slice_of(taken))
+
+    def part(self, value: Value, axis: int, start: int, end: int) -> Value:
+        """The slice from a start to an end of one axis."""
+        return self.elements(value, {axis % value.rank: range(start, end)})
+
+    def parts(self, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+        """Consecutive parts of one axis, of these sizes."""
+        attributes = {"axis": axis, "sizes": list(sizes)}
+        several = len(sizes) > 1
+        return self.builder.emit("Split", [value], attributes, len(sizes)) if several else [value]
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """A value in another shape, in which a 0 is an empty size; -1 is inferred."""

@@ -201,8 +201,7 @@ def rewrite_group_normalization(call: Call) -> list[Value]:
     repeats = x.shape[1] // groups
     channels: list[Value] = []
     for value in call.operands[1:]:
-        column = call.reshaped(value, [groups, 1])
-        wide = call.one("Expand", column, call.vector([groups, repeats]))
+        wide = call.expanded(call.reshaped(value, [groups, 1]), [groups, repeats])
         channels.append(call.reshaped(wide, [-1]))
     return call.emit([x, *channels])
 

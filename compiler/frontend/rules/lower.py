@@ -92,10 +92,10 @@ def check_statistics(training: bool, spatial: bool, used: Sequence[bool]) -> Non
 def _normalised_by_batch(call: Call) -> list[Value]:
     """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
     x, scale, bias, mean, variance = (in_float32(call, value) for value in call.operands)
-    axes = call.vector([axis for axis in range(x.rank) if axis != 1])
-    centre = call.one("ReduceMean", x, axes, keepdims=1)
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    centre = call.one("ReduceMean", x, axes=axes)
     centred = call.one("Sub", x, centre)
-    spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes, keepdims=1)
+    spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes=axes)
     epsilon = call.builder.constant(call["epsilon"], x.dtype)
     factor, shift = (
         in_type(call, call.reshaped(v, [-1, *[1] * (x.rank - 2)]), x.dtype) for v in (scale, bias)
@@ -315,8 +315,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
     known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot accepts since opset 24
     values = call.builder.constant([0, 1], known)
-    depth = call.builder.constant(flat.shape[axis], "int64")
-    result = call.one("OneHot", where, depth, values, axis=axis)
+    result = call.one("OneHot", where, values, depth=flat.shape[axis], axis=axis)
     if known != x.dtype:
         result = call.one("Cast", result, to=element_type(x.dtype))
     return [result if flat is x else call.reshaped(result, x.shape)]

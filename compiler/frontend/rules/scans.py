@@ -10,11 +10,10 @@ def shifted(call: Call, x: Value, axis: int, count: int, reverse: bool) -> Value
     """A tensor moved along an axis, away from where a scan begins; ones come in."""
     size = x.shape[axis]
     first, last = (count, size) if reverse else (0, size - count)
-    ends = [call.vector([v]) for v in (first, last, axis, 1)]
     pads = [0] * (2 * x.rank)
     pads[axis + x.rank if reverse else axis] = count
     one = call.builder.constant(1, x.dtype)
-    return call.one("Pad", call.one("Slice", x, *ends), call.vector(pads), one)
+    return call.one("Pad", call.part(x, axis, first, last), one, pads=pads)
 
 
 @rule("CumProd")

@@ -86,7 +86,7 @@ def rewrite_concat_from_sequence(call: Call) -> list[Value]:
         raise ShapeMismatch("its sequence has no tensors")
     axis = axis_of(call.attributes["axis"], items[0].rank + new)
     if new:
-        items = [call.one("Unsqueeze", item, call.vector([axis])) for item in items]
+        items = [call.one("Unsqueeze", item, axes=[axis]) for item in items]
     return [items[0] if len(items) == 1 else call.one("Concat", *items, axis=axis)]
 
 
@@ -113,11 +113,8 @@ def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
     axis = axis_of(call["axis"], x.rank)
-    parts, items = _parts(call, axis, sizes), [x]
-    if not parts:  # an axis without elements has no part, not an empty one
-        items = []
-    elif len(parts) > 1:
-        items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
+    parts = _parts(call, axis, sizes)
+    items = call.parts(x, axis, parts) if parts else []  # an empty axis has no part
     if sizes is None and not call["keepdims"]:
-        items = [call.one("Squeeze", item, call.vector([axis])) for item in items]
+        items = [call.one("Squeeze", item, axes=[axis]) for item in items]
     return _sequence(items, x.dtype)

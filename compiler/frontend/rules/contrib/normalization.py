@@ -74,7 +74,7 @@ def _lengths(call: Call, ids: Value) -> Value:
         return call.builder.constant([0] * ids.shape[0], "int32")
     one = call.builder.constant(1, "int32")
     ones = call.one("Cast", call.one("Equal", mask, one), to=element_type("int32"))
-    return call.one("ReduceSum", ones, call.vector([1]), keepdims=0)
+    return call.one("ReduceSum", ones, axes=[1], keepdims=0)
 
 
 @contrib("EmbedLayerNormalization")
