@@ -1,7 +1,7 @@
 """The registry of rewriting rules, and the use of an operator that a rule rewrites."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -145,7 +145,8 @@ class Call:
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
         """Emit the operator itself, with other inputs or changed attributes."""
         inputs = self.inputs if inputs is None else inputs
-        return self.builder.emit_used(self.op_type, inputs, self.attributes | changed, self.used)
+        call = replace(self, inputs=inputs, attributes=self.attributes | changed)
+        return self.emit_use(call.canonical())
 
     def canonical(self) -> CanonicalUse[Value]:
         """The operator in the canonical form; old opsets have attributes in place of inputs.
@@ -153,6 +154,8 @@ class Call:
         Raises NeedsValue for inputs that decide shapes and are computed at run time.
         """
         decides = deciding_inputs(self.op_type)
+        if not decides:
+            return CanonicalUse(self.inputs, self.attributes)
         inputs = [*self.inputs, *[None] * (max(decides) + 1 - len(self.inputs))]
         for index, name in decides.items():
             if name in self.attributes:
