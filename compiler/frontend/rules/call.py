@@ -3,15 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
-import numpy as np
-
-from compiler.frontend.builder import Builder, run_time_input
-from compiler.frontend.evaluate import default_of, evaluate
-from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
+from compiler.frontend.builder import Builder
+from compiler.frontend.evaluate import evaluate
+from compiler.frontend.graph import Inputs, Unsupported, Value
+from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics import SemanticsRule
-from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
+from compiler.net.operators.canonical import CanonicalUse
 from compiler.net.operators.injective import slice_of
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
@@ -31,74 +29,14 @@ def rule(*names: str):
 
 
 @dataclass(slots=True)
-class Call:
-    """A use of an operator of the default domain, as of schema `version`.
+class Call(ModelNode):
+    """A node that a rule rewrites: the rule emits operators, and returns a value for each output.
 
-    `used` says which outputs the node names; a rule returns a value for each output. It follows
-    onnxruntime in what the semantics rules of `onnxruntime` say, and else the ONNX text.
+    It follows onnxruntime in what the semantics rules of `onnxruntime` say, and else the ONNX text.
     """
 
-    op_type: str
-    version: int
-    inputs: Inputs
-    attributes: Attributes
-    used: list[bool]
     builder: Builder
     onnxruntime: Sequence[SemanticsRule] = ()
-
-    def __getitem__(self, name: str) -> Any:
-        """An attribute's value, or its default by the operator's schema; None without one."""
-        value = self.attributes.get(name)
-        return default_of(self.op_type, self.version, name) if value is None else value
-
-    def take(self, name: str) -> Any:
-        """An attribute's value, or its default, which the emitted operator does not get."""
-        value = self[name]
-        self.attributes.pop(name, None)
-        return value
-
-    def input(self, index: int) -> Value | None:
-        """An input, or None if it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    @property
-    def data(self) -> Value:
-        """The first input."""
-        return self.operand(0)
-
-    def operand(self, index: int) -> Value:
-        """An input that the operator always has."""
-        value = self.inputs[index]
-        assert value is not None, self.op_type
-        return value
-
-    @property
-    def operands(self) -> list[Value]:
-        """The inputs of an operator that always has them all."""
-        return [self.operand(index) for index in range(len(self.inputs))]
-
-    def known(self, index: int) -> np.ndarray | None:
-        """The constant value of an input, None if it is left out; raises Unsupported."""
-        value = self.input(index)
-        if value is None:
-            return None
-        if value.array is None:
-            raise run_time_input(index, value)
-        return value.array
-
-    def content(self, index: int) -> np.ndarray:
-        """The constant value of an input that is given; raises Unsupported."""
-        array = self.known(index)
-        assert array is not None, self.op_type
-        return array
-
-    def integers(self, attribute: str, index: int) -> list[int] | None:
-        """Integers given as an attribute (of old opsets) or as a constant input."""
-        if attribute in self.attributes:
-            value = self.attributes.pop(attribute)
-            return [value] if isinstance(value, int) else list(value)
-        array = self.known(index)
-        return None if array is None else [int(v) for v in array.reshape(-1)]
 
     def vector(self, values: Sequence[int]) -> Value:
         """A known vector of int64."""
@@ -147,22 +85,6 @@ class Call:
         inputs = self.inputs if inputs is None else inputs
         call = replace(self, inputs=inputs, attributes=self.attributes | changed)
         return self.emit_use(call.canonical())
-
-    def canonical(self) -> CanonicalUse[Value]:
-        """The operator in the canonical form; old opsets have attributes in place of inputs.
-
-        Raises NeedsValue for inputs that decide shapes and are computed at run time.
-        """
-        decides = deciding_inputs(self.op_type)
-        if not decides:
-            return CanonicalUse(self.inputs, self.attributes)
-        inputs = [*self.inputs, *[None] * (max(decides) + 1 - len(self.inputs))]
-        for index, name in decides.items():
-            if name in self.attributes:
-                inputs[index] = self.vector(self.integers(name, index) or [])
-            if (value := inputs[index]) is not None and value.array is None:
-                raise run_time_input(index, value)
-        return canonical_use(self.op_type, inputs, self.attributes, len(self.used))
 
     def emit_use(self, use: CanonicalUse[Value]) -> list[Value]:
         """Emit the operator itself in the canonical form."""

@@ -32,7 +32,7 @@ class Complex:
         return self.real.shape
 
     def each(self, compute: Callable[[Value], Value]) -> "Complex":
-        """What a function computes of both parts."""
+        """A function of both parts."""
         return Complex(compute(self.real), self.imaginary and compute(self.imaginary))
 
 

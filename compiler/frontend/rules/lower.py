@@ -23,6 +23,7 @@ from compiler.frontend.semantics.table import (
     RESIZE_SAME_SIZE,
 )
 from compiler.frontend.semantics.windows import effective
+from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
 from compiler.net.operators.resize import scaled_size
@@ -205,11 +206,6 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
     return call.emit(None, kernel_shape=kernel, **explicit)
 
 
-def _given(value: Value | None) -> Value | None:
-    """The value; None for an empty tensor, which once meant an omitted input."""
-    return None if value is None or value.shape == (0,) else value
-
-
 @rule("Upsample", "Resize")
 def rewrite_resize(call: Call) -> list[Value]:
     """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
@@ -221,9 +217,7 @@ def rewrite_resize(call: Call) -> list[Value]:
     if mode == "tf_half_pixel_for_nn":
         return _of_old_mode(call)
     crops = mode == "tf_crop_and_resize"
-    roi, *factors_or_sizes = (_given(call.input(i)) for i in range(1, 4))
-    call.inputs = [call.data, roi if crops else None, *factors_or_sizes]
-    use = call.canonical()
+    use = resize_form(call).canonical()
     shape, numbers = call.data.shape, use.attributes
     if RESIZE_CROP_SAME_SIZE in call.onnxruntime and crops:
         numbers["roi"] = _cropping_scaled(shape, numbers)
