@@ -11,6 +11,7 @@ from compiler.frontend.evaluate import default_of
 from compiler.frontend.graph import Attributes, Inputs, Value, constant
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.canonical import CanonicalUse, canonical_use, deciding_inputs
+from compiler.net.operators.shapes import axis_in
 
 
 @dataclass(slots=True)
@@ -33,6 +34,10 @@ class ModelNode:
         value = self[name]
         self.attributes.pop(name, None)
         return value
+
+    def axis(self, name: str = "axis") -> int:
+        """An axis of the first input from the front; raises ShapeMismatch if it is outside."""
+        return axis_in(self[name], len(self.shape()))
 
     def input(self, index: int) -> Value | None:
         """An input, or None if it is left out."""

@@ -7,10 +7,11 @@ from math import isqrt
 import numpy as np
 
 from compiler.frontend.builder import LONGEST_VECTOR
-from compiler.frontend.graph import NeedsHost, Value, axis_of
+from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -165,7 +166,7 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     x, inverse = in_float32(call, call.data), bool(call["inverse"])
     onesided = bool(call["onesided"])
     axis = call.integers("axis", 2) if call.version >= 20 else [call["axis"]]
-    at = axis_of((axis or [-2])[0], x.rank)
+    at = axis_in((axis or [-2])[0], x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
     given, have = call.known(1), x.shape[at]

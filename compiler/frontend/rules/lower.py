@@ -291,7 +291,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     x, old = call.data, call.version < 13
     if 0 in x.shape:
         return [x]
-    axis = call["axis"] % max(x.rank, 1)
+    axis = call.axis()
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
     if len(shape) == 1:  # OneHot does not accept a scalar
         shape, axis = [1, *shape], 1

@@ -13,12 +13,12 @@ from compiler.frontend.graph import (
     NeedsHost,
     Quantised,
     Value,
-    axis_of,
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 
 
@@ -30,11 +30,12 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
     if value.rank == 0:
         return value
-    if value.rank > 1 or call["block_size"]:
-        return _blocks(call, value, axis_of(axis, rank))
-    if value.shape == (1,):
+    of_blocks = value.rank > 1 or call["block_size"]
+    if value.shape == (1,) and not of_blocks:
         return call.reshaped(value, [])
-    axis = axis_of(axis, rank)
+    axis = axis_in(axis, rank)
+    if of_blocks:
+        return _blocks(call, value, axis)
     return call.reshaped(value, [-1, *[1] * (rank - 1 - axis)])
 
 
@@ -153,7 +154,7 @@ def _code(call: Call, axis: int) -> Dequantised | None:
     shape = [] if whole else [-1]
     scale = call.reshaped(scale, shape)
     zero = None if zero is None else call.reshaped(zero, shape)
-    return Dequantised(x, scale, zero, 0 if whole else axis_of(axis, x.rank))
+    return Dequantised(x, scale, zero, 0 if whole else call.axis())
 
 
 def _rows(call: Call, value: Value, rank: int) -> Value:

@@ -12,7 +12,6 @@ from compiler.net.operators import OPERATORS
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.net.operators.injective import split_sizes
 from compiler.net.operators.pooling import WINDOW_POOLS
-from compiler.net.operators.shapes import axis_in
 
 _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
 """Operators with the same shape rules as another one."""
@@ -30,7 +29,7 @@ def _split(node: ModelNode) -> ModelNode:
         raise Mismatch(f"its num_outputs is {wanted}, it has {parts} outputs")
     if "split" in node.attributes or node.input(1) is not None or not shape:
         return node
-    size = shape[axis_in(node["axis"], len(shape))]
+    size = shape[node.axis()]
     equal = node.version < 18
     sizes = [-(-size // parts)] * parts if equal else split_sizes(size, parts)
     return replace(node, attributes={"axis": node["axis"], "split": sizes})

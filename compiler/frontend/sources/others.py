@@ -8,7 +8,7 @@ import numpy as np
 from compiler.frontend.node import Check, ModelNode
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
-from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed, one_number
+from compiler.net.operators.shapes import has_rank, has_shape, listed, one_number
 from compiler.net.spec import ShapeMismatch, check_size
 
 
@@ -22,7 +22,7 @@ def _mod(node: ModelNode) -> None:
 
 
 def _hardmax(node: ModelNode) -> None:
-    axis_in(node["axis"], len(node.shape()))
+    node.axis()
 
 
 def _eye_like(node: ModelNode) -> None:
@@ -128,7 +128,7 @@ def _tensor_scatter(node: ModelNode) -> None:
     first, cache, update = node.input(2), node.shape(), node.shape(1)
     if first is None or first.array is None or not cache:
         return
-    axis = axis_in(node["axis"], len(cache))
+    axis = node.axis()
     circular = node["mode"] == "circular"
     places = np.asarray(first.array)
     written = 0 if circular or axis >= len(update) else update[axis]

@@ -5,7 +5,7 @@ from math import prod
 from compiler.frontend.node import Check, ModelNode
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators import infer
-from compiler.net.operators.shapes import axis_in, has_shape, listed, one_number, without
+from compiler.net.operators.shapes import has_shape, listed, one_number, without
 from compiler.net.spec import KnownTensor, OperatorInput, ShapeMismatch
 
 
@@ -37,7 +37,7 @@ def _check_scale(node: ModelNode, what: str, index: int) -> None:
         )
     if _is_scalar(scale) and not block:
         return
-    axis = axis_in(node["axis"], len(x))
+    axis = node.axis()
     if len(scale) > 1 or block:
         _check_blocks(what, scale, x, axis, block)
         return

@@ -8,7 +8,6 @@ from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.block_quantised import unpacked
 from compiler.frontend.rules.contrib.registry import contrib
 from compiler.net.operators import Mismatch, ShapeMismatch
-from compiler.net.operators.shapes import axis_in
 
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
 
@@ -16,9 +15,8 @@ _BYTES = {"int4": np.int8, "uint4": np.uint8}
 @contrib("GatherBlockQuantized")
 def rewrite_gather_block_quantised(call: Call) -> list[Value]:
     """Gathers of the integers, scales and zero points, the packed ones before they are unpacked."""
-    rank, indices = call.data.rank, call.operand(1)
-    along = axis_in(call.attributes["gather_axis"], rank)
-    axis = axis_in(call.attributes["quantize_axis"], rank)
+    indices = call.operand(1)
+    along, axis = call.axis("gather_axis"), call.axis("quantize_axis")
     _check(call, along, axis)
 
     def gathered(value: Value) -> Value:
