@@ -12,6 +12,7 @@ from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorO
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.net.node import Node
 
 
 class NetworkValue(Protocol):
@@ -27,24 +28,11 @@ GROUP = GroupOp.name
 """The type of a node that is a group, such as an If or a Loop with all that its bodies capture."""
 
 
-class NetworkNode(Protocol):
-    """An ONNX operator; inputs and outputs are numbers of values, an omitted input is None."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Any]: ...
-    @property
-    def inputs(self) -> tuple[int | None, ...]: ...
-    @property
-    def outputs(self) -> tuple[int, ...]: ...
-
-
 class Network(Protocol):
     """Operators in order, their values, the values that are constant, and the results."""
 
     @property
-    def operators(self) -> Sequence[NetworkNode]: ...
+    def operators(self) -> Sequence[Node]: ...
     @property
     def values(self) -> Sequence[NetworkValue]: ...
     @property
@@ -61,16 +49,6 @@ class GraphValue:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
-    """An operator outside groups, or a group, of type `GROUP`, with what it reads and computes."""
-
-    type: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class GraphNetwork:
     """The operators and groups of a graph, with the operation of each.
@@ -80,7 +58,7 @@ class GraphNetwork:
     graph yields or a group reads, which nothing may be fused across.
     """
 
-    operators: Sequence[GraphNode]
+    operators: Sequence[Node]
     values: Sequence[GraphValue]
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
@@ -147,12 +125,12 @@ def _value(type: Attribute) -> GraphValue:
     )
 
 
-def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
+def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node:
     inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
     outputs = tuple([numbers[v] for v in op.outputs])
     if isinstance(op, GroupOp):
-        return GraphNode(GROUP, {}, inputs, outputs)
-    return GraphNode(op.type_name, attributes_of(op), inputs, outputs)
+        return Node(GROUP, {}, inputs, outputs)
+    return Node(op.type_name, attributes_of(op), inputs, outputs)
 
 
 def users_of(network: Network) -> list[list[int]]:

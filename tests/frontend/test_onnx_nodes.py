@@ -14,10 +14,11 @@ from onnx import numpy_helper
 from onnx.helper import get_attribute_value
 
 from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.graph import constant
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
-from compiler.frontend.sources import Source, check_source
-from compiler.net.operators import KnownTensor
+from compiler.frontend.node import ModelNode
+from compiler.frontend.sources import check_source
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -123,7 +124,7 @@ def test_what_imports_is_right(letter: str):
     )
 
 
-def source_of(case: Case) -> tuple[Source, list[np.ndarray | None]] | None:
+def source_of(case: Case) -> tuple[ModelNode, list[np.ndarray | None]] | None:
     """A case of one node as its check sees it, inputs known, and its results; None for others."""
     graph, (given, results) = case.model.graph, case.data_sets[0]
     if len(graph.node) != 1 or not has_tensors_only(case.model):
@@ -134,12 +135,13 @@ def source_of(case: Case) -> tuple[Source, list[np.ndarray | None]] | None:
     if any(value.dtype.name not in ELEMENT_BYTES for value in arrays.values()):
         return None
     inputs = [arrays.get(name) for name in node.input]
-    operands = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in inputs]
+    operands = [None if a is None else constant("", a) for a in inputs]
     values = {a.name: get_attribute_value(a) for a in node.attribute}
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
     version = onnx.defs.get_schema(node.op_type, case.model.opset_import[0].version).since_version
-    source = Source(node.op_type, version, operands, attributes, len(node.output))
-    return source, [arrays.get(name) for name in node.output]
+    used = [True] * len(node.output)
+    read = ModelNode(node.op_type, version, operands, attributes, used)
+    return read, [arrays.get(name) for name in node.output]
 
 
 def test_the_table_gives_the_types_of_the_results():

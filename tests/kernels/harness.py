@@ -10,7 +10,7 @@ from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators.canonical import canonical_use
 from compiler.net.spec import KnownTensor
 from compiler.schedule.kernels import KernelSpec
@@ -122,7 +122,7 @@ def single(
             infos.append(TensorInfo(array.dtype.name, array.shape))
     read = [i for i, a in enumerate(inputs) if a is not None and i not in constants]
     results = tuple(range(len(infos), len(infos) + len(outputs)))
-    operator = Operator(type, use.attributes, tuple(numbers), results, "node")
+    operator = Node(type, use.attributes, tuple(numbers), results, "node")
     flags = tuple(i in weights for i in read)
     values = (*infos, *outputs)
     group = Group(f"{type}_test", values, len(read), flags, fixed, (operator,), results)

@@ -13,7 +13,7 @@ from compiler.graph.packing import apply_packing
 from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.building.select import Candidate, best
 from compiler.kernels.database.fields import Config
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CpuTarget, parse_cpu
@@ -44,11 +44,11 @@ def fused(
         values.append(result)
         flags.append(False)
     reads, operands = len(values), list(range(len(arrays)))
-    operators: list[Operator] = []
+    operators: list[Node] = []
 
     def add(type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         values.append(info)
-        operators.append(Operator(type, attributes, tuple(inputs), (len(values) - 1,), "node"))
+        operators.append(Node(type, attributes, tuple(inputs), (len(values) - 1,), "node"))
         return len(values) - 1
 
     if prologue:
@@ -83,9 +83,9 @@ def with_other_axes(name: str) -> tuple[Group, list[Array], Array]:
     shapes = (*operands, shape, made, shape, shape)
     values = tuple(TensorInfo("float32", own) for own in shapes)
     operators = (
-        Operator(type, {}, (0, 1), (3,)),
-        Operator("Reshape", {"shape": list(shape)}, (3,), (4,)),
-        Operator("Add", {}, (4, 2), (5,)),
+        Node(type, {}, (0, 1), (3,)),
+        Node("Reshape", {"shape": list(shape)}, (3,), (4,)),
+        Node("Add", {}, (4, 2), (5,)),
     )
     group = Group("axes", values, 3, (False, True, False), {}, operators, (5,))
     arrays = [random_array(seed, v.shape) for seed, v in enumerate(values[:3])]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_target
 from tests.kernels.harness import evaluate, run_kernel, single
 
@@ -129,7 +129,7 @@ def test_blocks_in_any_order_and_split_give_the_same_bits(
 
 def test_a_chain_of_operators_is_one_launch_without_workspaces():
     info = TensorInfo("float32", (3, 5, 8))
-    chain = [Operator(t, {}, (i,), (i + 1,)) for i, t in enumerate(("Relu", "Exp", "Tanh"))]
+    chain = [Node(t, {}, (i,), (i + 1,)) for i, t in enumerate(("Relu", "Exp", "Tanh"))]
     group = Group("chain", (info,) * 4, 1, (False,), {}, tuple(chain), (3,))
     spec = build_kernel(group, parse_target("cpu"))
     x = draw(info.shape)
@@ -175,11 +175,11 @@ def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
 
 def test_a_long_chain_that_uses_values_twice_does_not_explode():
     info = TensorInfo("float32", (4, 100))
-    chain: list[Operator] = []
+    chain: list[Node] = []
     for i in range(0, 40, 2):
         chain += [
-            Operator("Sigmoid", {}, (i,), (i + 1,)),
-            Operator("Mul", {}, (i, i + 1), (i + 2,)),
+            Node("Sigmoid", {}, (i,), (i + 1,)),
+            Node("Mul", {}, (i, i + 1), (i + 2,)),
         ]
     group = Group("swishes", (info,) * 41, 1, (False,), {}, tuple(chain), (40,))
     x = draw(info.shape)

@@ -21,13 +21,12 @@ from compiler.frontend.graph import (
     Operator,
     Unsupported,
     Value,
-    axis_of,
     constant,
 )
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.net.operators.shapes import listed
+from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm
 
 if TYPE_CHECKING:
@@ -230,9 +229,9 @@ def scan_region(
 ) -> Sequence[Value]:
     """A Scan as a Loop that reads and writes rows."""
     with attempt(walker):
-        length = sequences[0].shape[axis_of(rows.input_axes[0], sequences[0].rank)]
+        length = sequences[0].shape[rows.input_axes[0]]
         first = [
-            _moved(walker, value, axis_of(axis, value.rank), 0)
+            _moved(walker, value, axis, 0)
             for value, axis in zip(sequences, rows.input_axes, strict=True)
         ]
         formals = _carried(node, states)
@@ -257,7 +256,7 @@ def scan_region(
         made = _place(walker, node, form, [*states, *first], types, [body.graph])
         columns = zip(made[len(states) :], kept, strict=True)
         stacks = [
-            _moved(walker, value, 0, axis_of(rows.output_axes[i], value.rank))
+            _moved(walker, value, 0, axis_in(rows.output_axes[i], value.rank))
             for value, i in columns
         ]
         return [*made[: len(states)], *_spread(stacks, wanted)]

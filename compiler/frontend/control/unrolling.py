@@ -18,8 +18,9 @@ from compiler.frontend.control.regions import (
     scan_region,
 )
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, constant
 from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 if TYPE_CHECKING:
     from compiler.frontend.importing.specialise import BodyNode, Specialiser
@@ -49,14 +50,14 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
 def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
     """Values stacked along a new axis."""
     builder = walker.builder
-    axes = builder.integers([axis_of(axis, values[0].rank + 1)])
-    parts = [builder.one("Unsqueeze", value, axes) for value in values]
-    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.content[0]))
+    axis = axis_in(axis, values[0].rank + 1)
+    parts = [builder.one("Unsqueeze", value, axes=[axis]) for value in values]
+    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=axis)
 
 
 def _none_of(value: Value, axis: int) -> Value:
     """An empty stack along a new axis, of values of the type of `value`."""
-    axis = axis_of(axis, value.rank + 1)
+    axis = axis_in(axis, value.rank + 1)
     shape = (*value.shape[:axis], 0, *value.shape[axis:])
     return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
 
@@ -181,7 +182,8 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     attributes, body, builder = node.attributes, node.attributes["body"], walker.builder
     count = attributes["num_scan_inputs"]
     states, sequences = _given(node.inputs[:-count]), _given(node.inputs[-count:])
-    axes: list[int] = attributes.get("scan_input_axes", [0] * count)
+    named: list[int] = attributes.get("scan_input_axes", [0] * count)
+    axes = [axis_in(axis, value.rank) for axis, value in zip(named, sequences, strict=True)]
     backwards = attributes.get("scan_input_directions", [0] * count)
     length = sequences[0].shape[axes[0]]
     if walker.regions and length > LONGEST_LOOP:
@@ -202,7 +204,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         slices: list[Value] = []
         for value, axis, back in zip(sequences, axes, backwards, strict=True):
             index = builder.constant(length - 1 - step if back else step, "int64")
-            slices.append(builder.one("Gather", value, index, axis=axis_of(axis, value.rank)))
+            slices.append(builder.one("Gather", value, index, axis=axis))
         passed = [*states, *slices]
         check_passed(body, passed, len(passed) if walker.shapes_bind and not step else 0)
         results = walker.body(body, scope, passed)
@@ -220,8 +222,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
 
 
 def _slice_type(value: Value, axis: int) -> Value:
-    """A value with the type of a tensor's slices along an axis."""
-    axis = axis_of(axis, value.rank)
+    """A value with the type of a tensor's slices along an axis, which counts from the front."""
     return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 

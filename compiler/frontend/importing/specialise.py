@@ -28,7 +28,6 @@ from compiler.frontend.evaluate import (
 )
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.first_opsets import FIRST_KNOWN, Old, modernise
 from compiler.frontend.graph import (
     Attributes,
     Contradiction,
@@ -47,7 +46,8 @@ from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
-from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
+from compiler.frontend.rules.first_opsets import FIRST_KNOWN, modernised
+from compiler.frontend.semantics import ONNX, SemanticsRule
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.net.operators import KINDS, Mismatch
@@ -261,9 +261,12 @@ class Specialiser:
         check = self._check_of(node)
         try:
             if node.is_first and schema_of(node.proto.op_type, node.opset) is not None:
-                check.inputs, check.attributes = self._modernised(node)
+                modern = modernised(self._call(node, node.imported))
+                check.node.inputs = node.inputs = modern.inputs
+                check.node.attributes = node.attributes = modern.attributes
             check.before_shapes()
-            node.onnxruntime = self._onnxruntime_rules(node) if check.is_own else ()
+            if check.is_own:
+                node.onnxruntime = self.semantics.followed(node.name, check.node)
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
             check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()
@@ -283,20 +286,6 @@ class Specialiser:
             raise check.error(Mismatch(str(error))) from error
         return outputs
 
-    def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
-        """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
-        outputs = sum(map(bool, node.proto.output))
-        use = NodeForm(node.proto.op_type, node.inputs, node.attributes, outputs)
-        return self.semantics.followed(node.name, use)
-
-    def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:
-        """Give a node of the first opsets inputs and attributes of the form that rules know."""
-        args = node.proto.op_type, node.imported, list(node.inputs), dict(node.attributes)
-        old = Old(*args, self.builder)
-        modernise(old)
-        node.inputs, node.attributes = old.inputs, old.attributes
-        return node.inputs, node.attributes
-
     def _has_bodies(self, node: BodyNode) -> bool:
         """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
         old = node.proto.op_type == "Scan" and node.opset < 9
@@ -306,16 +295,10 @@ class Specialiser:
         """The check of a node; only ONNX's operators without bodies are checked themselves."""
         op_type = node.proto.op_type
         own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
-        opset, outputs = node.opset if own else 0, node.proto.output
-        return NodeCheck(
-            op_type=op_type,
-            name=node.name,
-            opset=opset,
-            inputs=node.inputs,
-            attributes=node.attributes,
-            outputs=outputs,
-            remedy=self.remedy,
-        )
+        opset = node.opset if own else 0
+        schema = schema_of(op_type, opset)
+        call = self._call(node, schema.since_version if schema else opset)
+        return NodeCheck(call, node.name, opset, node.proto.output, self.remedy)
 
     def _function_of(self, node: BodyNode) -> onnx.FunctionProto | None:
         """The model-local function that a node calls, if it calls one."""

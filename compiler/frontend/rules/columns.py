@@ -51,9 +51,9 @@ def rewrite_columns_to_image(call: Call) -> list[Value]:
         return [call.filled(0, (batch, channels, *image), call.data.dtype)]
     flat = call.reshaped(x, [batch, channels, taps * columns])
     zero = call.builder.constant(0, x.dtype)
-    padded = call.one("Pad", flat, call.vector([0, 0, 0, 0, 0, 1]), zero)
+    padded = call.one("Pad", flat, zero, pads=[0, 0, 0, 0, 0, 1])
     terms = call.one("Gather", padded, call.builder.constant(table, "int64"), axis=2)
-    total = call.one("ReduceSum", terms, call.vector([2]), keepdims=0)
+    total = call.one("ReduceSum", terms, axes=[2], keepdims=0)
     return [in_type(call, call.reshaped(total, [batch, channels, *image]), call.data.dtype)]
 
 
@@ -129,5 +129,4 @@ def rewrite_max_unpool(call: Call) -> list[Value]:
     after = [int(n) - o for n, o in zip(wanted, own, strict=True)]
     if min(after, default=0) < 0:
         raise ShapeMismatch(f"its output {wanted.tolist()} is smaller than {own}")
-    pads = call.vector([*[0] * len(after), *after])
-    return [call.one("Pad", result, pads, call.builder.constant(0, x.dtype))]
+    return [call.one("Pad", result, call.scalar(0), pads=[*[0] * len(after), *after])]

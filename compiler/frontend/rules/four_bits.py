@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from compiler.frontend.graph import FourBits, axis_of
+from compiler.frontend.graph import FourBits
 from compiler.frontend.rules.call import Call
 from compiler.net.four_bits import FOUR_BIT_MIDDLE, Array
+from compiler.net.operators.shapes import axis_in
 
 HALF_BYTES = ("int4", "uint4")
 """The dtypes of four bits."""
@@ -17,7 +18,7 @@ def four_bits(call: Call, axis: int) -> FourBits | None:
         return None
     if zero is not None and zero.array is None:
         return None
-    axis, block = axis_of(axis, 2), call["block_size"]
+    axis, block = axis_in(axis, 2), call["block_size"]
     scales = _shaped(scale.content)
     if scales.ndim == 2 and not block:
         block = -(-x.shape[axis] // scales.shape[axis])

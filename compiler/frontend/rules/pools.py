@@ -66,7 +66,7 @@ def _by_onnxruntime(call: Call) -> list[Value]:
         kinds = (call.data.dtype, "int64")[: len(call.used)]
         return [call.filled(0, (*shape[:2], *counts), dtype) for dtype in kinds]
     parts = [_on_part(call, axis) for axis in axes]
-    call.inputs[0] = _sliced(call, [part for part, _ in parts])
+    call.inputs[0] = call.elements(call.data, dict(enumerate((part for part, _ in parts), 2)))
     attributes.pop("auto_pad", None)
     given = {
         "kernel_shape": [axis.kernel for _, axis in parts],
@@ -111,16 +111,6 @@ def _share(axes: Sequence[PoolAxis], parts: Sequence[tuple[range, PoolAxis]]) ->
         if axis.room < 0
     ]
     return float(np.prod(shares))
-
-
-def _sliced(call: Call, parts: Sequence[range]) -> Value:
-    """Some elements of each spatial axis of the image."""
-    if parts == [range(size) for size in call.data.shape[2:]]:
-        return call.data
-    starts, ends, steps = ([getattr(p, n) for p in parts] for n in ("start", "stop", "step"))
-    spatial = list(range(2, call.data.rank))
-    bounds = (call.vector(values) for values in (starts, ends, spatial, steps))
-    return call.one("Slice", call.data, *bounds)
 
 
 def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:

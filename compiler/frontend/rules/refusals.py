@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from compiler.frontend.first_opsets import FIRST_KNOWN, check_order
 from compiler.frontend.graph import Unsupported
+from compiler.frontend.rules.first_opsets import FIRST_KNOWN, check_order
 from compiler.frontend.rules.lower import check_statistics
 from compiler.frontend.rules.recurrent import activation_named
 from compiler.net.operators.recurrence import GATES

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from inspect import currentframe
 
 from compiler.errors import ArgumentError, SemanticsWarning
-from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
+from compiler.frontend.node import ModelNode
+from compiler.frontend.semantics.rule import SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
 from compiler.net.operators import ShapeMismatch
 from compiler.support.arguments import WAYS, closest_name
@@ -74,7 +75,7 @@ class Semantics:
             for rule, way in sorted(self.ways.items())
         )
 
-    def followed(self, node: str, use: NodeForm) -> list[SemanticsRule]:
+    def followed(self, node: str, use: ModelNode) -> list[SemanticsRule]:
         """The rules that a node meets and in which it follows onnxruntime.
 
         Raises ShapeMismatch for a node that the ONNX text refuses, unless it follows onnxruntime.

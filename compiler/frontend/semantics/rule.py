@@ -2,56 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import onnx
-
-from compiler.frontend.evaluate import default_of
-from compiler.frontend.graph import Attributes, Inputs
-
-
-@dataclass(frozen=True, slots=True)
-class NodeForm:
-    """A node of the default domain as rules see it: checked attributes, and inputs with shapes."""
-
-    op_type: str
-    inputs: Inputs
-    attributes: Attributes
-    outputs: int = 1
-    """The outputs that it names."""
-
-    def __getitem__(self, name: str) -> Any:
-        """An attribute's value, or its default by the newest schema; None without one."""
-        value = self.attributes.get(name)
-        newest = onnx.defs.onnx_opset_version()
-        return default_of(self.op_type, newest, name) if value is None else value
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the first input."""
-        value = self.inputs[0]
-        return () if value is None else value.shape
-
-    @property
-    def dtype(self) -> str:
-        """The element type of the first input."""
-        value = self.inputs[0]
-        return "" if value is None else value.dtype
-
-    def known(self, index: int) -> np.ndarray | None:
-        """The elements of a constant input, in order; None for others and where there are none.
-
-        Rules are asked before shapes are checked: what should be a vector may have any rank.
-        """
-        value = self.inputs[index] if index < len(self.inputs) else None
-        array = None if value is None else value.array
-        return array.reshape(-1) if array is not None and array.size else None
-
-    @property
-    def keeps_size(self) -> bool:
-        """Whether its windows are padded automatically, so that strides alone decide the size."""
-        return str(self["auto_pad"]).startswith("SAME")
+from compiler.frontend.node import ModelNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +22,7 @@ class SemanticsRule:
     """The clause of the ONNX text, or what else decides."""
     attribute: str
     """An attribute without which no node meets it; empty if there is none."""
-    meets: Callable[[NodeForm], bool]
+    meets: Callable[[ModelNode], bool]
     """Whether the results of a node differ; nodes that onnxruntime refuses meet no rule."""
     pytorch: str = ""
     """The way of PyTorch, "onnx" or "onnxruntime", of operators that it exports."""

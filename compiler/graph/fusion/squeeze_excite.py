@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.network import GROUP, Network, NetworkNode, producers_of, users_of
+from compiler.graph.network import GROUP, Network, Node, producers_of, users_of
 from compiler.net.operators import KINDS, Kind
 
 CLUSTER_ELEMENTS, CLUSTER_WEIGHTS = 1 << 18, 1 << 16
@@ -128,7 +128,7 @@ class _Finder:
         wide = image.dtype == "float32"
         return wide and single and prod(image.shape[2:]) == prod(self.shape(node)[2:]) == 1
 
-    def is_mean(self, node: NetworkNode, image: int) -> bool:
+    def is_mean(self, node: Node, image: int) -> bool:
         """Whether an operator computes the means of the channels of an image."""
         shape = self.network.values[image].shape
         if node.type not in MEANS or node.inputs[0] != image:
@@ -141,7 +141,7 @@ class _Finder:
         outside = any(v in self.outputs or not operators.issuperset(self.users[v]) for v in values)
         return not outside
 
-    def shape(self, node: NetworkNode) -> tuple[int, ...]:
+    def shape(self, node: Node) -> tuple[int, ...]:
         """The shape of an operator's first result."""
         return self.network.values[node.outputs[0]].shape
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.graph.network import GraphNode, GraphValue
+from compiler.graph.network import GraphValue, Node
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
@@ -20,7 +20,7 @@ from compiler.net.operators.canonical import complete_attributes
 class TermNetwork:
     """The operators of terms, with the term of each."""
 
-    operators: list[GraphNode] = field(default_factory=list[GraphNode])
+    operators: list[Node] = field(default_factory=list[Node])
     values: list[GraphValue] = field(default_factory=list[GraphValue])
     constants: dict[int, NDArray[Any]] = field(default_factory=dict[int, NDArray[Any]])
     outputs: list[int] = field(default_factory=list[int])
@@ -60,7 +60,7 @@ class _Reader:
         self.numbers[term], self.several[term] = outputs[0], outputs
         shapes = [operand and operand.shape for operand in term.inputs]
         full = complete_attributes(term.kind, attributes, shapes)
-        self.network.operators.append(GraphNode(term.kind, full, inputs, outputs))
+        self.network.operators.append(Node(term.kind, full, inputs, outputs))
         self.network.terms.append(term)
 
     def value(self, type: GraphValue, array: NDArray[Any] | None = None) -> int:

@@ -21,7 +21,7 @@ from compiler.kernels.gpu.channels_last import ends_channels_last, last_index
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.same import Same
 from compiler.kernels.tir.fusion import FusionContext
@@ -84,14 +84,14 @@ class StoreFunction:
         return Part.ELEMENT in self.parts
 
 
-def is_fusible(group: Group, anchor: Operator) -> bool:
+def is_fusible(group: Group, anchor: Node) -> bool:
     """Whether the epilogue of an anchor can be computed element by element."""
     return _fusion(Same(group), Same(anchor)).elementwise
 
 
 def store_function(
     group: Group,
-    anchor: Operator,
+    anchor: Node,
     target: GpuTarget,
     block: int = 0,
     vectors: bool = False,
@@ -119,14 +119,14 @@ def without_text() -> Generator[None]:
 
 
 @lru_cache(FEW)
-def _fusion(group: Same[Group], anchor: Same[Operator]) -> FusionContext:
+def _fusion(group: Same[Group], anchor: Same[Node]) -> FusionContext:
     return FusionContext(group.value, anchor.value)
 
 
 @lru_cache(FEW)
 def _store_function(
     same: Same[Group],
-    operator: Same[Operator],
+    operator: Same[Node],
     target: GpuTarget,
     storing: Storing,
     written: bool,

@@ -118,11 +118,6 @@ def absolute(x: Scalar) -> Scalar:
     return tirx.Select(x < zero, wrapping.subtract(zero, x), x)
 
 
-def normal_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front."""
-    return axis + rank if axis < 0 else axis
-
-
 def clamped(value: Any, most: int) -> Any:
     """An integer from data as an int32 from 0 to `most`.
 

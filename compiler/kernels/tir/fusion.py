@@ -15,7 +15,7 @@ from tvm.tirx import Stmt
 from tvm.tirx.stmt import Bind
 
 from compiler.graph.operator_table import squeezed_shape
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
@@ -31,7 +31,7 @@ class FusionContext:
     `buffers` are the kernel's parameters, each flat: the reads, then the writes.
     """
 
-    def __init__(self, group: Group, anchor: Operator | None):
+    def __init__(self, group: Group, anchor: Node | None):
         emitter = Emitter(group)
         self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
         if anchor is not None:

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
 from compiler.net.spec import Use
 
@@ -77,7 +77,7 @@ def evaluate_reduction(node: Use) -> Array:
 def evaluate_extreme_position(node: Use) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node.array(0))
-    axis = positive_axis(node["axis"], x.ndim)
+    axis: int = node["axis"]
     if not x.ndim:
         return np.zeros((), np.int64)
     position = _extreme_position(node, x, axis)

@@ -24,7 +24,7 @@ from compiler.kernels.building.select import Candidate, Provenance, best
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.database.fields import Config
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.progress import CandidateMeasured, ProgressEvent, TuningBegan, listening
 from compiler.schedule.choices import TuningRecord
 from compiler.schedule.kernels import KernelSpec
@@ -37,7 +37,7 @@ SLOW, FAST = 5e6, 1e6
 def group_of(activation: str = "Relu") -> Group:
     """A small convolution and an activation."""
     values = [(1, 6, 10, 10), (20, 6, 1, 1), (1, 20, 10, 10), (1, 20, 10, 10)]
-    operators = (Operator("Conv", {}, (0, 1), (2,)), Operator(activation, {}, (2,), (3,)))
+    operators = (Node("Conv", {}, (0, 1), (2,)), Node(activation, {}, (2,), (3,)))
     infos = tuple(TensorInfo("float32", shape) for shape in values)
     return Group("kernel", infos, 2, (False, True), {}, operators, (3,))
 

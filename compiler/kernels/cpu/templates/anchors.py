@@ -11,7 +11,7 @@ from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.tiling import SLOTS_PER_NANOSECOND
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import Value
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import (
     KernelSource,
     Key,
@@ -61,7 +61,7 @@ class AnchorTemplate(
 
     types: ClassVar[tuple[str, ...]]
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[Config] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[Config] | None:
         """The ways to compute a group around an anchor, if the template can."""
         ...
 
@@ -115,7 +115,7 @@ class AnchorTemplate(
         return all(group.is_packed(*packing) for packing in packings.items()) and bool(packings)
 
 
-def elementwise_context(group: Group, anchor: Operator) -> FusionContext | None:
+def elementwise_context(group: Group, anchor: Node) -> FusionContext | None:
     """The operators fused with an anchor; None unless all are computed element by element."""
     around = FusionContext(group, anchor)
     return around if around.elementwise else None

@@ -35,7 +35,7 @@ from compiler.kernels.cpu.tiling import (
     matmul_tiles,
     split_blocks,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.tir.attention import attention_of, score_context, scores_at
@@ -74,7 +74,7 @@ class FusedAttention(AnchorTemplate[None]):
     name = "attention"
     types = ("Softmax",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest tiles."""
         found = attention_of(group)
         if found is None or not found.is_plain(group):

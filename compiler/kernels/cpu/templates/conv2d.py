@@ -46,7 +46,7 @@ from compiler.kernels.cpu.templates.conv_choices import (
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
 from compiler.kernels.database.fields import Value
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
@@ -64,7 +64,7 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
     sources = CPU_SOURCES
     types = ("Conv",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[AnyConfig] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[AnyConfig] | None:
         """The likeliest of each kind, then others near these."""
         conv = read_float_convolution(group, anchor)
         around = elementwise_context(group, anchor) if conv else None
@@ -111,7 +111,7 @@ def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Va
     return found | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
-def read_float_convolution(group: Group, anchor: Operator) -> Convolution | None:
+def read_float_convolution(group: Group, anchor: Node) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor, most_axes=3):
         return None
@@ -151,7 +151,7 @@ def _pairs(conv: Convolution) -> tuple[tuple[int, int], ...]:
     return conv.image, conv.kernel, conv.strides, conv.dilations, conv.pads, conv.output
 
 
-def read_convolution(group: Group, anchor: Operator) -> Convolution:
+def read_convolution(group: Group, anchor: Node) -> Convolution:
     """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
@@ -174,7 +174,7 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
     )
 
 
-def constant_weights(group: Group, anchor: Operator, most_axes: int = 2) -> bool:
+def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
     """Whether an operator is a float32 convolution in so many dimensions at most over a weight
     that nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]

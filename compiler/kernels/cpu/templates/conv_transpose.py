@@ -22,7 +22,7 @@ from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
 from compiler.kernels.cpu.tiling import image_tiles
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
 from compiler.target.target import CpuTarget
@@ -37,7 +37,7 @@ class TransposedConvolution(AnchorTemplate[None]):
     name = "transposed_convolution"
     types = ("ConvTranspose",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """A nest for each output phase, if there are few."""
         transposed = read_transposed(group, anchor)
         if transposed is None or len(transposed.phases) > MOST_PHASES:
@@ -111,7 +111,7 @@ class Transposed:
         )
 
 
-def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
+def read_transposed(group: Group, anchor: Node) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor) or not anchor.attributes["finite"]:
         return None

@@ -43,7 +43,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
     streamed_slots,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.template import Key
 from compiler.kernels.tir.fusion import FusionContext
@@ -87,7 +87,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
     sources = CPU_SOURCES
     types = ("MatMul", "Gemm")
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[MatmulConfig] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[MatmulConfig] | None:
         """Register tiles."""
         problem = read_matmul(group, anchor)
         around = elementwise_context(group, anchor) if problem else None

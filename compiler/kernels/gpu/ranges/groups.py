@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from compiler.errors import KernelError
-from compiler.kernels.group import Group, Operator, TensorInfo, needed
+from compiler.kernels.group import Group, Node, TensorInfo, needed
 from compiler.net.operators import PARTIAL_RANGES
 
 FLOAT = 1
@@ -60,7 +60,7 @@ def without_ranges(group: Group) -> Group:
 
 def with_folded_results(group: Group) -> Group:
     """The group as a store function sees it: an extreme is a result with the tensor's elements."""
-    values, operators = list(group.values), list[Operator]()
+    values, operators = list(group.values), list[Node]()
     for op in group.operators:
         if op.type != PARTIAL_RANGES:
             operators.append(op)

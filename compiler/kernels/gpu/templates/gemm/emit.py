@@ -21,7 +21,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
     element_methods,
     prefetched_reads,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
@@ -91,7 +91,7 @@ def operand_parameters(kind: str) -> str:
 
 def tiled_kernel(
     group: Group,
-    anchor: Operator,
+    anchor: Node,
     problem: Problem,
     tile: Tile,
     target: GpuTarget,
@@ -132,7 +132,7 @@ class Emitter:
     """Writes the CUDA text of one problem, whose epilogue is a store function."""
 
     group: Group
-    anchor: Operator
+    anchor: Node
     problem: Problem
     store: StoreFunction
     target: GpuTarget

@@ -15,7 +15,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.problem import (
     listed,
 )
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key
 from compiler.target.target import GpuTarget
 
@@ -158,7 +158,7 @@ class _Emitter(SkinnyEmitter):
         )
 
 
-def _problem(group: Group, anchor: Operator, target: GpuTarget) -> FourBitProblem | None:
+def _problem(group: Group, anchor: Node, target: GpuTarget) -> FourBitProblem | None:
     """The problem of a matmul; None where tensor cores do not multiply so exactly, or without."""
     found = read_four_bits(group, anchor, MOST_ROWS)
     able = target.has_mma and target.precision in TERMS

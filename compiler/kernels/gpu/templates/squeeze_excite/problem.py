@@ -7,7 +7,7 @@ from math import gcd, prod
 from compiler.graph.fusion.squeeze_excite import find_squeeze_excites
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -28,8 +28,8 @@ class Problem:
 
     shape: tuple[int, ...]
     image: Operand
-    first: Operator
-    second: Operator
+    first: Node
+    second: Node
     weights: tuple[Operand, Operand]
     squeezed: int
     gate: int

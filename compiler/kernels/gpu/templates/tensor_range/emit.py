@@ -7,7 +7,7 @@ from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.epilogue import by_element, device_function, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem, after_range
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -77,7 +77,7 @@ def _loads(group: Group, problem: Problem, target: GpuTarget) -> list[Part]:
 def _load(name: str, group: Group, value: int, target: GpuTarget) -> Part:
     """An element of a value that is read or a cast of what is read."""
     info, element = group.values[value], variable("element")
-    anchor = Operator("Identity", {}, (value,), (len(group.values),))
+    anchor = Node("Identity", {}, (value,), (len(group.values),))
     around = replace(
         group,
         values=(*group.values, info),

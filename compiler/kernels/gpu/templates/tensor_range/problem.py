@@ -11,7 +11,7 @@ from compiler.graph.fusion.ranges import (
     is_row_sum,
 )
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 
 SINGLE_THREADS, THREADS = 1024, 256
 """Threads of a single block, and of one of several."""
@@ -33,8 +33,8 @@ class Problem:
     """
 
     tensor: int
-    lowest: Operator
-    highest: Operator
+    lowest: Node
+    highest: Node
     shape: tuple[int, ...]
     wide: tuple[int, ...]
     scalars: tuple[int, ...]
@@ -104,7 +104,7 @@ def _is_all(group: Group, found: TensorRange) -> bool:
     return all(_leads_to(group, group.operators[i], found.tensor) for i in rest)
 
 
-def _leads_to(group: Group, op: Operator, tensor: int) -> bool:
+def _leads_to(group: Group, op: Node, tensor: int) -> bool:
     """Whether an operator casts what a group reads to the tensor of its range."""
     source = op.inputs[0] if op.type == "Cast" else None
     return op.outputs == (tensor,) and source is not None and source < group.inputs
