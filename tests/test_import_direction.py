@@ -42,14 +42,13 @@ DEFERRED = {
     "kernels/building/texts.py": "speed: TVM",
     "kernels/building/workers.py": "speed: TVM, only in workers",
     "scheduling/inner_loops.py": "speed: llvmlite, only where something is simulated",
-    "tools/bisect/command.py": "speed: the command line's help and completion",
-    "tools/checking/saved.py": "speed: a saved module is checked without xDSL",
-    "tools/cli/commands.py": "speed: the command line's help and completion",
+    "tools/cli/commands/check.py": "speed: a saved module is checked without xDSL",
+    "tools/cli/main.py": "speed: only where the user has operators",
+    "tools/cli/opening.py": "speed: the driver of GPUs, only where a model is compiled for one",
     "tools/explore/sides.py": "speed: only for saved programs",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
     "tools/onnx_coverage.py": "speed: only for the page",
     "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",
-    "tools/cli/tuning.py": "speed: the command line's help and completion",
 }
 """The files that import modules of ours inside functions, with the reason."""
 

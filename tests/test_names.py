@@ -49,6 +49,7 @@ ON_PURPOSE = {
     "multiply": "as `divide`",
     "numpy_dtype": "of what runs without the IR's libraries, and of the IR",
     "present_architecture": "each GPU backend has one",
+    "run": "each command of the command line has one",
     "save": "the artifact's and the database's",
     "subtract": "as `divide`",
     "window_of": "as `Window`",

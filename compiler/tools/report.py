@@ -17,8 +17,8 @@ from compiler.schedule.choices import (
 )
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
+from compiler.scheduling.prediction import Prediction, gap, prediction
 from compiler.support.words import counted
-from compiler.tools.inspection import Prediction, gap, prediction
 from compiler.verify.footprints import containment_lines
 
 MOST_COSTLY = 10

@@ -5,8 +5,8 @@ from typing import Any
 
 from compiler.artifact.module import Module
 from compiler.schedule.tasks import Schedule
+from compiler.scheduling.prediction import Prediction, prediction
 from compiler.tools.counters import Steps, arena_bytes_in_use, tasks_ready
-from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, is_cpu, measured_run
 
 Event = Mapping[str, Any]

@@ -14,6 +14,7 @@ from compiler.schedule.tasks import Schedule, Task, View
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
+from compiler.scheduling.prediction import Prediction, prediction
 from compiler.support.dag import adjacency, critical_path
 from compiler.target.devices import DeviceModel
 from compiler.target.target import Target, parse_target
@@ -33,7 +34,6 @@ from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sources import LISTED, kernel_sources
 from compiler.tools.inputs import random_inputs
-from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import MeasuredRun, is_cpu, measured_run
 
 NOT_RECORDED = KernelConfig("", "not recorded")

@@ -1,52 +1,49 @@
-"""`flowloom export`: the C++ project of an artifact, with outputs to check it against."""
+"""`flowloom export DIR -o PROJECT`: an artifact as a C++ project, with outputs to check it."""
 
 from argparse import Namespace
-from collections.abc import Mapping
 from typing import Any
 
 import compiler
 from compiler.artifact import artifact
 from compiler.artifact.generate import StoredCheck, export_project
+from compiler.artifact.module import Module
 from compiler.progress import Announcement, notify, step_progress
 from compiler.support.words import counted, in_bytes
 from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.inputs import random_inputs
-from compiler.tools.inspection import open_module
 from compiler.tools.models import named_model
+from compiler.tools.progress.options import conclude
 from compiler.tools.tolerance import TOLERANCES
 
 
-def export(options: Namespace) -> tuple[str, Mapping[str, Any]]:
-    """Write the project that the options of the command name; the result in words and figures."""
+def run(options: Namespace) -> int:
+    """Write the project that the options name, and say what it holds."""
     with step_progress("read"):
-        found = artifact.load(options.directory, lambda target, requirements: None)
+        saved = artifact.load(options.directory, lambda target, requirements: None)
     check = None
     if options.check is not None:
         with step_progress("outputs to check against"):
             notify(Announcement("running onnxruntime for outputs to check against"))
-            module, model = open_module(options.directory), named_model(options.check)
-            check = stored_check(module, model, options.seed)
-    weights = sum(array.nbytes for array in found.weights.values())
+            check = stored_check(Module(saved), named_model(options.check), options.seed)
+    weights = sum(array.nbytes for array in saved.weights.values())
     with step_progress("write"):
-        kernels = counted(len(found.kernels), "kernel")
+        kernels = counted(len(saved.kernels), "kernel")
         notify(
             Announcement(
                 f"writing {kernels} and {in_bytes(weights)} of weights to {options.output}"
             )
         )
-        export_project(found, options.output, version=compiler.__version__, check=check)
+        export_project(saved, options.output, version=compiler.__version__, check=check)
     figures = {
         "project": str(options.output),
-        "kernels": len(found.kernels),
-        "target": found.target,
+        "kernels": len(saved.kernels),
+        "target": saved.target,
         "checked": check is not None,
     }
     stored = "" if check else "; no outputs to check against are stored: see --check"
-    return (
-        f"{options.output}: {kernels} for {found.target}{stored}",
-        figures,
-    )
+    conclude(options, f"{options.output}: {kernels} for {saved.target}{stored}", figures)
+    return 0
 
 
 def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:
