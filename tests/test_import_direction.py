@@ -44,10 +44,9 @@ DEFERRED = {
     "scheduling/inner_loops.py": "speed: llvmlite, only where something is simulated",
     "tools/cli/commands/check.py": "speed: a saved module is checked without xDSL",
     "tools/cli/main.py": "speed: only where the user has operators",
+    "tools/api/compilation.py": "speed: only where a model is a program, or checks itself",
     "tools/cli/opening.py": "speed: the driver of GPUs, only where a model is compiled for one",
-    "tools/explore/sides.py": "speed: only for saved programs",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
-    "tools/onnx_coverage.py": "speed: only for the page",
     "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",
 }
 """The files that import modules of ours inside functions, with the reason."""

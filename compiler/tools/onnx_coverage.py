@@ -23,6 +23,7 @@ from typing import Any
 
 import onnx
 
+from compiler.frontend.rules.contrib import CONTRIB
 from compiler.tools.onnx_nodes import CaseResult, node_cases, read_results, run_cases
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
@@ -98,8 +99,6 @@ def _sentence(other: TargetCounts) -> str:
 
 def contrib_section() -> str:
     """The operators of onnxruntime that have a rule, by name."""
-    from compiler.frontend.rules.contrib import CONTRIB
-
     names = sorted({name for _, name in CONTRIB}, key=str.lower)
     return CONTRIB_HEADER + "\n".join(f"* {name}" for name in names) + "\n"
 

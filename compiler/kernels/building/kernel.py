@@ -1,6 +1,6 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -69,6 +69,16 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     with naming(group):
         return BUILDERS[target.backend](group, target)
+
+
+def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
+    """The template and config of each group by the database, as text, by kernel name."""
+    configs: dict[str, str] = {}
+    for group in groups:
+        with naming(group):
+            chosen = best(group, target)
+        configs[group.name] = chosen.candidate.config_text(chosen.config)
+    return configs
 
 
 def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:

@@ -14,13 +14,14 @@ from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.building.cache import KernelCache
+from compiler.kernels.building.control import control_kernels
 from compiler.kernels.building.workers import build_in_workers
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.net.operators.registration import REGISTERED
-from compiler.progress import KernelsBegan, kernel_progress, notify
+from compiler.progress import KernelsBegan, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind
 from compiler.target.target import Target, parse_gpu, parse_target
@@ -122,6 +123,8 @@ class KeptKernels:
         found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
         missing = [group for group in groups if found[group.name] is None]
         if missing:
+            from compiler.kernels.building.kernel import chosen_configs
+
             self._configs = chosen_configs(missing, self._target)
             found |= {group.name: self._again(group) for group in missing}
         return {name: spec for name, spec in found.items() if spec is not None}
@@ -151,26 +154,11 @@ class KeptKernels:
             self._cache.store(group, self._name, spec, self._compiler, config)
 
 
-def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
-    """The template and config of each group by the database, as text, by kernel name."""
-    from compiler.kernels.building.kernel import naming
-    from compiler.kernels.building.select import best
-
-    found: dict[str, str] = {}
-    for group in groups:
-        with naming(group):
-            chosen = best(group, target)
-        found[group.name] = chosen.candidate.config_text(chosen.config)
-    return found
-
-
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:
     """The kernels of a module's control tasks by their names; CPUs need none."""
     kinds: set[ControlKind] = {op.form.kind for op in module.walk() if isinstance(op, ControlOp)}
     if not kinds or not parse_target(target).is_gpu:
         return {}
-    from compiler.kernels.building.control import control_kernels
-
     built = control_kernels(sorted(kinds), parse_gpu(target))
     return {name: sealed_kernel(kernel) for name, kernel in built.items()}
 
@@ -226,19 +214,12 @@ def build_groups(
 
     Those with an operator of the user are built here: a worker would not have its lowering.
     """
-    if groups and jobs > 1 and target.backend == "cuda":
-        from compiler.kernels.building.parallel import build_in_threads
-
-        yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
-        return
+    in_threads = jobs > 1 and target.backend == "cuda"
     shared = [g for g in groups if all(op.type not in REGISTERED for op in g.operators)]
-    if jobs > 1 and len(shared) >= WORKERS_PAY:
+    if jobs > 1 and not in_threads and len(shared) >= WORKERS_PAY:
         yield from build_in_workers(shared, target, jobs)
         groups = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
     if groups:
-        from compiler.kernels.building.kernel import build_kernel
+        from compiler.kernels.building.parallel import build_here
 
-        for group in groups:
-            with kernel_progress(group.name):
-                spec = build_kernel(group, target)
-            yield group, spec
+        yield from build_here(groups, target, jobs if in_threads else 1)

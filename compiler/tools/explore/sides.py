@@ -10,6 +10,7 @@ from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ShapeError
 from compiler.kernels.building.module import distinct_groups
+from compiler.program.loading import load_program
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
 from compiler.target.target import parse_target
@@ -68,8 +69,6 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
 
 def _saved_program(directory: Path) -> SideFact:
     """A saved program: its steps, and the graphs of its segments."""
-    from compiler.program.loading import load_program
-
     program = load_program(directory, {}, trust_all)
     folders = [segment.directory for segment in program.compiler.saved.values()]
     modules = {path.name: open_module(path) for path in folders}
