@@ -116,7 +116,7 @@ def search(
         tried[policy] = judge.makespan(found), found
     start = min(tried, key=lambda policy: tried[policy][0])
     before, best = tried[start]
-    steps = default_steps(len(groups.dag)) if steps is None else steps
+    steps = min(MOST_MOVES, STEP_TASKS // max(len(groups.dag), 1)) if steps is None else steps
     width = max(STREAM_COUNTS[1], 1 + max((s for s in best.streams if s is not None), default=0))
     placement, kept = judge.improved(best, width, steps, seed)
     moved, after = judge.makespan(placement), before
@@ -133,11 +133,6 @@ def search(
         kept=kept,
         policies=figures,
     )
-
-
-def default_steps(count: int) -> int:
-    """How many moves are tried on so many nodes."""
-    return min(MOST_MOVES, STEP_TASKS // max(count, 1))
 
 
 def starts(count: int) -> list[PlacementPolicy]:

@@ -23,7 +23,11 @@ def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
         ]
         ended += [one for one in live if _touches(one[0], task.writes)]
         live = [one for one in live if not _touches(one[0], task.writes)]
-        live += [(v, time.start, time.end) for v in task.writes if _in_arena(schedule, v)]
+        live += [
+            (v, time.start, time.end)
+            for v in task.writes
+            if schedule.allocations[v.allocation].kind == "arena"
+        ]
     return _summed(_changes((start, end, view.nbytes) for view, start, end in (*ended, *live)))
 
 
@@ -40,10 +44,6 @@ def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
         ready = max((times[other].end for other in before), default=0.0)
         waiting.append((min(ready, time.start), time.start, 1))
     return _summed(_changes(waiting))
-
-
-def _in_arena(schedule: Schedule, view: View) -> bool:
-    return schedule.allocations[view.allocation].kind == "arena"
 
 
 def _touches(view: View, others: Sequence[View]) -> bool:

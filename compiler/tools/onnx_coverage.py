@@ -130,14 +130,6 @@ def summary(found: Iterable[CaseResult]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
 
 
-def record_counts(found: Sequence[CaseResult], target: str, machine: str) -> None:
-    """Add the counts of a target to those that the page shows."""
-    right = Counter(result.operator for result in found if result.outcome == "right")
-    counts = TargetCounts(target, machine, dict(sorted(right.items())), len(found))
-    others = [other for other in recorded_counts() if other.target != target]
-    COUNTS.write_text(json.dumps([asdict(other) for other in [*others, counts]], indent=1) + "\n")
-
-
 def recorded_counts() -> list[TargetCounts]:
     """The counts on other targets that were recorded."""
     entries: list[Any] = json.loads(COUNTS.read_text()) if COUNTS.exists() else []
@@ -158,7 +150,12 @@ def run_coverage(arguments: Sequence[str] | None = None) -> None:
         run_cases([*node_cases(given.only)], given.jobs, given.target, file)
         found = read_results(file)
     if given.machine:
-        record_counts(found, given.target, given.machine)
+        right = Counter(result.operator for result in found if result.outcome == "right")
+        counts = TargetCounts(given.target, given.machine, dict(sorted(right.items())), len(found))
+        others = [other for other in recorded_counts() if other.target != given.target]
+        COUNTS.write_text(
+            json.dumps([asdict(other) for other in [*others, counts]], indent=1) + "\n"
+        )
     if not given.only and given.target == "cpu":
         PAGE.write_text(page(found, onnx.__version__, recorded_counts()))
     print(summary(found))

@@ -102,7 +102,11 @@ def find_channels_last(group: GroupOp) -> ChannelsLast | None:
     if arguments.index(image) not in before:
         return None
     first, after = arguments.index(image), _chain_after(group, convolution)
-    wide = [i for i, a in enumerate(arguments) if _pixels(a) > 1 and not _is_weight(group, i)]
+    wide = [
+        i
+        for i, a in enumerate(arguments)
+        if prod(shape_of(a.type)[2:]) > 1 and not _is_weight(group, i)
+    ]
     taps = prod(shape_of(convolution.inputs[1].type)[2:])
     if after is not None and all(i in before for i in wide) and taps <= MOST_TAPS:
         return ChannelsLast(group, before, after)
@@ -139,10 +143,6 @@ def _depthwise(group: GroupOp) -> OperatorOp | None:
 
 def _is_weight(group: GroupOp, number: int) -> bool:
     return isinstance(group.inputs[number].owner, WeightOp)
-
-
-def _pixels(value: SSAValue) -> int:
-    return prod(shape_of(value.type)[2:])
 
 
 def _chain_before(value: SSAValue) -> Chain | None:

@@ -122,12 +122,8 @@ class _Reader:
             self.set(value, self.terms.result(term, i))
 
 
-def _given(value: SSAValue) -> bool:
-    return not isinstance(value.type, NoneType)
-
-
 def _type(value: SSAValue) -> GraphValue:
-    if not _given(value):
+    if isinstance(value.type, NoneType):
         return GraphValue("", ())
     return GraphValue(dtype_of(value.type), shape_of(value.type))
 

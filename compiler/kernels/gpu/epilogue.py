@@ -144,7 +144,10 @@ def _store_function(
         statement = _store_matmul(context, matmul, place, value)
     elif last:
         extents = context.shape[0], prod(context.shape[2:]), context.shape[1]
-        statement = _store_last(context, place, value)
+        bias = context.bias([place[1]]) if context.dtype == "float32" else None
+        total = value if bias is None else value + bias
+        index = last_index(context.stored[0].shape, context.shape, place)
+        statement = context.store_each(total, [index] * len(context.results))
     else:
         extents = *context.shape[:2], prod(context.shape[2:])
         statement = _store_image(context, place, value)
@@ -163,13 +166,6 @@ def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
     if context.spatial in (1, 2) and context.flat:
         return context.store_flat(total, [outer, channel], pixel)
     return context.store(total, [outer, channel, *unflatten_index(pixel, context.shape[2:])])
-
-
-def _store_last(context: FusionContext, place: list[Var], value: Any) -> Stmt:
-    bias = context.bias([place[1]]) if context.dtype == "float32" else None
-    total = value if bias is None else value + bias
-    index = last_index(context.stored[0].shape, context.shape, place)
-    return context.store_each(total, [index] * len(context.results))
 
 
 def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], value: Any) -> Stmt:

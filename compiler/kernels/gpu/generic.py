@@ -161,7 +161,7 @@ def row_axes(
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
-    block = channel_block(schedule, sink)
+    block = int(schedule.get(sink).annotations.get(BLOCK_MARK, 0))
     if not block:
         return _kept_axes(schedule, reductions, stored)
     batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
@@ -171,11 +171,6 @@ def row_axes(
         return None
     places = {0: [batch], 1: [blocks, len(stored) - 1]}
     return sorted(place for row in rows for place in places.get(row, [row]))
-
-
-def channel_block(schedule: UntypedSchedule, block: SBlockRV) -> int:
-    """How many channels a block of the result's NCHWc layout has; 0 where it is row-major."""
-    return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
 
 
 def _kept_axes(

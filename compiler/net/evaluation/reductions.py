@@ -25,13 +25,6 @@ def _highest(dtype: np.dtype) -> float:
     return np.inf if is_floating(dtype) else np.iinfo(dtype).max
 
 
-def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
-    """log(sum(e**x)), shifted by the largest element so that nothing overflows."""
-    top = np.max(x, axes, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(top), top, 0)
-    return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
-
-
 def _total(x: Array, axes: tuple[int, ...]) -> Array:
     return np.sum(x, axes, x.dtype, keepdims=True)
 
@@ -56,7 +49,10 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
         case "ReduceLogSum":
             return np.log(_total(x, axes))
         case "ReduceLogSumExp":
-            return _log_sum_exp(x, axes)
+            # shifted by the largest element, so that no power overflows
+            top = np.max(x, axes, keepdims=True, initial=-np.inf)
+            shift = np.where(np.isfinite(top), top, 0)
+            return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
         case _:
             return _total(x, axes)
 

@@ -51,18 +51,15 @@ class ShareKernels(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Share the kernels of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            _share(graph, target_of(graph).is_gpu)
-
-
-def _share(graph: GraphOp, on_gpu: bool) -> None:
-    stored: dict[str, SSAValue] = {}
-    for group in graph.groups:
-        if on_gpu and group.control is None and attends(group) and is_quantised(group):
-            delay_scales(group)
-    for group, scales in shared_scales(list(graph.groups), on_gpu).items():
-        for scale in scales:
-            _read(group, scale, _weight(graph, scale, stored))
-        group.kernel = StringAttr(signature(group))
+            on_gpu = target_of(graph).is_gpu
+            stored: dict[str, SSAValue] = {}
+            for group in graph.groups:
+                if on_gpu and group.control is None and attends(group) and is_quantised(group):
+                    delay_scales(group)
+            for group, scales in shared_scales(list(graph.groups), on_gpu).items():
+                for scale in scales:
+                    _read(group, scale, _weight(graph, scale, stored))
+                group.kernel = StringAttr(signature(group))
 
 
 def _weight(graph: GraphOp, scale: SharedScale, stored: dict[str, SSAValue]) -> SSAValue:

@@ -118,7 +118,8 @@ class Substitute(GraphPass):
         known = None if model is None else model.recall(question)
         if known is not None:
             replace_graph(graph, known)
-            return _recalled(known)
+            number = re.match(r"// take=(\d+)\n", known)
+            return None if number is None else int(number[1])
         taken = self._decide(graph, model)
         if model is not None:
             model.remember(question, f"// take={taken}\n{graph!s}")
@@ -179,9 +180,3 @@ class Substitute(GraphPass):
         refined = search.refined(graph) if self.policy == "makespan" else found[-1]
         known = any(one.graph == refined.graph for one in found)
         return found if known else [refined, *found]
-
-
-def _recalled(text: str) -> int | None:
-    """The number of the candidate that a kept decision took."""
-    found = re.match(r"// take=(\d+)\n", text)
-    return None if found is None else int(found[1])

@@ -34,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         make_parser().print_help(sys.stderr)
         return NO_COMMAND
     parsed = make_parser().parse_args(with_step(given))
-    _print_undecodable_names()
+    # names of files need not be valid text: they are escaped
+    output: Any = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -56,13 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"flowloom: {described(error)}", file=sys.stderr)
         return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _print_undecodable_names() -> None:
-    """Let standard output escape file names that are not valid text."""
-    output: Any = sys.stdout
-    if isinstance(output, io.TextIOWrapper):
-        output.reconfigure(errors="backslashreplace")
 
 
 def described(error: BaseException) -> str:

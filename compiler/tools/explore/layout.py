@@ -22,7 +22,12 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
 
     O(sweeps * (tasks + edges * longest route)) but for the sorting.
     """
-    layers = _depths(count, edges)
+    # a task's layer is the number of edges of the longest path to it
+    layers = [0] * count
+    successors = adjacency(count, edges)
+    for task in range(count):
+        for later in successors[task]:
+            layers[later] = max(layers[later], layers[task] + 1)
     nodes, links, routes = _with_dummies(edges, layers)
     rows = _rows(nodes)
     above, below = _neighbours(len(nodes), links)
@@ -35,16 +40,6 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
         edges=list(edges),
         routes=[[round(places[dummy], 2) for dummy in route] for route in routes],
     )
-
-
-def _depths(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each task: the number of edges of the longest path to it."""
-    depths = [0] * count
-    successors = adjacency(count, edges)
-    for task in range(count):
-        for later in successors[task]:
-            depths[later] = max(depths[later], depths[task] + 1)
-    return depths
 
 
 def _with_dummies(

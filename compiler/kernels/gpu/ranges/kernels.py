@@ -48,7 +48,14 @@ def with_ranges(kernel: KernelSource, group: Group, folds: bool, shared_bytes: i
     if not results:
         return kernel
     if not folds:
-        kernel = _renumbered(kernel, group, 2 * len(results))
+        # the last results are none of this kernel's, and its scratch memory comes after them
+        count = 2 * len(results)
+        first = group.inputs + len(group.outputs) - count
+        launches = (
+            replace(launch, args=tuple(a if a < first else a + count for a in launch.args))
+            for launch in kernel.launches
+        )
+        kernel = replace(kernel, launches=tuple(launches))
     kernel = replace(kernel, text=f"{header('ranges')}\n{kernel.text}")
     for found in results:
         writing = _folding_launch(kernel, found) if folds else None
@@ -57,16 +64,6 @@ def with_ranges(kernel: KernelSource, group: Group, folds: bool, shared_bytes: i
         if not writes:
             kernel = _followed(kernel, group, found)
     return kernel
-
-
-def _renumbered(kernel: KernelSource, group: Group, count: int) -> KernelSource:
-    """A kernel without the last results, so that its scratch memory comes after these."""
-    first = group.inputs + len(group.outputs) - count
-    launches = (
-        replace(launch, args=tuple(a if a < first else a + count for a in launch.args))
-        for launch in kernel.launches
-    )
-    return replace(kernel, launches=tuple(launches))
 
 
 def _has_parts(launch: Launch, found: RangedResult, shared_bytes: int) -> bool:

@@ -1,7 +1,6 @@
 """`flowloom export DIR -o PROJECT`: an artifact as a C++ project, with outputs to check it."""
 
 from argparse import Namespace
-from typing import Any
 
 import compiler
 from compiler.artifact import artifact
@@ -25,7 +24,11 @@ def run(options: Namespace) -> int:
     if options.check is not None:
         with step_progress("outputs to check against"):
             notify(Announcement("running onnxruntime for outputs to check against"))
-            check = stored_check(Module(saved), named_model(options.check), options.seed)
+            module = Module(saved)
+            model = named_model(options.check)
+            inputs = random_inputs(module, options.seed)
+            outputs = reference.run_onnxruntime(model, inputs)
+            check = StoredCheck(inputs, outputs, TOLERANCES[parse_target(module.target).precision])
     weights = sum(array.nbytes for array in saved.weights.values())
     with step_progress("write"):
         kernels = counted(len(saved.kernels), "kernel")
@@ -44,10 +47,3 @@ def run(options: Namespace) -> int:
     stored = "" if check else "; no outputs to check against are stored: see --check"
     conclude(options, f"{options.output}: {kernels} for {saved.target}{stored}", figures)
     return 0
-
-
-def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:
-    """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
-    inputs = random_inputs(module, seed)
-    outputs = reference.run_onnxruntime(model, inputs)
-    return StoredCheck(inputs, outputs, TOLERANCES[parse_target(module.target).precision])
