@@ -132,12 +132,12 @@ def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     between two attentions belongs to the first that is found, whose operators none after it moves.
     """
     finder = _Finder(network, reads)
-    found: list[Attention] = []
+    attentions: list[Attention] = []
     for i, node in enumerate(network.operators):
         if node.type == "Softmax" and (attention := finder.at(i)) is not None:
             finder.keep(attention)
-            found.append(attention)
-    return found
+            attentions.append(attention)
+    return attentions
 
 
 class _Finder:
@@ -245,7 +245,7 @@ class _Finder:
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
         rounded = self.rounding(weights[:-1])
-        found = Attention(
+        attention = Attention(
             query=query,
             key=key,
             value=value,
@@ -258,7 +258,7 @@ class _Finder:
             results=self.results(result),
             views=tuple(i for i in weights[:-1] if i not in rounded),
         )
-        return found if found.sizes.are_supported else None
+        return attention if attention.sizes.are_supported else None
 
     def rounding(self, operators: Sequence[int]) -> tuple[int, ...]:
         """The operators on weights that compute, and Casts among them."""

@@ -67,9 +67,9 @@ class GraphNetwork:
 
     def operators_at(self, numbers: Iterable[int]) -> list[OperatorOp]:
         """The operations of nodes that are operators."""
-        found = [self.operations[number] for number in numbers]
-        operators = [op for op in found if isinstance(op, OperatorOp)]
-        assert len(operators) == len(found), "a group is not an operator"
+        operations = [self.operations[number] for number in numbers]
+        operators = [op for op in operations if isinstance(op, OperatorOp)]
+        assert len(operators) == len(operations), "a group is not an operator"
         return operators
 
 

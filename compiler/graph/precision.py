@@ -74,7 +74,7 @@ def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
     reader = _read(graph, dtype)
     narrow = set(reader.without([*reader.kept, *reader.boundary]))
     outputs = yielded.intersection(reader.without(reader.kept))
-    found: list[CopiedOutputs] = []
+    copied: list[CopiedOutputs] = []
     for group in pointwise:
         readers = {
             number: contracting
@@ -82,8 +82,8 @@ def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
             if value in outputs and (contracting := _contracting(value, narrow))
         }
         if readers:
-            found.append(CopiedOutputs(group, readers))
-    return found
+            copied.append(CopiedOutputs(group, readers))
+    return copied
 
 
 def _contracting(value: SSAValue, narrow: Collection[SSAValue]) -> list[GroupOp]:

@@ -33,8 +33,8 @@ def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool)
         if wanted and (key := finder.key(node)) is not None:
             alike.setdefault(key, []).append(i)
     families = (finder.family(anchors) for anchors in alike.values())
-    found = [family for family in families if family is not None]
-    return [f for f in found if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
+    complete = [family for family in families if family is not None]
+    return [f for f in complete if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
 
 
 def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:

@@ -281,10 +281,10 @@ def _becomes(network: Network, links: Sequence[_Link], axis: int, place: int) ->
     shape = network.values[links[-1].after].shape
     extent, stride = shape[axis], prod(shape[axis + 1 :])
     whole = StridedOperand(links[-1].after, StridedWindow.contiguous(shape))
-    found = _follow(network, links[:-1]) if len(links) > 1 else whole
-    if found is None or extent < 2 or found.window.axes[place] != ((extent, stride),):
+    traced = _follow(network, links[:-1]) if len(links) > 1 else whole
+    if traced is None or extent < 2 or traced.window.axes[place] != ((extent, stride),):
         return False
-    window, place = found.window, place + len(found.window.axes)
+    window, place = traced.window, place + len(traced.window.axes)
     others = [run for i, runs in enumerate(window.axes) for run in runs if i != place]
     inner = sum((count - 1) * step for count, step in others if step < stride)
     apart = all(step < stride or step % (extent * stride) == 0 for _, step in others)

@@ -19,15 +19,15 @@ def index_limits(graph: GraphOp) -> dict[str, int]:
     where an operator takes rows of an empty tensor, which no run may.
     """
     names = dict(zip(graph.body.block.args, (name.data for name in graph.input_names), strict=True))
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for op in graph.walk():
         if isinstance(op, OperatorOp) and (limit := _limit(op)) is not None:
             operand, below = limit
             for value in _sources(operand):
                 if value in names:
                     name = names[value]
-                    found[name] = min(below, found.get(name, below))
-    return found
+                    limits[name] = min(below, limits.get(name, below))
+    return limits
 
 
 def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:

@@ -128,8 +128,8 @@ class Group:
 
     def only(self, *types: str) -> Node | None:
         """The only operator of some types; None if there are several, or none."""
-        found = [op for op in self.operators if op.type in types]
-        return found[0] if len(found) == 1 else None
+        operators = [op for op in self.operators if op.type in types]
+        return operators[0] if len(operators) == 1 else None
 
     def users(self, value: int) -> list[Node]:
         """The operators that use a value."""

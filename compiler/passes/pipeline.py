@@ -95,7 +95,7 @@ def without_pass(spec: str, name: str) -> str:
 def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
     """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
     specs = [decided.get(own := str(step.spec()), own) for step in parse(spec)]
-    return ",".join(found for found in specs if found is not None)
+    return ",".join(one for one in specs if one is not None)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -54,8 +54,8 @@ class Matcher:
         pattern = rule.source[len(roots)]
         for term in self._candidates(pattern, match):
             if _may_follow(term, roots, rule.symmetric):
-                for found in self.matches.at(pattern, term, match):
-                    yield from self._roots(rule, (*roots, term), found)
+                for extended in self.matches.at(pattern, term, match):
+                    yield from self._roots(rule, (*roots, term), extended)
 
     def _candidates(self, pattern: Pattern, match: Match) -> Sequence[Term]:
         """The terms that may be a root: users of what is matched already, or all of its kind."""

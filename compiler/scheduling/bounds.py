@@ -54,9 +54,9 @@ def lower_bound(
 
 def needs(schedule: Schedule) -> list[tuple[int, int]]:
     """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
-    found = {
+    edges = {
         (pair.earlier, pair.later)
         for pair in conflicts(schedule)
         if pair.earlier != UNWRITTEN and pair.earlier_writes and not pair.later_writes
     }
-    return sorted(edge for edge in found if edge[1] < len(schedule.tasks))
+    return sorted(edge for edge in edges if edge[1] < len(schedule.tasks))

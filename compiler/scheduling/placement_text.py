@@ -51,9 +51,9 @@ def placement_from_text(dag: DAG, text: str) -> Placement:
     partitions, streams, stages = (
         [column[place_of[v]] for v in range(len(dag))] for column in columns
     )
-    found = Placement(order, partitions, streams, stages)
-    check_placement(dag, found)
-    return found
+    placement = Placement(order, partitions, streams, stages)
+    check_placement(dag, placement)
+    return placement
 
 
 _DAMAGED = "the text of the placement is damaged: copy it whole, or search again"
@@ -61,14 +61,14 @@ _DAMAGED = "the text of the placement is damaged: copy it whole, or search again
 
 def _columns(content: str, count: int) -> list[list[int | None]]:
     try:
-        found = json.loads(decompress(urlsafe_b64decode(content)))
+        columns = json.loads(decompress(urlsafe_b64decode(content)))
     except (ValueError, ZlibError) as error:
         raise PipelineError(_DAMAGED) from error
-    if not isinstance(found, list) or len(cast(list[object], found)) != COLUMNS:
+    if not isinstance(columns, list) or len(cast(list[object], columns)) != COLUMNS:
         raise PipelineError(_DAMAGED)
-    for column in cast(list[object], found):
+    for column in cast(list[object], columns):
         if not isinstance(column, list) or len(cast(list[object], column)) != count:
             raise PipelineError(_DAMAGED)
         if not all(value is None or type(value) is int for value in cast(list[object], column)):
             raise PipelineError(_DAMAGED)
-    return cast(list[list[int | None]], found)
+    return cast(list[list[int | None]], columns)

@@ -35,14 +35,14 @@ class Prediction:
         return [(s / 1e3, e / 1e3) for s, e in zip(line.start, line.end, strict=True)]
 
 
-def gap(module: "Module", found: Prediction) -> str:
+def gap(module: "Module", predicted: Prediction) -> str:
     """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
     choice = None if module.choice is None else module.choice.schedule
     timing = None if choice is None else choice.timings.get(choice.chosen)
-    time = found.timeline.makespan if timing is None else timing.median
+    time = predicted.timeline.makespan if timing is None else timing.median
     how = "predicted" if timing is None else "measured"
     early = choice is not None and choice.pdl
-    bound = lower_bound(found.works, needs(module.schedule), found.device, early=early)
+    bound = lower_bound(predicted.works, needs(module.schedule), predicted.device, early=early)
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 

@@ -110,10 +110,10 @@ def search(
     )
     for policy in in_parts("try policies", starts(len(groups.dag)), lambda policy: policy.name):
         try:
-            found = place(groups, policy)
+            placed = place(groups, policy)
         except PipelineError:  # a policy refuses what is too large for it
             continue
-        tried[policy] = judge.makespan(found), found
+        tried[policy] = judge.makespan(placed), placed
     start = min(tried, key=lambda policy: tried[policy][0])
     before, best = tried[start]
     steps = min(MOST_MOVES, STEP_TASKS // max(len(groups.dag), 1)) if steps is None else steps

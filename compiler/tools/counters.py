@@ -60,14 +60,14 @@ def _changes(
     spans: "Sequence[tuple[float, float, int]] | Iterator[tuple[float, float, int]]",
 ) -> Steps:
     """The changes at the start and the end of spans, in order of time."""
-    found = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
-    return sorted(found)
+    changes = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
+    return sorted(changes)
 
 
 def _summed(changes: Steps) -> Steps:
     """The value after all changes at each time."""
-    total, found = 0, dict[float, int]()
+    total, values = 0, dict[float, int]()
     for at, by in changes:
         total += by
-        found[at] = total
-    return list(found.items())
+        values[at] = total
+    return list(values.items())

@@ -69,16 +69,16 @@ class TargetCounts:
     cases: int
 
 
-def page(found: Sequence[CaseResult], version: str, others: Sequence[TargetCounts] = ()) -> str:
+def page(results: Sequence[CaseResult], version: str, others: Sequence[TargetCounts] = ()) -> str:
     """The page: totals, each operator with the reasons of what is not right, and onnxruntime's."""
-    total = Counter(result.outcome for result in found)
+    total = Counter(result.outcome for result in results)
     by_operator: defaultdict[str, list[CaseResult]] = defaultdict(list)
-    for result in found:
+    for result in results:
         by_operator[result.operator].append(result)
     names = sorted(by_operator, key=str.lower)
     rows = [_row(name, by_operator[name], [o.right.get(name, 0) for o in others]) for name in names]
-    host = sum(result.on_host for result in found)
-    counts = f"""**{total["right"]} of {len(found)} right**, {host} of them with a node that runs
+    host = sum(result.on_host for result in results)
+    counts = f"""**{total["right"]} of {len(results)} right**, {host} of them with a node that runs
 on the host; {total["refused"]} refused by an error that names the reason, {total["wrong"]} wrong,
 {total["crashed"]} crashed."""
     header = PAGE_HEADER.format(
@@ -124,9 +124,9 @@ def _short(result: CaseResult) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..."
 
 
-def summary(found: Iterable[CaseResult]) -> str:
+def summary(results: Iterable[CaseResult]) -> str:
     """How many cases have each outcome."""
-    counts: Mapping[str, int] = Counter(result.outcome for result in found)
+    counts: Mapping[str, int] = Counter(result.outcome for result in results)
     return ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
 
 
@@ -148,17 +148,19 @@ def run_coverage(arguments: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as folder:
         file = given.json or Path(folder, "results.jsonl")
         run_cases([*node_cases(given.only)], given.jobs, given.target, file)
-        found = read_results(file)
+        results = read_results(file)
     if given.machine:
-        right = Counter(result.operator for result in found if result.outcome == "right")
-        counts = TargetCounts(given.target, given.machine, dict(sorted(right.items())), len(found))
+        right = Counter(result.operator for result in results if result.outcome == "right")
+        counts = TargetCounts(
+            given.target, given.machine, dict(sorted(right.items())), len(results)
+        )
         others = [other for other in recorded_counts() if other.target != given.target]
         COUNTS.write_text(
             json.dumps([asdict(other) for other in [*others, counts]], indent=1) + "\n"
         )
     if not given.only and given.target == "cpu":
-        PAGE.write_text(page(found, onnx.__version__, recorded_counts()))
-    print(summary(found))
+        PAGE.write_text(page(results, onnx.__version__, recorded_counts()))
+    print(summary(results))
 
 
 if __name__ == "__main__":

@@ -149,8 +149,8 @@ def notes(module: ModuleType) -> Iterator[tuple[Rule, str]]:
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.Assign):
             names = [n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)]
-            found = [getattr(module, name) for name in names]
-            waiting += [value for value in found if isinstance(value, Rule)]
+            values = [getattr(module, name) for name in names]
+            waiting += [value for value in values if isinstance(value, Rule)]
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield from ((rule, " ".join(str(node.value.value).split())) for rule in waiting)
             waiting = []

@@ -34,15 +34,15 @@ class SqueezeExcite:
 def find_squeeze_excites(network: Network) -> list[SqueezeExcite]:
     """Those of a network whose intermediate values no other operator reads."""
     finder = _Finder(network)
-    found = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Mul")
-    return [match for match in found if match is not None]
+    matches = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Mul")
+    return [match for match in matches if match is not None]
 
 
-def fits_one_kernel(network: Network, found: SqueezeExcite) -> bool:
+def fits_one_kernel(network: Network, match: SqueezeExcite) -> bool:
     """Whether one kernel of few blocks is faster than one for each step."""
-    shape = network.values[found.image].shape
+    shape = network.values[match.image].shape
     few = prod(shape[1:]) <= CLUSTER_ELEMENTS
-    return few and shape[1] * network.values[found.hidden].shape[1] <= CLUSTER_WEIGHTS
+    return few and shape[1] * network.values[match.hidden].shape[1] <= CLUSTER_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class _Finder:
         node = self.network.operators[scaled]
         for image, gate in (node.inputs, node.inputs[::-1]):
             if image is not None and gate is not None and self.is_gate(gate, image):
-                found = self.assemble(scaled, image, gate)
-                if found is not None:
-                    return found
+                match = self.assemble(scaled, image, gate)
+                if match is not None:
+                    return match
         return None
 
     def is_gate(self, gate: int, image: int) -> bool:

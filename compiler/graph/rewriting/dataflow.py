@@ -156,9 +156,9 @@ def module_of(graph: Graph, like: GraphOp) -> ModuleOp:
         writer.write(term)
     results.operands = [writer.value(term) for term in graph]
     names = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(graph))]
-    found = GraphOp("part", like.opset.value.data, *names, Region(block))
-    found.target = like.target
-    return ModuleOp([found])
+    copy = GraphOp("part", like.opset.value.data, *names, Region(block))
+    copy.target = like.target
+    return ModuleOp([copy])
 
 
 class _Writer:

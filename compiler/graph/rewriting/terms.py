@@ -102,9 +102,9 @@ class Terms:
         Raises Mismatch for inputs that do not fit.
         """
         full = with_defaults(kind, attributes, [t and t.shape for t in inputs])
-        found = simplified(self, kind, inputs, full)
-        if found is not None:
-            return found
+        simpler = simplified(self, kind, inputs, full)
+        if simpler is not None:
+            return simpler
         return self._term(kind, tuple(inputs), full, (self._type(kind, inputs, full),), node)
 
     def _type(
@@ -114,8 +114,8 @@ class Terms:
         key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
         if key not in self._types:
             tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
-            (found,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
-            self._types[key] = GraphValue(found.dtype, found.shape)
+            (tensor,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
+            self._types[key] = GraphValue(tensor.dtype, tensor.shape)
         return self._types[key]
 
     def opaque(
@@ -144,9 +144,9 @@ class Terms:
         if tuple(inputs) == term.inputs:
             return term
         single = term.kind != RESULT and len(term.types) == 1
-        found = simplified(self, term.kind, inputs, term.attributes) if single else None
-        if found is not None:
-            return found
+        simpler = simplified(self, term.kind, inputs, term.attributes) if single else None
+        if simpler is not None:
+            return simpler
         return self.opaque_copy(term, inputs)
 
     def opaque_copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
@@ -177,12 +177,12 @@ class Terms:
     ) -> Term:
         """The term of a head on some inputs, which is made if it is not known."""
         key = (head, *[-1 if t is None else t.number for t in inputs])
-        found = self._known.get(key)
-        if found is None:
+        term = self._known.get(key)
+        if term is None:
             known = all(t.constant for t in inputs if t is not None)
             constant = known and kind in CONSTANT and is_folded(attributes, len(inputs))
             number = len(self._known)
-            found = Term(
+            term = Term(
                 kind=kind,
                 inputs=tuple(inputs),
                 attributes=attributes,
@@ -192,8 +192,8 @@ class Terms:
                 constant=constant,
                 node=node,
             )
-            self._known[key] = found
-        return found
+            self._known[key] = term
+        return term
 
 
 def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
@@ -206,14 +206,14 @@ def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
 
     Terms below the number `least` are left out, and what only they depend on.
     """
-    found: set[Term] = set()
+    terms: set[Term] = set()
     pending = list(roots)
     while pending:
         term = pending.pop()
-        if term not in found and term.number >= least:
-            found.add(term)
+        if term not in terms and term.number >= least:
+            terms.add(term)
             pending += term.operands
-    return sorted(found, key=_NUMBER)
+    return sorted(terms, key=_NUMBER)
 
 
 def readers_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:

@@ -115,9 +115,9 @@ def attempts(group: Group, target: CpuTarget) -> Iterator[tuple[Candidate, Any]]
 
     Where no tile of a template is small enough for the stack, the generic schedule takes the group.
     """
-    found = best(group, target)
-    if not found.is_generic:
-        yield found.candidate, found.config
+    choice = best(group, target)
+    if not choice.is_generic:
+        yield choice.candidate, choice.config
     (generic,) = candidates_of(templates_of(target).templates[-1], group, target)
     yield from ((generic, config) for config in generic.configs)
 

@@ -120,14 +120,14 @@ class KeptKernels:
         """The kernels of groups that are there, by name."""
         if self._cache is None:
             return {}
-        found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
-        missing = [group for group in groups if found[group.name] is None]
+        specs = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
+        missing = [group for group in groups if specs[group.name] is None]
         if missing:
             from compiler.kernels.building.kernel import chosen_configs
 
             self._configs = chosen_configs(missing, self._target)
-            found |= {group.name: self._again(group) for group in missing}
-        return {name: spec for name, spec in found.items() if spec is not None}
+            specs |= {group.name: self._again(group) for group in missing}
+        return {name: spec for name, spec in specs.items() if spec is not None}
 
     def _again(self, group: Group) -> KernelSpec | None:
         """A group's kernel by its config, from now on by the present database, too."""
@@ -203,8 +203,8 @@ def counted_groups(module: ModuleOp) -> list[tuple[Group, int]]:
 
 def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Group]:
     """The groups, with those marked that touch the inputs or outputs of their graph."""
-    found = {n for op in module.ops if isinstance(op, GraphOp) for n in boundary_kernels(op)}
-    return {name: replace(group, boundary=name in found) for name, group in groups.items()}
+    at_edge = {n for op in module.ops if isinstance(op, GraphOp) for n in boundary_kernels(op)}
+    return {name: replace(group, boundary=name in at_edge) for name, group in groups.items()}
 
 
 def build_groups(

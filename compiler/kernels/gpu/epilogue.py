@@ -216,16 +216,16 @@ def _parts(
     analyzer, indices = Analyzer(), _indices(place, extents, block)
     for scalar, extent in zip(place, extents, strict=True):
         analyzer.bind(scalar, ir.Range(0, extent))
-    found = _of_the_size(context, group, extents, block)
+    part_of = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
         buffer = _buffer_of(access)
-        index = indices.get(found.get(buffer, Part.ANY))
+        index = indices.get(part_of.get(buffer, Part.ANY))
         if index is None or not analyzer.can_prove_equal(access.indices[0], index):
-            found.pop(buffer, None)
+            part_of.pop(buffer, None)
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
-    return found if Part.ELEMENT in found.values() else {}
+    return part_of if Part.ELEMENT in part_of.values() else {}
 
 
 def _indices(place: list[Any], extents: Sequence[int], block: int) -> dict[Part, Any]:
@@ -243,16 +243,16 @@ def _of_the_size(
 ) -> dict[Var, Part]:
     """The buffers that have an element for each sum, or for each row or column."""
     edge, length = (Part.ROW, extents[1]) if block else (Part.COLUMN, extents[2])
-    found: dict[Var, Part] = {}
+    part_of: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(context.buffers, infos, strict=True)):
         if info.folded:
             continue
         if info.block == block and info.elements == prod(extents):
-            found[buffer] = Part.ELEMENT
+            part_of[buffer] = Part.ELEMENT
         elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
-            found[buffer] = edge
-    return found
+            part_of[buffer] = edge
+    return part_of
 
 
 def _buffer_of(access: Any) -> Var:
@@ -299,7 +299,7 @@ def device_function(
 
     Quotients by constants are multiplications unless they are to be `exact`.
     """
-    used = [found for found in buffers_of(statement) if found in context.buffers]
+    used = [buffer for buffer in buffers_of(statement) if buffer in context.buffers]
     passed = [*results, *used]
     pointers = [
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
@@ -307,7 +307,7 @@ def device_function(
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
     function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
     text = device_text(name, function, target, exact)
-    numbers = [context.buffers.index(found) for found in used]
+    numbers = [context.buffers.index(buffer) for buffer in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)

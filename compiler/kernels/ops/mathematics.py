@@ -305,8 +305,8 @@ def definition(name: str, lanes: int = 1) -> str:
 
 def link_mathematics(text: str) -> str:
     """Add the definitions of the functions that LLVM code declares."""
-    found = {(name, int(lanes or 1)) for _, name, lanes in _FUNCTION.findall(text)}
-    parts = [definition(name, n) for name, n in sorted(found) if name in FUNCTIONS]
+    declared = {(name, int(lanes or 1)) for _, name, lanes in _FUNCTION.findall(text)}
+    parts = [definition(name, n) for name, n in sorted(declared) if name in FUNCTIONS]
     if "@flowloom_integer_power(" in text:
         parts.append(_POWER)
     linked = "\n".join([_DECLARED.sub("", text), *parts])

@@ -11,10 +11,10 @@ from compiler.tensors.row_major import reshaped_index, unflatten_index, unit_fre
 
 def attention_of(group: Group) -> Attention | None:
     """The attention that a group consists of, if its operands are strided reads."""
-    found = find_attentions(group, reads=True)
-    if len(found) != 1 or len(found[0].operators) != len(group.operators):
+    attentions = find_attentions(group, reads=True)
+    if len(attentions) != 1 or len(attentions[0].operators) != len(group.operators):
         return None
-    attention = found[0]
+    attention = attentions[0]
     sources = (attention.query, attention.key, attention.value)
     values = [*(operand.source for operand in sources), attention.result.source]
     keep = -1 if attention.value.keep is None else attention.value.keep

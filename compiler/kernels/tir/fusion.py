@@ -137,17 +137,17 @@ class FusionContext:
     @property
     def flat(self) -> bool:
         """Whether results depend on the spatial indices by their row-major position only."""
-        found: list[Var] = []
+        indices: list[Var] = []
         zero = tirx.const(0, "int32")
         lead = [zero] * max(2, self.rank - 2)
         statement = self.store_flat(tirx.const(0, self.dtype), lead, zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
-                found.append(variable)
+                indices.append(variable)
 
         tvm_ffi.structural_walk(statement, (Var, visit))
-        return not found
+        return not indices
 
     def store_each(self, value: Any, places: Sequence[Sequence[Any]]) -> Stmt:
         """Store the element of each result at its index in `places`, given one of the anchor's.

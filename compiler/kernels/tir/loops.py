@@ -106,21 +106,21 @@ def lane_loop(lanes: int, body: Body) -> Stmt:
 
 
 def _binds(statement: Stmt) -> bool:
-    found: list[tirx.stmt.Bind] = []
-    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, found.append), order="pre")
-    return bool(found)
+    binds: list[tirx.stmt.Bind] = []
+    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, binds.append), order="pre")
+    return bool(binds)
 
 
 def _has_scalar_call(statement: Stmt) -> bool:
     """Whether a statement calls what TVM has no vector form of."""
-    found: list[Call] = []
+    calls: list[Call] = []
 
     def visit(call: Call) -> None:
         if not (isinstance(call.op, Op) and call.op.get_attr("TVectorizable")):
-            found.append(call)
+            calls.append(call)
 
     tvm_ffi.structural_walk(statement, (Call, visit), order="pre")
-    return bool(found)
+    return bool(calls)
 
 
 def buffer(name: str, elements: int, dtype: str = "float32") -> Var:

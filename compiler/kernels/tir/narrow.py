@@ -119,8 +119,8 @@ def _other(value: Any, mutator: Any) -> Any:
     if isinstance(value, FloatImm):
         return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
     if hasattr(value, "a"):
-        found = type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
-        return _rounded(found) if isinstance(value, Add | Sub | Mul | Div) else found
+        narrowed = type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
+        return _rounded(narrowed) if isinstance(value, Add | Sub | Mul | Div) else narrowed
     return _from_bits(mutator.default_mutate(value))
 
 

@@ -41,16 +41,16 @@ class FuseGroupNorm(GraphPass):
             if not target_of(graph).is_gpu:
                 continue
             for add in list(graph.body.block.ops):
-                if isinstance(add, OperatorOp) and (found := find_group_norm(add)):
+                if isinstance(add, OperatorOp) and (norm := find_group_norm(add)):
                     shape, dtype = shape_of(add.outputs[0].type), dtype_of(add.outputs[0].type)
                     vector = tensor_type(dtype, (shape[1],))
-                    scale, bias = (WeightOp(key, vector) for key in (found.scale, found.bias))
+                    scale, bias = (WeightOp(key, vector) for key in (norm.scale, norm.bias))
                     insert_before(add, scale, bias)
                     attributes = {
-                        "epsilon": found.normalization["epsilon"],
-                        "num_groups": found.groups,
+                        "epsilon": norm.normalization["epsilon"],
+                        "num_groups": norm.groups,
                     }
-                    operands = [found.image, scale.output, bias.output]
+                    operands = [norm.image, scale.output, bias.output]
                     replace(
                         add, [like_before(add, "GroupNormalization", operands, shape, **attributes)]
                     )

@@ -37,8 +37,8 @@ class FuseRanges(GraphPass):
         for graph in graphs_of(op):
             if target_of(graph).is_gpu and "ReduceMin" in operator_types(graph):
                 network = read_network(graph)
-                for found in find_ranges(network):
-                    _group(network.operators_at(found.operators))
+                for tensor_range in find_ranges(network):
+                    _group(network.operators_at(tensor_range.operators))
 
 
 def _group(operators: list[OperatorOp]) -> None:

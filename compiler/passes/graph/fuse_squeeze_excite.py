@@ -44,7 +44,7 @@ class FuseSqueezeExcite(GraphPass):
             types = operator_types(graph)
             if target_of(graph).fuses_squeeze_excite and not types.isdisjoint(MEANS):
                 network = read_network(graph)
-                for found in find_squeeze_excites(network):
-                    if fits_one_kernel(network, found):
-                        operators = network.operators_at(found.operators)
+                for match in find_squeeze_excites(network):
+                    if fits_one_kernel(network, match):
+                        operators = network.operators_at(match.operators)
                         make_group(operators, anchor=operators[-1].next_op)

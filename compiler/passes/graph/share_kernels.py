@@ -98,11 +98,13 @@ def delay_scales(group: GroupOp) -> None:
     for op in list(group.operators):
         wide = op.type_name == "MatMul" and dtype_of(op.outputs[0].type) == "float32"
         scales = list(_scales_of(op)) if wide else []
-        found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
-        if not found:
+        of_operands = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
+        if not of_operands:
             continue
-        factor = prod(float(attribute_to_array(constant.value).item()) for _, constant in found)
-        for scaling, _ in found:
+        factor = prod(
+            float(attribute_to_array(constant.value).item()) for _, constant in of_operands
+        )
+        for scaling, _ in of_operands:
             replace(scaling, [scaling.inputs[0]])
         _multiply(op, factor)
     group.kernel = StringAttr(signature(group))

@@ -77,10 +77,10 @@ class Substitute(GraphPass):
         self._check()
         model = ctx.cost_model if isinstance(ctx, CostContext) else None
         for graph in graphs_of(op):
-            found = replace(self, policy=self._policy(graph, model))
-            taken = None if found.policy == "none" else found._substitute(graph, model)
+            resolved = replace(self, policy=self._policy(graph, model))
+            taken = None if resolved.policy == "none" else resolved._substitute(graph, model)
             if isinstance(ctx, CostContext):
-                repeated = None if taken is None else str(replace(found, take=taken).spec())
+                repeated = None if taken is None else str(replace(resolved, take=taken).spec())
                 ctx.decided[str(self.spec())] = repeated
 
     def _check(self) -> None:
@@ -97,10 +97,10 @@ class Substitute(GraphPass):
         self._sizes()
 
     def _sizes(self) -> PartSizes:
-        found = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
-        if found is None or not 0 < int(found[1]) <= int(found[2]):
+        bounds = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
+        if bounds is None or not 0 < int(bounds[1]) <= int(bounds[2]):
             raise PipelineError(f"size={self.size} is not a range of operators: write size=40..120")
-        return PartSizes(int(found[1]), int(found[2]))
+        return PartSizes(int(bounds[1]), int(bounds[2]))
 
     def _policy(self, graph: GraphOp, model: CostModel | None) -> str:
         """The policy for a graph, `none` if nothing is substituted.
@@ -131,12 +131,14 @@ class Substitute(GraphPass):
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        found = [one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)]
-        taken = self._taken(found, graph, cost, model)
-        if found[taken].graph == read.graph:
+        candidates = [
+            one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)
+        ]
+        taken = self._taken(candidates, graph, cost, model)
+        if candidates[taken].graph == read.graph:
             return None
-        _LOG.info("substituted: %s", dict(Counter(found[taken].rules)))
-        write_terms(graph, read, found[taken].graph)
+        _LOG.info("substituted: %s", dict(Counter(candidates[taken].rules)))
+        write_terms(graph, read, candidates[taken].graph)
         return taken
 
     def _taken(
@@ -176,7 +178,7 @@ class Substitute(GraphPass):
             sizes=self._sizes(),
             division=cast(Division, self.division),
         )
-        found = search.candidates(graph)
-        refined = search.refined(graph) if self.policy == "makespan" else found[-1]
-        known = any(one.graph == refined.graph for one in found)
-        return found if known else [refined, *found]
+        candidates = search.candidates(graph)
+        refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
+        known = any(one.graph == refined.graph for one in candidates)
+        return candidates if known else [refined, *candidates]

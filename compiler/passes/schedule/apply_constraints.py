@@ -57,13 +57,13 @@ def _read(file: str) -> str:
 
 def _constrain(graph: GraphOp, wanted: Constraints) -> None:
     tasks = list(graph.tasks)
-    found = constrain(_tasks(graph), wanted)
-    for task, stream, after in zip(tasks, found.streams, found.after, strict=True):
+    constrained = constrain(_tasks(graph), wanted)
+    for task, stream, after in zip(tasks, constrained.streams, constrained.after, strict=True):
         for operation in (task, *task.launches):
             operation.stream = int64(stream)
         tokens = dict.fromkeys([*task.after, *(tasks[other].token for other in sorted(after))])
         set_after(task, list(tokens))
-    for index in found.order:
+    for index in constrained.order:
         tasks[index].detach()
         graph.body.block.add_op(tasks[index])
 

@@ -39,12 +39,12 @@ class ImportSchedule(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replace the module's `taskflow.graph`."""
         try:
-            found = from_json(Path(self.file).read_text(encoding="utf-8"))
+            imported = from_json(Path(self.file).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ScheduleError(f"cannot read {self.file}: {error}") from None
         for graph in [graph for graph in op.ops if isinstance(graph, GraphOp)]:
             if graph.unsynchronized is not None:
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")
-            check_schedule(found)
-            check_equivalent(found, schedule_of(graph))
-            Rewriter.replace_op(graph, unflattened(found, graph), new_results=[])
+            check_schedule(imported)
+            check_equivalent(imported, schedule_of(graph))
+            Rewriter.replace_op(graph, unflattened(imported, graph), new_results=[])

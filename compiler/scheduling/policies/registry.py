@@ -42,10 +42,10 @@ class Registry(Mapping[str, Policy]):
 
     def _load(self, name: str) -> Policy:
         """A function of a user's file."""
-        found = load_object(name, "policy", "FUNCTION")
-        if not callable(found):
+        policy = load_object(name, "policy", "FUNCTION")
+        if not callable(policy):
             raise PipelineError(f"{name} is not a function")
-        return cast(Policy, found)
+        return cast(Policy, policy)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._policies)

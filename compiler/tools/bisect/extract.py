@@ -96,8 +96,10 @@ class Extractor:
         return not given and isinstance(value, np.ndarray) and _is_small_integer(cast(Array, value))
 
     def _initializer(self, name: str) -> onnx.TensorProto:
-        found = self._constants.get(name)
-        return found if found is not None else numpy_helper.from_array(self._value(name), name)
+        constant = self._constants.get(name)
+        return (
+            constant if constant is not None else numpy_helper.from_array(self._value(name), name)
+        )
 
     def _value(self, name: str) -> Array:
         value = self._values.get(name)

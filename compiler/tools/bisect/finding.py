@@ -65,12 +65,12 @@ class Story:
 
     def to_json(self) -> dict[str, Any]:
         """The story as plain data."""
-        found = self.finding
+        finding = self.finding
         return {
             "target": self.target,
             "reference": self.reference,
-            "different": found is not None,
-            "finding": None if found is None else {**vars(found), "headline": found.headline},
+            "different": finding is not None,
+            "finding": None if finding is None else {**vars(finding), "headline": finding.headline},
             "steps": list(self.lines),
             "repro": self.repro,
         }

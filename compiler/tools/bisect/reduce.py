@@ -38,10 +38,10 @@ def minimal(
         chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
         rests = [tuple(i for i in kept if i not in chunk) for chunk in chunks]
         tries = (*chunks, *rests) if len(chunks) > 2 else chunks
-        found = next((one for one in tries if time_left() and one and shows(one)), None)
-        if found is not None:
-            parts = 2 if found in chunks else max(2, len(chunks) - 1)
-            kept = found
+        smaller = next((one for one in tries if time_left() and one and shows(one)), None)
+        if smaller is not None:
+            parts = 2 if smaller in chunks else max(2, len(chunks) - 1)
+            kept = smaller
         elif size == 1:
             break
         else:
@@ -71,8 +71,8 @@ def reduced_model(
     if start is None:
         return None
     kept = minimal(start, trial.shows, time_left)
-    part, found = trial.found[kept]
-    return Reduced(part, found, len(kept), trial.tried)
+    part, finding_of_part = trial.found[kept]
+    return Reduced(part, finding_of_part, len(kept), trial.tried)
 
 
 class _Trials:
@@ -94,10 +94,10 @@ class _Trials:
                 "dump_ir": None,
             }
             asked = replace(self._question, model=part.model, inputs=part.inputs, arguments=given)
-            found = search_cause(asked).finding
+            finding = search_cause(asked).finding
         except FlowloomError:
             return False  # the part is not a model that compiles
-        if found is None or not self._finding.same_cause(found):
+        if finding is None or not self._finding.same_cause(finding):
             return False
-        self.found[chosen] = (part, found)
+        self.found[chosen] = (part, finding)
         return True

@@ -128,16 +128,16 @@ def _after_passes(
     report: ReportLine,
 ) -> Finding | None:
     checked = module.check_tasks(inputs)
-    if (found := wrong_kernel(checked)) is not None:
-        report(f"kernels   {found.difference}")
-        return found
+    if (wrong := wrong_kernel(checked)) is not None:
+        report(f"kernels   {wrong.difference}")
+        return wrong
     report(
         f"kernels   {counted(len(checked.checks), 'task')}, one by one: as the interpreter,"
         " within bounds"
     )
-    if (found := wrong_schedule(module, inputs, checked, question.runs)) is not None:
-        report(f"schedule  {found.difference}")
-        return found
+    if (wrong := wrong_schedule(module, inputs, checked, question.runs)) is not None:
+        report(f"schedule  {wrong.difference}")
+        return wrong
     report(
         f"schedule  verified; {question.runs} whole runs give the same bits as one task at a time"
     )
@@ -203,8 +203,8 @@ def reference_outputs(
             return run_onnxruntime(question.model, inputs)
         except Refusal as error:
             raise Refusal(f"{error}; compare with --reference interpreter instead") from error
-    found = interpret(imported.module, imported.weights, inputs, precise=True)
-    return {name: array for name, array in found.items() if not name.startswith(IN_RANGE)}
+    outputs = interpret(imported.module, imported.weights, inputs, precise=True)
+    return {name: array for name, array in outputs.items() if not name.startswith(IN_RANGE)}
 
 
 def inputs_of(module: ModuleOp, seed: int) -> dict[str, Array]:

@@ -84,8 +84,8 @@ def evaluated_group(
     """The results of a group for its operands, row-major; in float64 if `precise`."""
     names = [f"operand {index}" for index in range(len(group.inputs))]
     given = dict(zip(names, operands, strict=True))
-    found = interpret(_alone(group, names), weights, given, precise=precise)
-    return list(found.values())
+    results = interpret(_alone(group, names), weights, given, precise=precise)
+    return list(results.values())
 
 
 def comparable(group: dataflow.GroupOp, results: Sequence[Array]) -> list[Array]:

@@ -144,11 +144,11 @@ class TaskRunner:
         reads = {f"read {index}": memory.read(view) for index, view in enumerate(task.reads)}
         wanted = {allocation.name for allocation in alone.of_kind("input")}
         outputs = executable.run({name: reads[name] for name in reads if name in wanted})
-        found = [np.asarray(outputs[f"write {index}"]) for index in range(results)]
-        for view, array in zip(task.writes, found, strict=False):
+        arrays = [np.asarray(outputs[f"write {index}"]) for index in range(results)]
+        for view, array in zip(task.writes, arrays, strict=False):
             memory.write(view, array)
         executable.close()
-        return found
+        return arrays
 
     def _executable(self, alone: Schedule) -> Executable:
         if alone not in self._loaded:

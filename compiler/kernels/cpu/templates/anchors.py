@@ -71,8 +71,8 @@ class AnchorTemplate(
         if any(info.block for info in infos) or not any(info.elements for info in group.writes):
             return []
         anchors = (op for op in group.operators if op.type in self.types)
-        found = (self.read(group, anchor, target) for anchor in anchors)
-        return [ways for ways in found if ways is not None]
+        readings = (self.read(group, anchor, target) for anchor in anchors)
+        return [ways for ways in readings if ways is not None]
 
     def configs(self, problem: Ways[Config], target: CpuTarget) -> Iterable[Config]:
         """All ways, the likeliest first."""

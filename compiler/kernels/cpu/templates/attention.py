@@ -76,21 +76,23 @@ class FusedAttention(AnchorTemplate[None]):
 
     def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest tiles."""
-        found = attention_of(group)
-        if found is None or not found.is_plain(group):
+        attention = attention_of(group)
+        if attention is None or not attention.is_plain(group):
             return None
-        nest = attention_nest(group, found, core_of(target), second_cache_bytes(target))
+        nest = attention_nest(group, attention, core_of(target), second_cache_bytes(target))
         return Ways(
             around=nest.around,
-            flops=2 * found.sizes.multiplications,
-            slots={None: prod(found.batch) * nest.slots},
+            flops=2 * attention.sizes.multiplications,
+            slots={None: prod(attention.batch) * nest.slots},
             loops=lambda _: Loops(nest.launches),
         )
 
 
-def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int) -> "AttentionNest":
+def attention_nest(
+    group: Group, attention: Attention, core: Core, cache_bytes: int
+) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
-    (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (found.query, found.value))
+    (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (attention.query, attention.value))
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
     first, slots = matmul_tiles(rows, keys, depth, beside_scores, True)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
@@ -101,12 +103,12 @@ def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int)
         if rows <= most or lcm(first.rows, tile.rows) <= most
     )
     step = lcm(first.rows, second.rows)
-    around = score_context(group, found)
+    around = score_context(group, attention)
     around.writes = [buffer("result", group.writes[0].elements)]
     softmax = rows * (SOFTMAX_ROW_SLOTS + SCORE_SLOTS * ceil_div(keys, core.lanes))
     return AttentionNest(
         group=group,
-        attention=found,
+        attention=attention,
         around=around,
         tiles=(first, second),
         lanes=core.lanes,
@@ -289,10 +291,10 @@ class Band:
     def _softmax(self, row: Any, share: Var) -> Stmt:
         """The weights of a row but for their sum, whose inverse becomes the row's share."""
         nest, count = self.nest, self.nest.keys.columns
-        found = nest.attention
-        factor = found.query.factor * found.key.factor
-        at = [*scores_at(nest.group, found, self.matrix), self.first + row]
-        scores = nest.group.operators[found.softmax].operand(0)
+        attention = nest.attention
+        factor = attention.query.factor * attention.key.factor
+        at = [*scores_at(nest.group, attention, self.matrix), self.first + row]
+        scores = nest.group.operators[attention.softmax].operand(0)
         largest, hold = scratch("largest", nest.lanes)
         totals, keep = scratch("totals", nest.lanes)
         top, once = scratch("top", 1)
@@ -331,7 +333,9 @@ class Band:
                 _filled(totals, 0.0, nest.lanes),
                 _for_vectors(count, nest.lanes, weight),
                 *_across(totals, nest.lanes, lambda a, b: a + b),
-                tirx.BufferStore(share, tirx.const(found.value.factor, "float32") / total, [row]),
+                tirx.BufferStore(
+                    share, tirx.const(attention.value.factor, "float32") / total, [row]
+                ),
             ]
         )
 

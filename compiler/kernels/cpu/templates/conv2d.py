@@ -104,11 +104,11 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
 def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:
     """The fields of a convolution that decide which config is fast."""
     depth = conv.depth
-    found: dict[str, Value] = {
+    values: dict[str, Value] = {
         field.name: getattr(conv, field.name) for field in fields(conv) if field.name != "depth"
     }
-    found |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
-    return found | {"flat": around.flat, "computed": around.read_number(0) is None}
+    values |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
+    return values | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
 def read_float_convolution(group: Group, anchor: Node) -> Convolution | None:

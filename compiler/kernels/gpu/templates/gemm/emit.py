@@ -118,12 +118,12 @@ def _with_prefetched(
     if not problem.width:
         return problem
     elementwise, broadcast = prefetched_reads(store, problem, group)
-    found = replace(problem, prefetched=(len(elementwise), len(broadcast)))
-    resident = [resident_blocks(p, tile, target) for p in (problem, found)]
-    room, later = shared_room(problem, target), replace(found, late=True)
+    prefetching = replace(problem, prefetched=(len(elementwise), len(broadcast)))
+    resident = [resident_blocks(p, tile, target) for p in (problem, prefetching)]
+    room, later = shared_room(problem, target), replace(prefetching, late=True)
     fewer = problem.vector > 0 and resident[1] < resident[0]
-    if shared_bytes(found, tile, target) <= room and not fewer:
-        return found
+    if shared_bytes(prefetching, tile, target) <= room and not fewer:
+        return prefetching
     return later if shared_bytes(later, tile, target) <= room else problem
 
 

@@ -57,8 +57,8 @@ def merges(group: Group, anchor: Node) -> list[int]:
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     fill = filling_merges(groups, rows, channels, weight.chunk)
     whole = [n for n in fill if n * channels % step == 0]
-    found = {n for n in (*fill[:1], *whole[:1]) if n > 1}
-    return sorted(found) if channels > 1 and image.block else []
+    counts = {n for n in (*fill[:1], *whole[:1]) if n > 1}
+    return sorted(counts) if channels > 1 and image.block else []
 
 
 def contraction_of(group: Group) -> Node | None:
@@ -68,9 +68,9 @@ def contraction_of(group: Group) -> Node | None:
 
 def read_problems(group: Group, anchor: Node, target: GpuTarget) -> list[Problem]:
     """The GEMMs that can compute a contraction, merged groups of channels last."""
-    found = [read_problem(group, anchor)]
-    found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
-    return [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
+    problems = [read_problem(group, anchor)]
+    problems += [read_problem(group, anchor, n) for n in merges(group, anchor)]
+    return [p for p in problems if p and (p.merged == 1 or _has_tensor_cores(p, target))]
 
 
 def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:

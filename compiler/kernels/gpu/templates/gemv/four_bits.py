@@ -148,9 +148,9 @@ class _Emitter(Emitter):
 
 def _problem(group: Group, anchor: Node) -> FourBitProblem | None:
     """The problem of a matmul; None where operands are not in memory as the kernel reads them."""
-    found = read_four_bits(group, anchor, MOST_GEMV_ROWS)
-    if found is None:
+    matmul = read_four_bits(group, anchor, MOST_GEMV_ROWS)
+    if matmul is None:
         return None
-    problem = FourBitProblem(found.gemm, found.block, found.reads, found.zero_type)
-    packings = tuple(zip(found.reads[1:], problem.packings, strict=False))
-    return replace(problem, gemm=replace(found.gemm, packings=packings))
+    problem = FourBitProblem(matmul.gemm, matmul.block, matmul.reads, matmul.zero_type)
+    packings = tuple(zip(matmul.reads[1:], problem.packings, strict=False))
+    return replace(problem, gemm=replace(matmul.gemm, packings=packings))

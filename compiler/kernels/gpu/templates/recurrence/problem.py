@@ -53,30 +53,30 @@ def _sizes(group: Group, operator: Node) -> Recurrence:
 
 def _reads(group: Group, operator: Node) -> dict[str, Buffer] | None:
     """The operands that are given; None if one is not a whole tensor that the kernel reads."""
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for name, value in zip(READS, operator.inputs, strict=False):
         if value is None:
             continue
         if name == "lengths":
             if value >= group.inputs:
                 return None
-            found[name] = Buffer(value, group.values[value].dtype)
+            buffers[name] = Buffer(value, group.values[value].dtype)
             continue
         operand = find_operand(group, value)
         if operand is None or operand.block or not operand.view.flags.c_contiguous:
             return None
-        found[name] = Buffer(operand.read, operand.dtype)
-    return found
+        buffers[name] = Buffer(operand.read, operand.dtype)
+    return buffers
 
 
 def _writes(group: Group, operator: Node) -> dict[str, Buffer] | None:
     """The results that are stored; None if one is in blocks of channels or is stored twice."""
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for place, (value, info) in enumerate(zip(group.outputs, group.writes, strict=True)):
         maker = next(op for op in group.operators if value in op.outputs)
         source = value if maker is operator else maker.operand(0)
         name = WRITES[operator.outputs.index(source)] if source in operator.outputs else ""
-        if info.block or not name or name in found:
+        if info.block or not name or name in buffers:
             return None
-        found[name] = Buffer(group.inputs + place, info.dtype)
-    return found
+        buffers[name] = Buffer(group.inputs + place, info.dtype)
+    return buffers

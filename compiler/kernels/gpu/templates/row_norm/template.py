@@ -93,8 +93,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         """The configs whose registers hold a row, the likeliest first."""
         columns = problem.sizes[1]
         single = (Config(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
-        found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
-        yield from (config for config in found if config.threads <= MOST_THREADS)
+        likely = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
+        yield from (config for config in likely if config.threads <= MOST_THREADS)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same for all configs: launching, and the elements at the rate of all SMs."""

@@ -98,10 +98,10 @@ def read_skinny_problem(group: Group, anchor: Node, target: GpuTarget) -> Skinny
     right, matmul = find_operand(group, anchor.inputs[1]), read_matmul(group, anchor)
     assert right is not None
     assert matmul is not None
-    found = SkinnyProblem(replace(problem, vector=0), (problem.left, problem.right))
-    packing = _packing(found, is_stored_by_column(matmul, right))
-    packed = replace(found.gemm, packings=((problem.right, packing),))
-    return replace(found, gemm=packed)
+    skinny = SkinnyProblem(replace(problem, vector=0), (problem.left, problem.right))
+    packing = _packing(skinny, is_stored_by_column(matmul, right))
+    packed = replace(skinny.gemm, packings=((problem.right, packing),))
+    return replace(skinny, gemm=packed)
 
 
 def _packing(problem: SkinnyProblem, by_column: bool) -> str:

@@ -68,10 +68,10 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
 
 def _loads(group: Group, problem: Problem, target: GpuTarget) -> list[Part]:
     """An element of the tensor, and those of the extremes of its parts."""
-    found = {"Load": problem.tensor}
+    loaded = {"Load": problem.tensor}
     if problem.parts:
-        found |= {"Low": problem.lowest.operand(0), "High": problem.highest.operand(0)}
-    return [_load(name, group, value, target) for name, value in found.items()]
+        loaded |= {"Low": problem.lowest.operand(0), "High": problem.highest.operand(0)}
+    return [_load(name, group, value, target) for name, value in loaded.items()]
 
 
 def _load(name: str, group: Group, value: int, target: GpuTarget) -> Part:
