@@ -16,14 +16,13 @@ _REMOVED = ("consumed_inputs", "output_sequence")
 """Attributes without a meaning for the result."""
 
 
-def modernised(call: Call) -> Call:
-    """A node, which is rewritten in place; raises Unsupported or Mismatch."""
+def modernise(call: Call) -> None:
+    """Rewrite a node of a first opset in place; raises Unsupported or Mismatch."""
     for name in _REMOVED:
         call.attributes.pop(name, None)
     change = _CHANGES.get(call.op_type)
     if change is not None:
         change(call)
-    return call
 
 
 def _append_axes(call: Call, count: int) -> None:
