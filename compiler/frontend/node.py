@@ -32,8 +32,13 @@ class ModelNode:
     def take(self, name: str) -> Any:
         """An attribute's value, or its default, which the emitted operator does not get."""
         value = self[name]
-        self.attributes.pop(name, None)
+        self.drop(name)
         return value
+
+    def drop(self, *names: str) -> None:
+        """Remove attributes, which the emitted operator does not get."""
+        for name in names:
+            self.attributes.pop(name, None)
 
     def axis(self, name: str = "axis") -> int:
         """An axis of the first input from the front; raises ShapeMismatch if it is outside."""

@@ -18,8 +18,7 @@ _REMOVED = ("consumed_inputs", "output_sequence")
 
 def modernise(call: Call) -> None:
     """Rewrite a node of a first opset in place; raises Unsupported or Mismatch."""
-    for name in _REMOVED:
-        call.attributes.pop(name, None)
+    call.drop(*_REMOVED)
     change = _CHANGES.get(call.op_type)
     if change is not None:
         change(call)
@@ -54,7 +53,7 @@ def _slope(call: Call) -> None:
 
 
 def _gemm(call: Call) -> None:
-    call.attributes.pop("broadcast", None)
+    call.drop("broadcast")
 
 
 def _batch_normalization(call: Call) -> None:
