@@ -8,7 +8,6 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.network import small_constant
@@ -126,10 +125,10 @@ def _given(value: SSAValue) -> bool:
     return not isinstance(value.type, NoneType)
 
 
-def _type(value: SSAValue) -> GraphValue:
+def _type(value: SSAValue) -> KnownTensor:
     if not _given(value):
-        return GraphValue("", ())
-    return GraphValue(dtype_of(value.type), shape_of(value.type))
+        return KnownTensor("", ())
+    return KnownTensor(dtype_of(value.type), shape_of(value.type))
 
 
 def write_terms(graph: GraphOp, read: ReadGraph, results: Graph) -> None:
@@ -193,7 +192,7 @@ class _Writer:
             self.values[term] = self._operator(term)[0]
 
     def _operator(self, term: Term) -> Sequence[SSAValue]:
-        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        tensors = [t and t.types[0] for t in term.inputs]
         attributes = as_operator(term.kind, tensors, term.attributes)
         inputs = [self.value(operand) for operand in term.inputs]
         values = {name: value_to_attribute(value) for name, value in attributes.items()}
