@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NoneType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
-from compiler.ir.kept import kept
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.types import known_type
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
 from compiler.net.spec import KnownTensor
@@ -105,17 +103,7 @@ def read_network(graph: GraphOp) -> GraphNetwork:
 
 def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[KnownTensor]) -> None:
     numbers[value] = len(values)
-    values.append(_value(value.type))
-
-
-@kept
-def _value(type: Attribute) -> KnownTensor:
-    """The value of a type."""
-    return (
-        KnownTensor("", ())
-        if isinstance(type, NoneType)
-        else KnownTensor(dtype_of(type), shape_of(type))
-    )
+    values.append(known_type(value.type))
 
 
 def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node:

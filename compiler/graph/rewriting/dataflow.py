@@ -22,14 +22,13 @@ from compiler.ir.dataflow import (
     YieldOp,
 )
 from compiler.ir.edit import erase_dead, insert_before, restore_order
-from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.types import known_type, tensor_type
 from compiler.ir.values import (
     array_to_attribute,
     attribute_to_array,
     attributes_of,
     value_to_attribute,
 )
-from compiler.net.operators import KnownTensor
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class _Reader:
         self.values: dict[Term, SSAValue] = {}
 
     def leaf(self, kind: str, value: SSAValue, **attributes: Any) -> None:
-        self.set(value, self.terms.leaf(kind, _type(value), **attributes))
+        self.set(value, self.terms.leaf(kind, known_type(value.type), **attributes))
 
     def set(self, value: SSAValue, term: Term) -> None:
         self.known[value] = term
@@ -109,7 +108,7 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs.pop()
         shapes = [t and t.shape for t in inputs]
-        types = [_type(value) for value in op.outputs]
+        types = [known_type(value.type) for value in op.outputs]
         first = shapes[0] if shapes and shapes[0] is not None else ()
         own = as_term(op.type_name, attributes_of(op), first)
         full = with_defaults(op.type_name, own, shapes)
@@ -119,16 +118,6 @@ class _Reader:
             return
         for i, value in enumerate(op.outputs):
             self.set(value, self.terms.result(term, i))
-
-
-def _given(value: SSAValue) -> bool:
-    return not isinstance(value.type, NoneType)
-
-
-def _type(value: SSAValue) -> KnownTensor:
-    if not _given(value):
-        return KnownTensor("", ())
-    return KnownTensor(dtype_of(value.type), shape_of(value.type))
 
 
 def write_terms(graph: GraphOp, read: ReadGraph, results: Graph) -> None:
