@@ -84,14 +84,6 @@ class ModelNode:
         array = self.known(index)
         return self.operand(index).content if array is None else array
 
-    def integers(self, attribute: str, index: int) -> list[int] | None:
-        """Integers given as an attribute (of old opsets) or as a constant input."""
-        if attribute in self.attributes:
-            value = self.attributes.pop(attribute)
-            return [value] if isinstance(value, int) else list(value)
-        array = self.known(index)
-        return None if array is None else [int(v) for v in array.reshape(-1)]
-
     def with_operands(self) -> "ModelNode":
         """The node with the inputs in place of which old opsets have attributes."""
         inputs, attributes = list(self.inputs), dict(self.attributes)

@@ -126,12 +126,6 @@ def rewrite_pad(call: Call) -> list[Value]:
     return call.emit_use(replace(use, inputs=[call.data, value] if filled else [call.data]))
 
 
-@rule("TopK")
-def rewrite_topk(call: Call) -> list[Value]:
-    """K was an attribute before opset 10."""
-    return call.emit_use(call.canonical())
-
-
 @rule("Dropout")
 def rewrite_dropout(call: Call) -> list[Value]:
     """The identity, as in inference."""

@@ -22,7 +22,7 @@ from compiler.frontend.semantics.table import (
     RESIZE_INTEGERS,
     RESIZE_SAME_SIZE,
 )
-from compiler.frontend.semantics.windows import Windows
+from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
@@ -136,11 +136,6 @@ def _normalised(call: Call) -> Value:
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
 
 
-def _same_pads(mode: str, total: list[int]) -> list[int]:
-    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
-
-
 @rule("Gemm")
 def rewrite_gemm(call: Call) -> list[Value]:
     """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
@@ -159,14 +154,10 @@ def rewrite_convolution(call: Call) -> list[Value]:
 def explicit_window(call: Call) -> dict[str, list[int]]:
     """The strides, dilations and pads of windows; `auto_pad` is taken from the attributes."""
     windows, mode = Windows.of(call, call.attributes["kernel_shape"]), call.take("auto_pad")
-    pads = windows.pads
-    if mode == "VALID":
-        pads = [0] * len(pads)
-    elif mode.startswith("SAME"):
+    if mode.startswith("SAME"):
         call.drop("ceil_mode")
-        sizes = zip(call.data.shape[2:], windows.strides, windows.spans, strict=True)
-        pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
-    return {"strides": windows.strides, "dilations": windows.dilations, "pads": pads}
+    windows = windows.padded(mode, call.data.shape[2:])
+    return {"strides": windows.strides, "dilations": windows.dilations, "pads": windows.pads}
 
 
 @rule("ConvTranspose")
@@ -181,7 +172,7 @@ def rewrite_conv_transpose(call: Call) -> list[Value]:
         axes = zip(sizes, windows.strides, windows.spans, strict=True)
         full = [s * (n - 1) + k for n, s, k in axes]
         total = [f + e - t for f, e, t in zip(full, extra, target[-len(sizes) :], strict=True)]
-        pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
+        pads = divided_pads([max(t, 0) for t in total], more_before=mode != "SAME_UPPER")
         if CONV_TRANSPOSE_SAME_SHORT_KERNEL not in call.onnxruntime:
             extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
     explicit: dict[str, object] = {"strides": windows.strides, "dilations": windows.dilations}

@@ -6,7 +6,6 @@ from math import floor, prod
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics.rule import SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, Windows, pool_axes
@@ -135,17 +134,11 @@ def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
     given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
     if given is None or given.array is None:
         return []
-    return list(zip(axes, factors(use.shape(), axes, given), strict=False))
-
-
-def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> list[float]:
-    """The scale of each axis by constant scales, or by sizes."""
-    if given is None:
-        return []
-    array = given.content.reshape(-1)
-    if array.dtype.kind == "f":
-        return [float(scale) for scale in array]
-    return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
+    numbers = given.array.reshape(-1).tolist()
+    pairs = list(zip(axes, numbers, strict=False))
+    if given.array.dtype.kind == "f":
+        return pairs
+    return [(axis, size / max(use.shape()[axis], 1)) for axis, size in pairs]
 
 
 def _cropped_same_size(use: ModelNode) -> bool:

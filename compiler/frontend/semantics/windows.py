@@ -4,7 +4,7 @@ All of it is per spatial axis: `image` elements, `kernel` taps in steps of `dila
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.frontend.node import ModelNode
 
@@ -35,6 +35,23 @@ class Windows:
         """The elements from the first tap to the last."""
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
+    def padded(
+        self, mode: str | None, image: Sequence[int], *, as_onnxruntime: bool = False
+    ) -> "Windows":
+        """The windows with the pads of a mode of `auto_pad`.
+
+        Those of SAME_* are the dilated kernel's, and none where windows skip elements.
+        onnxruntime's are those of the kernel without dilations, and negative there.
+        """
+        if mode in (None, "", "NOTSET"):
+            return self
+        if mode == "VALID":
+            return replace(self, pads=[0] * len(self.pads))
+        sizes = zip(image, self.strides, self.kernel if as_onnxruntime else self.spans, strict=True)
+        totals = [(-(-n // s) - 1) * s + span - n for n, s, span in sizes]
+        totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
+        return replace(self, pads=divided_pads(totals, more_before=mode == "SAME_LOWER"))
+
     def fit(self, image: Sequence[int]) -> bool:
         """Whether there is a number, or two pads, of each axis of an image."""
         lists = (self.kernel, self.strides, self.dilations, self.pads[::2], self.pads[1::2])
@@ -53,6 +70,13 @@ class Windows:
         before, after = self.pads[:rank], self.pads[rank:]
         sizes = zip(x[2:], self.strides, self.kernel, before, after, strict=True)
         return (*x[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes))
+
+
+def divided_pads(totals: Sequence[int], more_before: bool) -> list[int]:
+    """The pads before each axis and after it, of which one side may have one more."""
+    # rounded towards zero, which matters for negative pads alone
+    before = [int((total + more_before) / 2) for total in totals]
+    return [*before, *(total - first for total, first in zip(totals, before, strict=True))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +114,13 @@ class PoolAxis:
 
 
 def pool_axes(node: ModelNode, *, as_onnxruntime: bool = False) -> list[PoolAxis]:
-    """The axes of a pool.
-
-    With `auto_pad` SAME_* the pads are those of the dilated kernel, and none where windows skip
-    elements. onnxruntime's are those of the kernel without dilations, and negative there.
-    """
-    image, windows = node.shape()[2:], Windows.of(node, node["kernel_shape"])
-    mode, rank = node["auto_pad"] or "NOTSET", len(windows.kernel)
-    pads = windows.pads if mode == "NOTSET" else [0] * 2 * rank
-    if mode.startswith("SAME"):
-        spans = windows.kernel if as_onnxruntime else windows.spans
-        sizes = zip(image, windows.strides, spans, strict=True)
-        totals = [(-(-n // s) - 1) * s + span - n for n, s, span in sizes]
-        totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
-        # rounded towards zero, which matters for negative pads alone
-        firsts = [int((t + (mode == "SAME_LOWER")) / 2) for t in totals]
-        pads = [*firsts, *(t - first for t, first in zip(totals, firsts, strict=True))]
+    """The axes of a pool."""
+    image, rank = node.shape()[2:], len(node["kernel_shape"])
+    windows = Windows.of(node, node["kernel_shape"])
+    windows = windows.padded(node["auto_pad"], image, as_onnxruntime=as_onnxruntime)
     ceil = bool(node["ceil_mode"])
     lists = windows.kernel, windows.strides, windows.dilations
-    axes = zip(image, *lists, pads[:rank], pads[rank:], strict=True)
+    axes = zip(image, *lists, windows.pads[:rank], windows.pads[rank:], strict=True)
     return [
         PoolAxis(n, k, s, d, before=before, after=after, ceil=ceil)
         for n, k, s, d, before, after in axes
