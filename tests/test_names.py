@@ -28,7 +28,6 @@ ON_PURPOSE = {
     "MAGIC": "each binary file format has one",
     "MOST_NODES": "the largest graph that each policy takes",
     "Operand": "of an operator's entry, of the IR, of a GPU kernel, of a kernel as it is launched",
-    "Operator": "of ONNX in the frontend, of the table, of a group",
     "Problem": "of a node that cannot be specialised, and what templates' are in common",
     "Rule": "the types of an operator's results, and a substitution",
     "Shape": "run-time dimensions in the frontend, static ones after it",

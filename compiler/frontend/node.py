@@ -32,8 +32,13 @@ class ModelNode:
     def take(self, name: str) -> Any:
         """An attribute's value, or its default, which the emitted operator does not get."""
         value = self[name]
-        self.attributes.pop(name, None)
+        self.drop(name)
         return value
+
+    def drop(self, *names: str) -> None:
+        """Remove attributes, which the emitted operator does not get."""
+        for name in names:
+            self.attributes.pop(name, None)
 
     def axis(self, name: str = "axis") -> int:
         """An axis of the first input from the front; raises ShapeMismatch if it is outside."""
@@ -78,14 +83,6 @@ class ModelNode:
         """The constant value of an input that must be there; raises NeedsValue and Mismatch."""
         array = self.known(index)
         return self.operand(index).content if array is None else array
-
-    def integers(self, attribute: str, index: int) -> list[int] | None:
-        """Integers given as an attribute (of old opsets) or as a constant input."""
-        if attribute in self.attributes:
-            value = self.attributes.pop(attribute)
-            return [value] if isinstance(value, int) else list(value)
-        array = self.known(index)
-        return None if array is None else [int(v) for v in array.reshape(-1)]
 
     def with_operands(self) -> "ModelNode":
         """The node with the inputs in place of which old opsets have attributes."""

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NoneType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
-from compiler.ir.kept import kept
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.types import known_type
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
+from compiler.net.spec import KnownTensor
 
 
 class NetworkValue(Protocol):
@@ -41,14 +40,6 @@ class Network(Protocol):
     def outputs(self) -> Sequence[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class GraphValue:
-    """A value of a graph."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class GraphNetwork:
     """The operators and groups of a graph, with the operation of each.
@@ -59,7 +50,7 @@ class GraphNetwork:
     """
 
     operators: Sequence[Node]
-    values: Sequence[GraphValue]
+    values: Sequence[KnownTensor]
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
     operations: Sequence[OperatorOp | GroupOp]
@@ -81,7 +72,7 @@ def operator_types(graph: GraphOp) -> set[str]:
 def read_network(graph: GraphOp) -> GraphNetwork:
     """The plain form of a graph."""
     numbers: dict[SSAValue, int] = {}
-    values: list[GraphValue] = []
+    values: list[KnownTensor] = []
     constants: dict[int, NDArray[Any]] = {}
     operations: list[OperatorOp | GroupOp] = []
     weights: set[int] = set()
@@ -110,19 +101,9 @@ def read_network(graph: GraphOp) -> GraphNetwork:
     )
 
 
-def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:
+def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[KnownTensor]) -> None:
     numbers[value] = len(values)
-    values.append(_value(value.type))
-
-
-@kept
-def _value(type: Attribute) -> GraphValue:
-    """The value of a type."""
-    return (
-        GraphValue("", ())
-        if isinstance(type, NoneType)
-        else GraphValue(dtype_of(type), shape_of(type))
-    )
+    values.append(known_type(value.type))
 
 
 def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node:

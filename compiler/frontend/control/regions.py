@@ -128,11 +128,6 @@ def _place(
     return outputs
 
 
-def _named(node: "BodyNode", first: int = 0) -> list[bool]:
-    """Which outputs of a node, from one on, have names."""
-    return [bool(name) for name in node.proto.output[first:]]
-
-
 def _spread(found: Sequence[Value], wanted: Sequence[bool]) -> list[Value]:
     """Values at the places that are wanted, unknown ones elsewhere."""
     values = iter(found)
@@ -143,7 +138,7 @@ def if_region(walker: "Specialiser", node: "BodyNode", condition: Value) -> Sequ
     """An If whose condition is computed at run time, of branches with results of one type."""
     with attempt(walker):
         traced = [_traced(walker, node, name, []) for name in ("then_branch", "else_branch")]
-        wanted = _named(node)
+        wanted = node.used
         columns = [[v for v, w in zip(t.results, wanted, strict=False) if w] for t in traced]
         for one, other in zip(*columns, strict=True):
             _check_same(one, other, "its branches give")
@@ -180,7 +175,7 @@ def loop_region(
         going, results = body.results[0], body.results[1:]
         for before, after in zip(formals, results, strict=False):
             _check_same(before, after, "it carries")
-        wanted = _named(node, len(carried))
+        wanted = node.used[len(carried) :]
         rows = [row for row, want in zip(results[len(carried) :], wanted, strict=False) if want]
         conditional = not (going.array is not None and going.array.all())
         length = None if conditional else _length(limit, condition)
@@ -239,7 +234,7 @@ def scan_region(
         body = _traced(walker, node, "body", [*formals, *slices])
         for before, after in zip(formals, body.results, strict=False):
             _check_same(before, after, "it carries")
-        wanted = _named(node, len(states))
+        wanted = node.used[len(states) :]
         kept = [i for i, want in enumerate(wanted) if want]
         results = [body.results[len(states) + i] for i in kept]
         form = ControlForm(

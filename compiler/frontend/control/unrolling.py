@@ -148,7 +148,7 @@ def _unrolled_loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         step += 1
         if step == 1 and _keeps_going(body):
             walker.expansion.expect(trips - 1, f"{trips} iterations")
-    wanted = [bool(name) for name in node.proto.output[len(carried) :]]
+    wanted = node.used[len(carried) :]
     columns = [[rows[i] for rows in stacked] for i in range(len(wanted))]
     first = [constant("", np.array(0, np.int64)), condition or _true(), *carried]
     return [*carried, *_stacked(walker, node, columns, [0] * len(wanted), first)]
@@ -162,7 +162,7 @@ def _stacked(
     first: Sequence[Value],
 ) -> list[Value]:
     """The last outputs of a node, stacked over all iterations; `first` is given to the first."""
-    wanted = [bool(name) for name in node.proto.output[len(node.proto.output) - len(columns) :]]
+    wanted = node.used[len(node.used) - len(columns) :]
     if any(wanted) and not all(columns):
         types = walker.types_of(node.attributes["body"], node, first)[-len(columns) :]
         stacks = [_none_of(value, axis) for value, axis in zip(types, axes, strict=False)]
@@ -212,7 +212,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name
-    count = len(node.proto.output) - len(states)
+    count = len(node.used) - len(states)
     columns = [[row[i] for row in rows] for i in range(count)]
     backwards = attributes.get("scan_output_directions", [0] * count)
     columns = [c[::-1] if back else c for c, back in zip(columns, backwards, strict=False)]
@@ -242,7 +242,7 @@ def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         check_passed(body, passed, 0)
         rows.append(walker.body(body, node.scope.inner(f"{node.name}/{index}/"), passed))
         walker.builder.node = node.name
-    columns = [[row[i] for row in rows] for i in range(len(node.proto.output))]
+    columns = [[row[i] for row in rows] for i in range(len(node.used))]
     return [_mapped(*pair) for pair in zip(columns, body.output, strict=False)]
 
 

@@ -47,7 +47,7 @@ def rewrite_range(call: Call) -> list[Value]:
 def rewrite_constant_of_shape(call: Call) -> list[Value]:
     """One number in the given shape."""
     value = np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-    shape = call.integers("shape", 0) or []
+    shape: list[int] = call.content(0).reshape(-1).tolist()
     number = constant("", value)
     check_size(number.dtype, tuple(shape))
     return [call.expanded(number, shape) if shape else number]

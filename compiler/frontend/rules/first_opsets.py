@@ -16,14 +16,12 @@ _REMOVED = ("consumed_inputs", "output_sequence")
 """Attributes without a meaning for the result."""
 
 
-def modernised(call: Call) -> Call:
-    """A node, which is rewritten in place; raises Unsupported or Mismatch."""
-    for name in _REMOVED:
-        call.attributes.pop(name, None)
+def modernise(call: Call) -> None:
+    """Rewrite a node of a first opset in place; raises Unsupported or Mismatch."""
+    call.drop(*_REMOVED)
     change = _CHANGES.get(call.op_type)
     if change is not None:
         change(call)
-    return call
 
 
 def _append_axes(call: Call, count: int) -> None:
@@ -55,7 +53,7 @@ def _slope(call: Call) -> None:
 
 
 def _gemm(call: Call) -> None:
-    call.attributes.pop("broadcast", None)
+    call.drop("broadcast")
 
 
 def _batch_normalization(call: Call) -> None:

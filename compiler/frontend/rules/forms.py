@@ -78,7 +78,7 @@ def rewrite_axes(call: Call) -> list[Value]:
     """Axes were attributes before opset 13; a Squeeze without any drops every axis of size one."""
     if SQUEEZE_EMPTY_AXES in call.onnxruntime:
         call.inputs = call.inputs[:1]
-        call.attributes.pop("axes", None)
+        call.drop("axes")
     use = call.canonical()
     return call.emit_use(use) if use.attributes["axes"] else [call.data]
 
@@ -126,12 +126,6 @@ def rewrite_pad(call: Call) -> list[Value]:
     return call.emit_use(replace(use, inputs=[call.data, value] if filled else [call.data]))
 
 
-@rule("TopK")
-def rewrite_topk(call: Call) -> list[Value]:
-    """K was an attribute before opset 10."""
-    return call.emit_use(call.canonical())
-
-
 @rule("Dropout")
 def rewrite_dropout(call: Call) -> list[Value]:
     """The identity, as in inference."""
@@ -160,9 +154,7 @@ def rewrite_cast(call: Call) -> list[Value]:
         supported(Value("", target))
         if target == x.dtype:
             return [x]
-        attributes.pop("round_mode", None)
-        if target not in FLOAT8:
-            attributes.pop("saturate", None)
+        call.drop("round_mode", *(("saturate",) if target not in FLOAT8 else ()))
     if CAST_PACKED_INTEGERS in call.onnxruntime:
         x = _rounded_half_away(call, x)
     return [call.one("Cast", x, **{**attributes, "to": element_type(target)})]

@@ -165,8 +165,8 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     """The transform along an axis, which was an attribute before opset 20."""
     x, inverse = in_float32(call, call.data), bool(call["inverse"])
     onesided = bool(call["onesided"])
-    axis = call.integers("axis", 2) if call.version >= 20 else [call["axis"]]
-    at = axis_in((axis or [-2])[0], x.rank)
+    given, axis = call.known(2), call["axis"] if call.version < 20 else -2
+    at = axis_in(axis if given is None else int(given.reshape(())), x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
     given, have = call.known(1), x.shape[at]

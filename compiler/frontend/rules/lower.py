@@ -22,7 +22,7 @@ from compiler.frontend.semantics.table import (
     RESIZE_INTEGERS,
     RESIZE_SAME_SIZE,
 )
-from compiler.frontend.semantics.windows import effective
+from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
@@ -70,8 +70,7 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
     check_statistics(training, not per_activation, call.used)
     if training:
         return _normalised_by_batch(call)
-    call.attributes.pop("spatial", None)
-    call.attributes.pop("momentum", None)
+    call.drop("spatial", "momentum")
     constants = _affine(call) if is_known(call.inputs[1:5]) else None
     if constants is None:
         return [_normalised(call)] if per_activation else call.emit()
@@ -137,11 +136,6 @@ def _normalised(call: Call) -> Value:
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
 
 
-def _same_pads(mode: str, total: list[int]) -> list[int]:
-    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
-
-
 @rule("Gemm")
 def rewrite_gemm(call: Call) -> list[Value]:
     """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
@@ -159,51 +153,35 @@ def rewrite_convolution(call: Call) -> list[Value]:
 
 def explicit_window(call: Call) -> dict[str, list[int]]:
     """The strides, dilations and pads of windows; `auto_pad` is taken from the attributes."""
-    attributes, kernel = call.attributes, call.attributes["kernel_shape"]
-    ones = [1] * len(kernel)
-    strides = attributes.get("strides") or ones
-    dilations = attributes.get("dilations") or ones
-    mode = call.take("auto_pad")
-    pads = attributes.get("pads") or [0] * (2 * len(kernel))
-    if mode == "VALID":
-        pads = [0] * len(pads)
-    elif mode.startswith("SAME"):
-        attributes.pop("ceil_mode", None)
-        sizes = zip(call.data.shape[2:], strides, effective(kernel, dilations), strict=True)
-        pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
-    return {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+    windows, mode = Windows.of(call, call.attributes["kernel_shape"]), call.take("auto_pad")
+    if mode.startswith("SAME"):
+        call.drop("ceil_mode")
+    windows = windows.padded(mode, call.data.shape[2:])
+    return {"strides": windows.strides, "dilations": windows.dilations, "pads": windows.pads}
 
 
 @rule("ConvTranspose")
 def rewrite_conv_transpose(call: Call) -> list[Value]:
     """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
-    attributes, kernel = call.attributes, list(call.operand(1).shape[2:])
-    ones, rank = [1] * len(kernel), len(kernel)
-    strides = attributes.get("strides") or ones
-    dilations = attributes.get("dilations") or ones
-    extra = attributes.get("output_padding") or [0] * rank
-    pads = attributes.get("pads") or [0] * (2 * rank)
-    mode, target = call.take("auto_pad"), attributes.pop("output_shape", None)
-    sizes = call.data.shape[2:]
+    windows, sizes = Windows.of(call, call.operand(1).shape[2:]), call.data.shape[2:]
+    pads, extra = windows.pads, call.take("output_padding") or [0] * len(sizes)
+    mode, target = call.take("auto_pad"), call.take("output_shape")
     if not target and mode.startswith("SAME"):
-        target = [n * s for n, s in zip(sizes, strides, strict=True)]
+        target = [n * s for n, s in zip(sizes, windows.strides, strict=True)]
     if target:
-        window = effective(kernel, dilations)
-        full = [s * (n - 1) + k for n, s, k in zip(sizes, strides, window, strict=True)]
-        total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
-        pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
+        axes = zip(sizes, windows.strides, windows.spans, strict=True)
+        full = [s * (n - 1) + k for n, s, k in axes]
+        total = [f + e - t for f, e, t in zip(full, extra, target[-len(sizes) :], strict=True)]
+        pads = divided_pads([max(t, 0) for t in total], more_before=mode != "SAME_UPPER")
         if CONV_TRANSPOSE_SAME_SHORT_KERNEL not in call.onnxruntime:
             extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
-    explicit: dict[str, object] = {"strides": list(strides), "dilations": list(dilations)}
-    explicit["pads"] = list(pads)
+    explicit: dict[str, object] = {"strides": windows.strides, "dilations": windows.dilations}
     if any(extra):
         explicit["output_padding"] = list(extra)
-    else:
-        attributes.pop("output_padding", None)
     weight = call.operand(1).array
     if weight is not None and not np.isfinite(weight).all():
         explicit["finite"] = 0
-    return call.emit(None, kernel_shape=kernel, **explicit)
+    return call.emit(None, kernel_shape=windows.kernel, pads=pads, **explicit)
 
 
 @rule("Upsample", "Resize")

@@ -59,15 +59,15 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
 
 def _by_onnxruntime(call: Call) -> list[Value]:
     """A pool with onnxruntime's windows, some of which crop the image or reach over more."""
-    attributes, shape = call.attributes, call.data.shape
-    axes = pool_axes(shape[2:], call.__getitem__, as_onnxruntime=True)
+    shape = call.data.shape
+    axes = pool_axes(call, as_onnxruntime=True)
     counts = [axis.count for axis in axes]
     if 0 in counts:
         kinds = (call.data.dtype, "int64")[: len(call.used)]
         return [call.filled(0, (*shape[:2], *counts), dtype) for dtype in kinds]
     parts = [_on_part(call, axis) for axis in axes]
     call.inputs[0] = call.elements(call.data, dict(enumerate((part for part, _ in parts), 2)))
-    attributes.pop("auto_pad", None)
+    call.drop("auto_pad")
     given = {
         "kernel_shape": [axis.kernel for _, axis in parts],
         "strides": [axis.stride for _, axis in parts],

@@ -265,15 +265,8 @@ def float8_convolution(call: Call, x: Value, w: Value) -> Value:
 
 
 def _convolution(call: Call, op_type: str, inputs: Inputs) -> Value:
-    convolution = Call(
-        op_type=op_type,
-        version=call.version,
-        inputs=inputs,
-        attributes=dict(call.attributes),
-        used=[True],
-        builder=call.builder,
-    )
-    (result,) = rewrite_convolution(convolution)
+    own = {"attributes": dict(call.attributes), "used": [True]}
+    (result,) = rewrite_convolution(replace(call, op_type=op_type, inputs=inputs, **own))
     return result
 
 

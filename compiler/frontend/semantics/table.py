@@ -6,10 +6,9 @@ from math import floor, prod
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics.rule import SemanticsRule
-from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes, unpooled
+from compiler.frontend.semantics.windows import PoolAxis, Windows, pool_axes
 from compiler.net.evaluation.resize import resamples_in_place
 from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
@@ -38,31 +37,29 @@ def _keeps_size(use: ModelNode) -> bool:
 
 def _is_regular(use: ModelNode, kernel: Sequence[int]) -> bool:
     """Whether windows have a number for each axis; others are errors."""
-    rank = len(use.shape()) - 2
-    lists = [use.attributes.get(name) or kernel for name in ("strides", "dilations")]
-    pads = use.attributes.get("pads") or [0] * (2 * rank)
-    small = all(pad < size for pad, size in zip(pads, [*kernel, *kernel], strict=False))
-    return small and len(pads) == 2 * rank and all(len(x) == rank for x in (kernel, *lists))
+    windows = Windows.of(use, kernel)
+    pads = zip(windows.pads, windows.kernel * 2, strict=False)
+    return windows.fit(use.shape()[2:]) and all(pad < size for pad, size in pads)
 
 
 def _cropping_pool(use: ModelNode) -> bool:
     """Whether a pool that is padded automatically has other windows in onnxruntime."""
     if not _keeps_size(use) or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape()[2:], use.__getitem__, as_onnxruntime=True)
+    axes = pool_axes(use, as_onnxruntime=True)
     # onnxruntime's fast MaxPool, which has neither dilations nor Indices, refuses negative pads
     plain = all(d == 1 for d in use.attributes.get("dilations") or ())
     fast = use.op_type == "MaxPool" and plain and sum(use.used) == 1
     refused = fast and any(min(axis.before, axis.after) < 0 for axis in axes)
     if refused or any(axis.count < 0 for axis in axes):
         return False
-    return axes != pool_axes(use.shape()[2:], use.__getitem__)
+    return axes != pool_axes(use)
 
 
 def _large_kernel(use: ModelNode) -> bool:
     if _keeps_size(use) or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape()[2:], use.__getitem__)
+    axes = pool_axes(use)
     fits = all(axis.count >= 0 for axis in axes)
     return fits and any(axis.room < 0 and not _is_cut_window(axis) for axis in axes)
 
@@ -79,10 +76,9 @@ def _short_window(use: ModelNode) -> bool:
     kernel = list(weight.shape[2:])
     if not _is_regular(use, kernel):
         return False
-    ones, nothing = [1] * len(kernel), [0] * len(kernel)
-    strides, steps = (list(use.attributes.get(n) or ones) for n in ("strides", "dilations"))
-    extra = list(use.attributes.get("output_padding") or nothing)
-    axes = zip(effective(kernel, steps), strides, extra, strict=True)
+    windows = Windows.of(use, kernel)
+    extra = use.attributes.get("output_padding") or [0] * len(kernel)
+    axes = zip(windows.spans, windows.strides, extra, strict=True)
     return any(span + more < stride for span, stride, more in axes)
 
 
@@ -138,17 +134,11 @@ def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
     given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
     if given is None or given.array is None:
         return []
-    return list(zip(axes, factors(use.shape(), axes, given), strict=False))
-
-
-def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> list[float]:
-    """The scale of each axis by constant scales, or by sizes."""
-    if given is None:
-        return []
-    array = given.content.reshape(-1)
-    if array.dtype.kind == "f":
-        return [float(scale) for scale in array]
-    return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
+    numbers = given.array.reshape(-1).tolist()
+    pairs = list(zip(axes, numbers, strict=False))
+    if given.array.dtype.kind == "f":
+        return pairs
+    return [(axis, size / max(use.shape()[axis], 1)) for axis, size in pairs]
 
 
 def _cropped_same_size(use: ModelNode) -> bool:
@@ -195,15 +185,10 @@ def _one_pixel(use: ModelNode) -> bool:
 
 def _unpooled_into_larger(use: ModelNode) -> bool:
     """Whether an index names another pixel in `output_shape` than in the unpadded output."""
-    wanted, kernel = _elements(use, 2), list(use.attributes["kernel_shape"])
-    rank = len(use.shape()) - 2
-    strides = use.attributes.get("strides") or [1] * rank
-    pads = use.attributes.get("pads") or [0] * 2 * rank
-    if not len(kernel) == len(strides) == len(pads) / 2 == rank:
+    wanted, windows = _elements(use, 2), Windows.of(use, use.attributes["kernel_shape"])
+    if not windows.fit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
         return False
-    if wanted is None or len(wanted) != rank + 2:
-        return False
-    own = unpooled(use.shape(), kernel, strides, pads)
+    own = windows.unpooled(use.shape())
     pairs = enumerate(zip(own, wanted.tolist(), strict=True))
     return any(size != other and prod(own[:axis]) > 1 for axis, (size, other) in pairs)
 

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.node import Check, ModelNode
-from compiler.frontend.semantics.windows import unpooled
+from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import ShapeMismatch, check_size
@@ -70,31 +70,14 @@ def _region_align(node: ModelNode) -> None:
         raise Mismatch(f"its batch_indices are {known}, the input has {x[0]} images")
 
 
-class _Window:
-    """The window's attributes of a node, for a number of axes."""
-
-    def __init__(self, node: ModelNode, rank: int, kernel: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.strides = self._given(node, "strides", [1] * rank)
-        self.dilations = self._given(node, "dilations", [1] * rank)
-        self.pads = self._given(node, "pads", [0] * 2 * rank)
-        if len(kernel) != rank:
-            raise ShapeMismatch(f"its kernel {list(kernel)} has other than {rank} axes")
-        if min(kernel, default=1) < 1:
-            raise Mismatch(f"its kernel is {list(kernel)}")
-
-    def _given(self, node: ModelNode, name: str, default: list[int]) -> list[int]:
-        values = list(node.attributes.get(name, default))
-        if len(values) != len(default):
-            raise ShapeMismatch(f"its {name} are {values}, not {len(default)} numbers")
-        return values
-
-    def counts(self, sizes: Sequence[int]) -> list[int]:
-        """The places of the window along each axis."""
-        rank = len(sizes)
-        full = [n + self.pads[i] + self.pads[rank + i] for i, n in enumerate(sizes)]
-        parts = zip(full, self.kernel, self.strides, self.dilations, strict=True)
-        return [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, s, d in parts]
+def _windows(node: ModelNode, image: Sequence[int], kernel: Sequence[int]) -> Windows:
+    """The windows of a node; raises Mismatch if they do not fit the axes of an image."""
+    windows = Windows.of(node, kernel)
+    if not windows.fit(image):
+        raise ShapeMismatch(f"its {windows} are not those of {len(image)} axes")
+    if min(kernel, default=1) < 1:
+        raise Mismatch(f"its kernel is {list(kernel)}")
+    return windows
 
 
 def _deformable_convolution(node: ModelNode) -> None:
@@ -105,7 +88,7 @@ def _deformable_convolution(node: ModelNode) -> None:
     kernel = node.attributes.get("kernel_shape", weight[2:])
     if tuple(kernel) != weight[2:]:
         raise ShapeMismatch(f"its kernel_shape {list(kernel)} is not that of {listed(weight)}")
-    window = _Window(node, len(x) - 2, weight[2:])
+    window = _windows(node, x[2:], weight[2:])
     if x[1] != weight[1] * groups or weight[0] % groups or x[1] % own:
         reason = f"of {groups} groups and {own} offset groups does not fit {listed(x)}"
         raise ShapeMismatch(f"its weight {listed(weight)} {reason}")
@@ -125,7 +108,7 @@ def _columns_to_image(node: ModelNode) -> None:
     has_rank("its input", x, 3, 3)
     if image is None or block is None:
         return
-    window = _Window(node, len(image), block)
+    window = _windows(node, image, block)
     if min(image, default=0) < 1 or len(block) != len(image):
         raise ShapeMismatch(f"its blocks {block} do not fit the image {image}")
     places = prod(window.counts(image))
@@ -139,8 +122,8 @@ def _max_unpool(node: ModelNode) -> None:
     x, index = node.shape(), node.shape(1)
     has_rank("its input", x, 3)
     has_shape("its indices", index, x, "there is one for each element")
-    window = _Window(node, len(x) - 2, node.attributes["kernel_shape"])
-    own = unpooled(x, window.kernel, window.strides, window.pads)
+    window = _windows(node, x[2:], node.attributes["kernel_shape"])
+    own = window.unpooled(x)
     places = _known(node, 1)
     wanted = _vector(node, 2, "output_shape") if node.input(2) is not None else None
     if min(own) < 0:

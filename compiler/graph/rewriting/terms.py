@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.simplify import simplified
 from compiler.graph.rewriting.weights import FOLDED
@@ -36,7 +35,7 @@ class Term:
     kind: str
     inputs: tuple["Term | None", ...]
     attributes: Mapping[str, Hashable]
-    types: tuple[GraphValue, ...]
+    types: tuple[KnownTensor, ...]
     number: int
     head: int
     """The number of its kind, attributes and types, which terms on other inputs share."""
@@ -76,19 +75,19 @@ class Terms:
 
     _known: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
     _heads: dict[_Key, int] = field(default_factory=dict[_Key, int])
-    _types: dict[_Key, GraphValue] = field(default_factory=dict[_Key, GraphValue])
+    _types: dict[_Key, KnownTensor] = field(default_factory=dict[_Key, KnownTensor])
 
-    def leaf(self, kind: str, type: GraphValue, **attributes: Hashable) -> Term:
+    def leaf(self, kind: str, type: KnownTensor, **attributes: Hashable) -> Term:
         """A term without inputs."""
         return self._term(kind, (), attributes, (type,))
 
     def fill(self, value: float, dtype: str, shape: Sequence[int]) -> Term:
         """A tensor with one number in every element."""
-        return self.leaf("fill", GraphValue(dtype, tuple(shape)), value=value)
+        return self.leaf("fill", KnownTensor(dtype, tuple(shape)), value=value)
 
     def identity(self, size: int, dtype: str) -> Term:
         """The identity matrix."""
-        return self.leaf("identity", GraphValue(dtype, (size, size)))
+        return self.leaf("identity", KnownTensor(dtype, (size, size)))
 
     def apply(
         self,
@@ -109,13 +108,13 @@ class Terms:
 
     def _type(
         self, kind: str, inputs: Sequence[Term | None], attributes: Mapping[str, Hashable]
-    ) -> GraphValue:
+    ) -> KnownTensor:
         """The type of the result of an operator, which is inferred once for operands of a type."""
         key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
         if key not in self._types:
-            tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
-            (tensor,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
-            self._types[key] = GraphValue(tensor.dtype, tensor.shape)
+            tensors = [t and t.types[0] for t in inputs]
+            (type,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
+            self._types[key] = type
         return self._types[key]
 
     def opaque(
@@ -123,7 +122,7 @@ class Terms:
         kind: str,
         inputs: Sequence[Term | None],
         attributes: Mapping[str, Hashable],
-        types: Sequence[GraphValue],
+        types: Sequence[KnownTensor],
         node: str = "",
     ) -> Term:
         """An operator as it is, with known types; of several results if there are several types."""
@@ -158,7 +157,7 @@ class Terms:
         kind: str,
         inputs: tuple[Term | None, ...],
         attributes: Mapping[str, Hashable],
-        types: tuple[GraphValue, ...],
+        types: tuple[KnownTensor, ...],
         node: str = "",
     ) -> Term:
         content = (kind, frozenset(attributes.items()), types)
@@ -172,7 +171,7 @@ class Terms:
         kind: str,
         inputs: Sequence[Term | None],
         attributes: Mapping[str, Hashable],
-        types: tuple[GraphValue, ...],
+        types: tuple[KnownTensor, ...],
         node: str,
     ) -> Term:
         """The term of a head on some inputs, which is made if it is not known."""
