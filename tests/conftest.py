@@ -49,7 +49,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get(COMPILED_VARIABLE):
         launcher = f"{sys.executable};{compiler_launcher.__file__}"
-        os.environ.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", launcher)
+        for language in ("CXX", "CUDA"):
+            os.environ.setdefault(f"CMAKE_{language}_COMPILER_LAUNCHER", launcher)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
