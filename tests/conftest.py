@@ -9,6 +9,7 @@ import os
 import secrets
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get(COMPILED_VARIABLE):
         launcher = f"{sys.executable};{compiler_launcher.__file__}"
-        os.environ.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", launcher)
+        for language in ("CXX", "CUDA"):
+            os.environ.setdefault(f"CMAKE_{language}_COMPILER_LAUNCHER", launcher)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -62,10 +64,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick tests, before markers select."""
-    for item in items:
-        quick = item.path.is_relative_to(TESTS) and is_quick(item.path.relative_to(TESTS))
-        if quick and item.get_closest_marker("deep") is None:
-            item.add_marker("quick")
+    for path, group in groupby(items, lambda item: item.path):
+        if not (path.is_relative_to(TESTS) and is_quick(path.relative_to(TESTS))):
+            continue
+        for item in group:
+            if item.get_closest_marker("deep") is None:
+                item.add_marker("quick")
 
 
 def pytest_collection_finish() -> None:

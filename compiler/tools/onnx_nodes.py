@@ -25,6 +25,7 @@ import onnx
 from onnx import numpy_helper
 
 from compiler.errors import FlowloomError
+from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import parse_target
 
 Outcome = Literal["right", "refused", "wrong", "crashed"]
@@ -63,6 +64,14 @@ def node_cases(only: Sequence[str] = ()) -> dict[str, NodeCase]:
 
 @cache
 def _every_case() -> dict[str, NodeCase]:
+    """Each case by name: kept between runs of the tests, as onnx computes results in Python."""
+    versions = [f"{name} {package_version(name)}" for name in ("onnx", "numpy", "ml_dtypes")]
+    cases = compiled_once(lambda: pickle.dumps(_collected()), (_collected,), "nodes", *versions)
+    return pickle.loads(cases)
+
+
+def _collected() -> dict[str, NodeCase]:
+    """The cases, whose inputs onnx draws from a fixed seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module: Any = import_module("onnx.backend.test.case.node")

@@ -1,10 +1,8 @@
 """onnx's own test cases: whatever imports computes the expected result."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from compiler.frontend.interpreter import interpret
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tools.onnx_nodes import node_cases
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -29,19 +28,10 @@ Case = Any
 
 
 @cache
-def every_case() -> list[Case]:
-    """The cases of every domain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        node_cases: Any = import_module("onnx.backend.test.case.node")
-        return [*node_cases.collect_testcases(None)]
-
-
-@cache
 def cases() -> Mapping[str, list[Case]]:
     """The cases of the default domain by the first letter of their operator."""
     found: defaultdict[str, list[Case]] = defaultdict(list)
-    for case in every_case():
+    for case in node_cases().values():
         domains = {node.domain for node in case.model.graph.node}
         if domains <= {""} and case.model.opset_import[0].version >= 7:
             found[case.model.graph.node[0].op_type[0].upper()].append(case)
