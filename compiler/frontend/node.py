@@ -86,12 +86,15 @@ class ModelNode:
 
     def with_operands(self) -> "ModelNode":
         """The node with the inputs in place of which old opsets have attributes."""
+        decides = deciding_inputs(self.op_type).items()
+        decided = {index: name for index, name in decides if name in self.attributes}
+        if not decided:
+            return self
         inputs, attributes = list(self.inputs), dict(self.attributes)
-        for index, name in deciding_inputs(self.op_type).items():
-            if name in attributes:
-                inputs += [None] * (index + 1 - len(inputs))
-                numbers = np.array(attributes.pop(name), np.int64)
-                inputs[index] = constant("", numbers.reshape(-1))
+        for index, name in decided.items():
+            inputs += [None] * (index + 1 - len(inputs))
+            numbers = np.array(attributes.pop(name), np.int64)
+            inputs[index] = constant("", numbers.reshape(-1))
         return replace(self, inputs=inputs, attributes=attributes)
 
     def canonical(self) -> CanonicalUse[Value]:

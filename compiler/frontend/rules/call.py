@@ -82,8 +82,10 @@ class Call(ModelNode):
 
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
         """Emit the operator itself, with other inputs or changed attributes."""
-        inputs = self.inputs if inputs is None else inputs
-        call = replace(self, inputs=inputs, attributes=self.attributes | changed)
+        call = self
+        if inputs is not None or changed:
+            inputs = self.inputs if inputs is None else inputs
+            call = replace(self, inputs=inputs, attributes=self.attributes | changed)
         return self.emit_use(call.canonical())
 
     def emit_use(self, use: CanonicalUse[Value]) -> list[Value]:

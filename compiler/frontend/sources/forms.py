@@ -86,8 +86,9 @@ def _group_normalization(node: ModelNode) -> ModelNode | None:
 
 def _convolution(node: ModelNode) -> ModelNode:
     """An empty `auto_pad` is the default."""
-    kept = {n: v for n, v in node.attributes.items() if n != "auto_pad" or v}
-    return replace(node, attributes=kept)
+    if node.attributes.get("auto_pad") != "":
+        return node
+    return replace(node, attributes={n: v for n, v in node.attributes.items() if n != "auto_pad"})
 
 
 def _integers(node: ModelNode) -> ModelNode:
