@@ -50,7 +50,6 @@ from compiler.kernels.building import (
     counted_groups,
     exact_target,
 )
-from compiler.kernels.building.texts import dump_kernels
 from compiler.kernels.cpu.machine import named_target
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
@@ -341,7 +340,9 @@ def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Pr
     kernels = build_kernels(module, settings.target, cache, jobs, packed)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
-    if dump is not None:
+    if dump is not None and target.is_gpu:
+        from compiler.kernels.building.texts import dump_kernels
+
         dump_kernels(module, settings.target, dump / "kernels")
     clock.lap("kernels")
     return _Prepared(
