@@ -218,12 +218,12 @@ def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
     else:
         floats_first = dict(reversed([*builds.items()]))
         choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
-    kept = builds[choice.chosen]
-    nested = kept.choice and replace(choice, within=(kept.choice,))
+    faster = builds[choice.chosen]
+    nested = faster.choice and replace(choice, within=(faster.choice,))
     _LOG.info("%s", nested or choice)
-    others = {way: built for way, built in builds.items() if built is not kept}
+    others = {way: built for way, built in builds.items() if built is not faster}
     spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
-    return replace(kept, choice=nested, seconds=kept.seconds | spent)
+    return replace(faster, choice=nested, seconds=faster.seconds | spent)
 
 
 def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) -> Choice:
