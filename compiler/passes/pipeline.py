@@ -98,10 +98,10 @@ def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
     return ",".join(one for one in specs if one is not None)
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _unknown(name: str, names: Iterable[str]) -> str:
     """The error message for an unknown pass name."""
     return (
-        f"unknown pass {name!r}; the passes are {', '.join(known)}, or your own"
+        f"unknown pass {name!r}; the passes are {', '.join(names)}, or your own"
         " (passes=[...], --pass FILE.py:CLASS)"
     )
 

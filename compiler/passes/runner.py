@@ -93,7 +93,7 @@ class Runner:
         spec, start = str(step.spec(include_default=True)), perf_counter()
         if self.weights is not None:
             notify(PassBegan(step.name))
-        kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
+        kernels = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
             step.apply(self.context, module)
         except FlowloomError as error:
@@ -105,7 +105,7 @@ class Runner:
         self.write(module, step.name, f"after {spec}")
         if self.verified:
             self._verify(module, spec)
-        if kept is not None and not kernel_names(module) <= kept:
+        if kernels is not None and not kernel_names(module) <= kernels:
             raise PipelineError(
                 f"pass '{spec}' changed what a group computes, which is compiled already: derive it"
                 " from GraphPass instead of SchedulePass"

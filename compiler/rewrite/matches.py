@@ -31,9 +31,9 @@ class Match:
 
     def with_tensor(self, tensor: Tensor, term: Term) -> "Match | None":
         """The match with one more tensor; None if it stands for another one."""
-        known = self.tensors.get(tensor)
-        if known is not None:
-            return self if known is term else None
+        matched = self.tensors.get(tensor)
+        if matched is not None:
+            return self if matched is term else None
         if tensor.rank not in (None, len(term.shape)):
             return None
         return Match({**self.tensors, tensor: term}, self.unknowns)
@@ -224,8 +224,8 @@ class Matches:
         key = (concat, count)
         if key not in self._halves:
             halves = concat.operands[:count], concat.operands[count:]
-            made = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
-            self._halves[key] = made
+            concats = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
+            self._halves[key] = concats
         return self._halves[key]
 
 
@@ -283,14 +283,14 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
 
 def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Known values and those of a term's attributes; None if an attribute differs."""
-    wanted = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
-    if not wanted.keys() <= term.attributes.keys():
+    fixed = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
+    if not fixed.keys() <= term.attributes.keys():
         return None
     values = dict(known)
     for name, value in term.attributes.items():
         asked = pattern.attributes.get(name)
         named = isinstance(asked, Unknown)
-        if value != (values.setdefault(asked.name, value) if named else wanted.get(name)):
+        if value != (values.setdefault(asked.name, value) if named else fixed.get(name)):
             return None
     return values
 
@@ -299,8 +299,8 @@ def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[s
 def _wanted(pattern: Apply, rank: int) -> Mapping[str, Any]:
     """The known attributes of a pattern, on a first input of this rank."""
     assert isinstance(pattern.kind, str)
-    known = {n: v for n, v in pattern.attributes.items() if not isinstance(v, Unknown)}
-    return with_defaults(pattern.kind, known, [(1,) * rank])
+    literal = {n: v for n, v in pattern.attributes.items() if not isinstance(v, Unknown)}
+    return with_defaults(pattern.kind, literal, [(1,) * rank])
 
 
 def build(terms: Terms, pattern: Pattern, match: Match, node: str) -> Term:

@@ -80,10 +80,10 @@ class Matcher:
         if not isinstance(pattern, Apply) or _is_concat(pattern):
             return None
         inputs = [self._near(item, match) for item in pattern.inputs]
-        known = [near for near in inputs if near is not None]
-        if not known:
+        sets = [near for near in inputs if near is not None]
+        if not sets:
             return None
-        return {user for term in min(known, key=len) for user in self._users.get(term, ())}
+        return {user for term in min(sets, key=len) for user in self._users.get(term, ())}
 
 
 def _is_concat(pattern: Pattern) -> bool:

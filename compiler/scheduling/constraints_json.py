@@ -56,12 +56,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _object(value: object, place: str, known: Sequence[str] = ()) -> dict[str, Any]:
+def _object(value: object, place: str, keys: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ScheduleError(f"{place} is not an object")
     entries = cast(dict[str, Any], value)
-    if known and (wrong := [key for key in entries if key not in known]):
-        raise ScheduleError(f"{place} has {wrong[0]!r}; it may have {', '.join(known)}")
+    if keys and (wrong := [key for key in entries if key not in keys]):
+        raise ScheduleError(f"{place} has {wrong[0]!r}; it may have {', '.join(keys)}")
     return entries
 
 

@@ -66,8 +66,8 @@ def prediction(module: "Module") -> Prediction:
         return Prediction("streams", line, works, frozenset(), target.device)
     mode: Mode = "graph" if choice is None else choice.mode
     costs: Mapping[str, float] = {} if choice is None else choice.costs
-    known = Costs.make(module.kernels, costs, target.architecture)
-    works = known.works(schedule, module.kernels)
+    model = Costs.make(module.kernels, costs, target.architecture)
+    works = model.works(schedule, module.kernels)
     early = choice is not None and choice.pdl
-    timeline = predict(schedule, works, mode, known.device, early=early)
-    return Prediction(mode, timeline, works, frozenset(known.measured), known.device)
+    timeline = predict(schedule, works, mode, model.device, early=early)
+    return Prediction(mode, timeline, works, frozenset(model.measured), model.device)

@@ -63,10 +63,10 @@ class ScheduleSearch:
     """Judges placements of one graph's nodes; see `search`."""
 
     def __init__(self, groups: Groups, simulator: Simulator):
-        known = simulator.device.latencies
+        latencies = simulator.device.latencies
         self.groups = groups
         self._tasks = simulator.arrays
-        self._latencies = (known.graph, known.gap, known.awaited)
+        self._latencies = (latencies.graph, latencies.gap, latencies.awaited)
         self.before = _rows(groups.dag.predecessors)
         self.after = _rows(groups.dag.successors)
 

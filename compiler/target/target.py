@@ -413,9 +413,9 @@ def complete(
         return _cpu(architecture or rest)
     named, _, exact = rest.partition(":")
     named = architecture or named or present(backend)
-    wanted = precision or exact or None
-    _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, wanted)
-    return _gpu(backend, f"{named}:{wanted or ''}")
+    precision_name = precision or exact or None
+    _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, precision_name)
+    return _gpu(backend, f"{named}:{precision_name or ''}")
 
 
 def _check_precision(target: str, kind: str, precision: str | None) -> None:

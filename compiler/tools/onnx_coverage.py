@@ -144,21 +144,21 @@ def run_coverage(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--machine", help="record the counts of a GPU's target for the page")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with TemporaryDirectory() as folder:
-        file = given.json or Path(folder, "results.jsonl")
-        run_cases([*node_cases(given.only)], given.jobs, given.target, file)
+        file = options.json or Path(folder, "results.jsonl")
+        run_cases([*node_cases(options.only)], options.jobs, options.target, file)
         results = read_results(file)
-    if given.machine:
+    if options.machine:
         right = Counter(result.operator for result in results if result.outcome == "right")
         counts = TargetCounts(
-            given.target, given.machine, dict(sorted(right.items())), len(results)
+            options.target, options.machine, dict(sorted(right.items())), len(results)
         )
-        others = [other for other in recorded_counts() if other.target != given.target]
+        others = [other for other in recorded_counts() if other.target != options.target]
         COUNTS.write_text(
             json.dumps([asdict(other) for other in [*others, counts]], indent=1) + "\n"
         )
-    if not given.only and given.target == "cpu":
+    if not options.only and options.target == "cpu":
         PAGE.write_text(page(results, onnx.__version__, recorded_counts()))
     print(summary(results))
 

@@ -164,10 +164,10 @@ def _search(search: SearchRecord | None) -> Iterator[str]:
         return
     start, moved, bound = search.started_at, search.moved, max(search.bound.values())
     gain = "no gain" if moved >= start else "not taken, as it gains too little"
-    taken = "taken" if search.makespan < start else gain
+    outcome = "taken" if search.makespan < start else gain
     yield (
         f"search   {search.start} {start / 1e3:.1f} us; {search.kept} of {search.steps} moves"
-        f" (seed {search.seed}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"
+        f" (seed {search.seed}): {moved / 1e3:.1f} us, {outcome}; bound {bound / 1e3:.1f} us,"
         " all simulated"
     )
     tried = sorted(search.policies.items(), key=lambda entry: entry[1])

@@ -6,8 +6,6 @@ from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.spec import Use
 
-_FLOAT32 = 1
-
 
 def _rows(node: Use) -> tuple[int, ...]:
     """The axes from `axis` on."""

@@ -61,8 +61,8 @@ class ReducePrecision(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Narrow the tensors of every `dataflow.graph` of the module."""
         if self.storage not in ("target", *ONNX_TYPES):
-            known = ", ".join(ONNX_TYPES)
-            raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {known}")
+            choices = ", ".join(ONNX_TYPES)
+            raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {choices}")
         for graph in graphs_of(op):
             if target_of(graph).is_gpu:
                 widen_groups(graph)

@@ -82,10 +82,10 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
     argument = block.insert_arg(weight.type, len(block.args))
     group.operands = [*group.operands, weight]
     for constant in scale.constants:
-        value, given = argument, constant.output.type
-        if given != weight.type:
-            to = {"to": int64(_TYPES[dtype_of(given)])}
-            scalar = tensor_type(dtype_of(given), ())
+        value, constant_type = argument, constant.output.type
+        if constant_type != weight.type:
+            to = {"to": int64(_TYPES[dtype_of(constant_type)])}
+            scalar = tensor_type(dtype_of(constant_type), ())
             cast = OperatorOp("Cast", [argument], [scalar], to)
             insert_before(constant, cast)
             value = cast.outputs[0]

@@ -78,18 +78,18 @@ class Substitute(GraphPass):
         model = ctx.cost_model if isinstance(ctx, CostContext) else None
         for graph in graphs_of(op):
             resolved = replace(self, policy=self._policy(graph, model))
-            taken = None if resolved.policy == "none" else resolved._substitute(graph, model)
+            number = None if resolved.policy == "none" else resolved._substitute(graph, model)
             if isinstance(ctx, CostContext):
-                repeated = None if taken is None else str(replace(resolved, take=taken).spec())
+                repeated = None if number is None else str(replace(resolved, take=number).spec())
                 ctx.decided[str(self.spec())] = repeated
 
     def _check(self) -> None:
         if self.policy not in (*POLICIES, "none", "target"):
-            known = ", ".join((*POLICIES, "none", "target"))
-            raise PipelineError(f"unknown policy {self.policy!r}: use one of {known}")
+            choices = ", ".join((*POLICIES, "none", "target"))
+            raise PipelineError(f"unknown policy {self.policy!r}: use one of {choices}")
         if self.division not in DIVISIONS:
-            known = ", ".join(DIVISIONS)
-            raise PipelineError(f"unknown division {self.division!r}: use one of {known}")
+            choices = ", ".join(DIVISIONS)
+            raise PipelineError(f"unknown division {self.division!r}: use one of {choices}")
         if self.select not in ("time", "cost"):
             raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
         if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
@@ -115,15 +115,15 @@ class Substitute(GraphPass):
     def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Decide, or recall what was decided; the number of the candidate taken."""
         question = f"{self.spec(include_default=True)}\n{graph!s}"
-        known = None if model is None else model.recall(question)
-        if known is not None:
-            replace_graph(graph, known)
-            number = re.match(r"// take=(\d+)\n", known)
+        decided = None if model is None else model.recall(question)
+        if decided is not None:
+            replace_graph(graph, decided)
+            number = re.match(r"// take=(\d+)\n", decided)
             return None if number is None else int(number[1])
-        taken = self._decide(graph, model)
+        candidate = self._decide(graph, model)
         if model is not None:
-            model.remember(question, f"// take={taken}\n{graph!s}")
-        return taken
+            model.remember(question, f"// take={candidate}\n{graph!s}")
+        return candidate
 
     def _decide(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Substitute; the number of the candidate, None if the graph stays."""
@@ -134,12 +134,12 @@ class Substitute(GraphPass):
         candidates = [
             one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)
         ]
-        taken = self._taken(candidates, graph, cost, model)
-        if candidates[taken].graph == read.graph:
+        number = self._taken(candidates, graph, cost, model)
+        if candidates[number].graph == read.graph:
             return None
-        _LOG.info("substituted: %s", dict(Counter(candidates[taken].rules)))
-        write_terms(graph, read, candidates[taken].graph)
-        return taken
+        _LOG.info("substituted: %s", dict(Counter(candidates[number].rules)))
+        write_terms(graph, read, candidates[number].graph)
+        return number
 
     def _taken(
         self,
@@ -180,5 +180,5 @@ class Substitute(GraphPass):
         )
         candidates = search.candidates(graph)
         refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
-        known = any(one.graph == refined.graph for one in candidates)
-        return candidates if known else [refined, *candidates]
+        is_candidate = any(one.graph == refined.graph for one in candidates)
+        return candidates if is_candidate else [refined, *candidates]

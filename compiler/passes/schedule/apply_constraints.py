@@ -40,12 +40,12 @@ class ApplyConstraints(SchedulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Constrain the module's `taskflow.graph`."""
-        wanted = constraints_from_json(_read(self.file))
+        constraints = constraints_from_json(_read(self.file))
         for graph in op.ops:
             if isinstance(graph, GraphOp):
                 if graph.unsynchronized is None:
                     raise PipelineError("the schedule has its tokens: run this before insert-sync")
-                _constrain(graph, wanted)
+                _constrain(graph, constraints)
 
 
 def _read(file: str) -> str:
@@ -55,9 +55,9 @@ def _read(file: str) -> str:
         raise ScheduleError(f"cannot read {file}: {error}") from None
 
 
-def _constrain(graph: GraphOp, wanted: Constraints) -> None:
+def _constrain(graph: GraphOp, constraints: Constraints) -> None:
     tasks = list(graph.tasks)
-    constrained = constrain(_tasks(graph), wanted)
+    constrained = constrain(_tasks(graph), constraints)
     for task, stream, after in zip(tasks, constrained.streams, constrained.after, strict=True):
         for operation in (task, *task.launches):
             operation.stream = int64(stream)

@@ -35,6 +35,6 @@ class ElideSync(SchedulePass):
             if graph.unsynchronized is None:
                 schedule, tasks = schedule_of(graph), list(graph.tasks)
                 remaining = waits_between(schedule.subflows, remaining_waits(schedule))
-                for task, kept in zip(tasks, remaining, strict=True):
-                    if len(kept) < len(task.after):
-                        set_after(task, [tasks[awaited].token for awaited in sorted(kept)])
+                for task, waits in zip(tasks, remaining, strict=True):
+                    if len(waits) < len(task.after):
+                        set_after(task, [tasks[awaited].token for awaited in sorted(waits)])

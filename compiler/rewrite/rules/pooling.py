@@ -45,8 +45,8 @@ def _windowed(name: str, kinds: frozenset[str]) -> tuple[Any, ...]:
             "dilations": (1,) * n,
         }
         for kind in sorted(kinds):
-            given = {} if kind.startswith("Global") else small
-            operators.append((n, {name: (kind, tuple(sorted(given.items())))}))
+            attributes = {} if kind.startswith("Global") else small
+            operators.append((n, {name: (kind, tuple(sorted(attributes.items())))}))
     return tuple(operators)
 
 

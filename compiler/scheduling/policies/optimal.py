@@ -100,7 +100,7 @@ class _Search:
         for v in self.order:
             if any(self.waiting[w] for w in self.dag.successors[v]):
                 live[self.stream_of[v]].append((v, self.finish[v]))
-        parts = sorted((end, tuple(kept)) for end, kept in zip(self.free, live, strict=True))
+        parts = sorted((end, tuple(values)) for end, values in zip(self.free, live, strict=True))
         return frozenset(self.order), max(self.finish, default=0), tuple(parts)
 
 
@@ -108,8 +108,8 @@ def branch_and_bound(dag: DAG, streams: int) -> tuple[Assignment, bool]:
     """The best assignment found, at least as good as every other policy's, and whether proven."""
     others = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
     assignments = [policy(dag, streams) for policy in others]
-    unstaged = [Assignment(known.streams, order=known.launch_order()) for known in assignments]
-    first = min(unstaged, key=lambda known: makespan(dag, known))
+    unstaged = [Assignment(one.streams, order=one.launch_order()) for one in assignments]
+    first = min(unstaged, key=lambda one: makespan(dag, one))
     work = _Search(dag, streams, makespan(dag, first), first)
     work.run([v for v, before in enumerate(dag.predecessors) if not before])
     return work.found, work.steps > 0 or work.best <= work.bound

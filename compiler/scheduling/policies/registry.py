@@ -35,9 +35,9 @@ class Registry(Mapping[str, Policy]):
             return self._policies[name]
         if ".py:" in name:
             return self._load(name)
-        known = ", ".join(sorted(self._policies))
+        names = ", ".join(sorted(self._policies))
         raise PipelineError(
-            f"unknown {self._kind} policy {name!r}; known are {known}, or FILE.py:FUNCTION"
+            f"unknown {self._kind} policy {name!r}; known are {names}, or FILE.py:FUNCTION"
         )
 
     def _load(self, name: str) -> Policy:

@@ -77,18 +77,18 @@ def search_cause(question: Question, report: ReportLine = _silent) -> Answer:
     Refusal if onnxruntime cannot run the model.
     """
     recorder = StepRecorder()
-    given: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
+    arguments: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
     module, broken = None, None
     with watching(recorder.watch):
         try:
-            module = cast(CheckedModule, compiler.compile(question.model, **given))
+            module = cast(CheckedModule, compiler.compile(question.model, **arguments))
         except ScheduleError as error:
             broken = invalid_schedule(str(error))
             if broken is None:
                 raise
     steps = recorder.steps({} if module is None else module.kernels)
     inputs = question.inputs or inputs_of(steps[0].module, question.seed)
-    target = given["target"] if module is None else module.target
+    target = arguments["target"] if module is None else module.target
     return Answer(_judged(question, steps, inputs, module, broken, report), inputs, steps, target)
 
 

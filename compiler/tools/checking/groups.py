@@ -83,8 +83,8 @@ def evaluated_group(
 ) -> list[Array]:
     """The results of a group for its operands, row-major; in float64 if `precise`."""
     names = [f"operand {index}" for index in range(len(group.inputs))]
-    given = dict(zip(names, operands, strict=True))
-    results = interpret(_alone(group, names), weights, given, precise=precise)
+    inputs = dict(zip(names, operands, strict=True))
+    results = interpret(_alone(group, names), weights, inputs, precise=precise)
     return list(results.values())
 
 

@@ -100,10 +100,6 @@ class CheckedModule(Module):
         checks = tuple(runner.checks())
         return CheckedRun(without_checks(runner.memory.outputs()), checks)
 
-    def run_unchecked(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The whole schedule, as the module runs without checks."""
-        return super().run(inputs)
-
     def __getstate__(self) -> NoReturn:
         """Refuse: the groups that are compared with are not plain data."""
         raise ArgumentError(

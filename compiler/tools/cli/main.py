@@ -29,11 +29,11 @@ NO_COMMAND = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; an error a user can act on is one line and exit status 1."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
+    line = sys.argv[1:] if arguments is None else arguments
+    if not line:
         make_parser().print_help(sys.stderr)
         return NO_COMMAND
-    parsed = make_parser().parse_args(with_step(given))
+    parsed = make_parser().parse_args(with_step(line))
     # names of files need not be valid text: they are escaped
     output: Any = sys.stdout
     if isinstance(output, io.TextIOWrapper):

@@ -63,11 +63,11 @@ def _check_present(target: str, architecture: str | None) -> None:
 
 def check_compiled(options: Namespace) -> None:
     """Raise ArtifactError for options of the compilation, which is over."""
-    given = [
+    names = [
         name for name in COMPILE_OPTIONS if getattr(options, name, None) not in (None, [], False)
     ]
-    if given:
-        named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in given)
+    if names:
+        named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in names)
         raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
 
 

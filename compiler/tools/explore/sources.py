@@ -63,9 +63,9 @@ def _texts_of_code(kernel: KernelSpec, listed: bool) -> Iterator[tuple[str, str 
         yield "SASS", _text(lambda: sass_of(kernel.code))
 
 
-def _text(made: Callable[[], str]) -> str | FlowloomError:
+def _text(write: Callable[[], str]) -> str | FlowloomError:
     """A text, or the error that says why there is none."""
     try:
-        return made()
+        return write()
     except FlowloomError as error:
         return error
