@@ -181,6 +181,26 @@ def _clipped_lstm(example: Example) -> Array:
     return np.stack(steps)[:, None]
 
 
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "Affine": lambda x: x,
+    "ScaledTanh": np.tanh,
+    "ThresholdedRelu": lambda x: np.where(x > 1, x, 0),
+}
+"""Activation functions with the parameters that operators have by default."""
+
+
+def _recurrent(example: Example) -> Array:
+    """An RNN whose activation function has no parameters of its own."""
+    x, w, r = (array.astype(np.float64) for array in example.feeds.values())
+    (name,) = example.attributes["activations"]
+    state = np.zeros((x.shape[1], r.shape[2]))
+    steps: list[Array] = []
+    for step in x:
+        state = _FUNCTIONS[name](step @ w[0].T + state @ r[0].T)
+        steps.append(state)
+    return np.stack(steps)[:, None]
+
+
 def _normal(*shape: int) -> Array:
     return _RANDOM.normal(size=shape).astype(np.float32)
 
@@ -377,6 +397,17 @@ EXAMPLES = (
         },
         _clipped_lstm,
         free={"x": ("steps", 1, 2)},
+    ),
+    *(
+        Example(
+            "recurrent-activation-defaults",
+            "RNN",
+            {"hidden_size": 3, "activations": [name]},
+            {"x": _normal(4, 2, 5), "w": _normal(1, 3, 5), "r": _normal(1, 3, 3) / 4},
+            _recurrent,
+            free={"x": ("steps", 2, 5)},
+        )
+        for name in _FUNCTIONS
     ),
 )
 """At least one for each rule."""

@@ -100,14 +100,13 @@ def _meets(
 ) -> bool:
     """Whether a node meets a rule for some size of its open dimensions."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    attributes = {n: v.decode() if isinstance(v, bytes) else v for n, v in attributes.items()}
     for size in SIZES:
         inputs = [_value(name, infos, constants, size) for name in node.input]
         pairs = zip(node.input, inputs, strict=True)
         if not inputs or any(name and value is None for name, value in pairs):
             return False
         outputs = sum(map(bool, node.output))
-        if rule.meets(NodeForm(node.op_type, inputs, attributes, outputs)):
+        if rule.meets(NodeForm.decoded(node.op_type, inputs, attributes, outputs)):
             return True
     return False
 

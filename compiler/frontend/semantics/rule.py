@@ -1,8 +1,8 @@
 """The form of a rule: where the ONNX text and onnxruntime differ by more than rounding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -20,6 +20,14 @@ class NodeForm:
     attributes: Attributes
     outputs: int = 1
     """The outputs that it names."""
+
+    @classmethod
+    def decoded(
+        cls, op_type: str, inputs: Inputs, attributes: Mapping[str, Any], outputs: int = 1
+    ) -> "NodeForm":
+        """From attributes as onnx's helper returns them, whose texts are bytes."""
+        texts = {name: _text_of(value) for name, value in attributes.items()}
+        return cls(op_type, inputs, texts, outputs)
 
     def __getitem__(self, name: str) -> Any:
         """An attribute's value, or its default by the newest schema; None without one."""
@@ -52,6 +60,13 @@ class NodeForm:
     def keeps_size(self) -> bool:
         """Whether its windows are padded automatically, so that strides alone decide the size."""
         return str(self["auto_pad"]).startswith("SAME")
+
+
+def _text_of(value: object) -> object:
+    """The text or texts of an attribute; anything else as it is."""
+    if isinstance(value, list):
+        return [_text_of(item) for item in cast(list[object], value)]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
