@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value, constant
-from compiler.frontend.load import domain_of
 from compiler.frontend.semantics.choice import Semantics, rules_of
 from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
 

@@ -371,6 +371,18 @@ CAST_PACKED_INTEGERS = SemanticsRule(
     meets=_rounds_to_packed,
 )
 
+FUNCTION_NAMED_AS_OPERATOR = SemanticsRule(
+    name="function-named-as-operator",
+    operators=(),
+    when="a function of the model has the domain and the name of an operator of its opset",
+    onnxruntime="computes the operator",
+    onnx="calls the function",
+    reason="onnx.proto leaves it to runtimes which of both has priority; the function is the"
+    " model's own",
+    attribute="",
+    meets=lambda use: False,  # not by nodes themselves: with_chosen_functions
+)
+
 SEMANTICS_RULES = (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_INTEGERS,
@@ -385,5 +397,6 @@ SEMANTICS_RULES = (
     RECURRENT_ACTIVATION_DEFAULTS,
     SQUEEZE_EMPTY_AXES,
     CAST_PACKED_INTEGERS,
+    FUNCTION_NAMED_AS_OPERATOR,
 )
 """All rules, in the order of the page."""
