@@ -202,6 +202,7 @@ def test_modules_raise_errors_of_our_own(
             lambda: dynamic.prepare(value),
             lambda: dynamic.prepare({"n": value}),
             lambda: dynamic.run({"x": X}, value),
+            lambda: dynamic.run({"x": X}, stream=value),
             lambda: static.run({"x": X}, outputs=value),
             lambda: static.executor().run({"x": X}, nonsense=value),
             # an integer is the address of a stream, which nobody can check
@@ -212,6 +213,7 @@ def test_modules_raise_errors_of_our_own(
                 lambda n=name: static.executor(**{n: value}).run({"x": X}),
                 lambda n=name: static.with_options(**{n: value}).run({"x": X}),
                 lambda n=name: static.run({"x": X}, **{n: value}),
+                lambda n=name: dynamic.run({"x": X}, **{n: value}),
             ]
             if name in ("threads", "nonsense"):
                 folders = (tmp_path / "static", tmp_path / "dynamic")

@@ -130,7 +130,9 @@ class KernelTimeDatabase:
                     for entry in data["kernels"]
                 }
             )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except OSError as error:
+            raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             message = f"{path} is not a database of kernel times ({error}): measure again"
             raise ArtifactError(message) from error
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <cstdio>
+#include <system_error>
 #include <thread>
 
 #include "internal.h"
@@ -133,7 +134,11 @@ static void run_worker(Run& run) {
 static void run_workers(Run& run, uint64_t running) {
   const uint64_t count = std::min<uint64_t>(std::max(1u, run.launch.workers), run.count);
   std::vector<std::thread> threads;
-  for (uint64_t i = running; i < count; i++) threads.emplace_back([&run] { run_worker(run); });
+  try {
+    for (uint64_t i = running; i < count; i++) threads.emplace_back([&run] { run_worker(run); });
+  } catch (const std::system_error&) {  // fewer threads compute the same
+    if (!running && threads.empty()) run.fail("the host starts no thread: raise the limits of the process");
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -11,12 +11,12 @@ from google.protobuf.text_format import ParseError as TextError
 from onnx import helper
 
 from compiler.errors import ModelError
+from compiler.frontend.domains import domain_of, opsets_of, with_one_default_domain
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.node_order import in_order
 from compiler.frontend.tensors import bring_inside, initializers_of, inner_tensors
 
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
-_DEFAULT = ("", "ai.onnx")
 
 FIRST_OVERRIDABLE = 4
 """The first version of ONNX's format in which an initializer may be overridden."""
@@ -33,7 +33,7 @@ def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
     loaded = _loaded(model)
     try:
         bring_inside(inner_tensors(loaded), folder_of(model))
-        return in_order(loaded)
+        return in_order(with_one_default_domain(loaded))
     except (ValueError, TypeError, MessageError, RecursionError) as error:
         raise ModelError(f"the model is damaged ({error}): export or download it again") from error
 
@@ -59,16 +59,6 @@ def _loaded(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mod
         raise ModelError(
             f"{what} is not an ONNX model, or is truncated: export or download it again"
         ) from error
-
-
-def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """The opset version of each domain, the default domain as the empty string."""
-    return {domain_of(i): i.version for i in imports}
-
-
-def domain_of(named: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
-    """The domain of a node or an opset, the default domain as the empty string."""
-    return "" if named.domain in _DEFAULT else named.domain
 
 
 def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
@@ -144,7 +134,7 @@ def _check_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
 def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidden: str) -> None:
     """Move nodes that the checker rejects to another domain: import reports them all at once."""
     for node in nodes:
-        if node.domain in _DEFAULT and not _checkable(node, opsets):
+        if not domain_of(node) and not _checkable(node, opsets):
             node.domain = hidden
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):

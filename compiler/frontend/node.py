@@ -1,8 +1,8 @@
 """A node of the default domain, as checks, semantics rules and rewriting rules read it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -110,6 +110,18 @@ class ModelNode:
             if (value := node.input(index)) is not None and value.array is None:
                 raise run_time_input(index, value)
         return canonical_use(self.op_type, node.inputs, node.attributes, len(self.used))
+
+
+def decoded(attributes: Mapping[str, Any]) -> Attributes:
+    """Attributes as onnx's helper returns them, whose texts are bytes, with texts."""
+    return {name: _text_of(value) for name, value in attributes.items()}
+
+
+def _text_of(value: object) -> object:
+    """The text or texts of an attribute; anything else as it is."""
+    if isinstance(value, list):
+        return [_text_of(item) for item in cast(list[object], value)]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 Check = Callable[[ModelNode], None]

@@ -20,6 +20,7 @@ from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
+from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.importing.part import (
     ModelContext,
@@ -28,7 +29,6 @@ from compiler.frontend.importing.part import (
     specialise_part,
 )
 from compiler.frontend.importing.specialise import Problem
-from compiler.frontend.load import domain_of
 from compiler.frontend.padding.graphs import Padding, padding_of
 from compiler.frontend.padding.masking import padded_graph
 from compiler.frontend.padding.pairs import CannotPad

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from compiler.backends.base import MemoryReport
+from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.host_arrays import reading
 from compiler.display.html import info_table, tensor_lines
 from compiler.driver.settings import Settings
@@ -25,6 +25,7 @@ from compiler.program.signature import ValueType, checked_inputs, example_of
 from compiler.support.arguments import (
     LOAD,
     PREPARE,
+    TEXT,
     check_arguments,
     inputs_by_name,
     instance,
@@ -95,7 +96,9 @@ class DynamicModule:
         """The seconds of each compilation so far, by segment."""
         return dict(self.compiler.seconds)
 
-    def run(self, inputs: Mapping[str, Any], outputs: str = "numpy") -> dict[str, HostValue]:
+    def run(
+        self, inputs: Mapping[str, Any], outputs: str = "numpy", **options: Any
+    ) -> dict[str, HostValue]:
         """Run once: values by input name in, values by output name out, in the model's order.
 
         A value is an array, a list of arrays for a sequence, or None for an empty optional. Inputs
@@ -103,8 +106,11 @@ class DynamicModule:
         computed stay there, for DLPack. Kinds of inputs that no run had yet are compiled first,
         which is logged with the seconds. Any number of threads may call this at once. Raises
         ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
-        outputs cannot stay, and InputDataError for contents that do not fit.
+        outputs cannot stay, InputDataError for contents that do not fit, and ArgumentError for any
+        of the `options` of a static module's run, such as `stream`.
         """
+        if options:
+            check_options(options, {"outputs": TEXT}, "a run of a dynamic module")
         inputs = inputs_by_name(inputs)
         stay = self._outputs_stay(outputs)
         results = self._body.run_again(inputs)

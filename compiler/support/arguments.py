@@ -19,6 +19,12 @@ LARGEST_SIZE = (1 << 31) - 1
 """The largest size of a dimension."""
 
 
+_LONGEST_PATH = 3072
+"""The most bytes of a path: Linux takes 4095, of which files in a folder need some."""
+_LONGEST_PART = 255
+"""The most bytes of a name in a path, by Linux's file systems."""
+
+
 class ArgumentKind(NamedTuple):
     """A type of arguments: its description and its test."""
 
@@ -27,13 +33,15 @@ class ArgumentKind(NamedTuple):
 
 
 def is_path(value: object) -> bool:
-    """Whether a value can name a file: a str or os.PathLike without NUL."""
+    """Whether a value can name a file: a str or os.PathLike without NUL that is short enough."""
     try:
         text = os.fspath(cast(str, value))
-        os.fsencode(text)
+        encoded = os.fsencode(text)
     except (TypeError, UnicodeEncodeError):
         return False
-    return isinstance(cast(object, text), str) and "\0" not in text
+    parts = encoded.split(b"/")
+    short = len(encoded) <= _LONGEST_PATH and max(map(len, parts)) <= _LONGEST_PART
+    return isinstance(cast(object, text), str) and "\0" not in text and short
 
 
 def _is_text(value: object) -> bool:
@@ -152,9 +160,15 @@ def _is_file(value: object) -> bool:
 
 TEXT = ArgumentKind("a str of whole characters", _is_text)
 NONEMPTY_TEXT = ArgumentKind("a str of whole characters, not an empty one", _is_name)
-PATH = ArgumentKind("a path without NUL (a str or os.PathLike), not an empty one", _is_file)
+_OF_PATHS = f"without NUL, of at most {_LONGEST_PATH} bytes and {_LONGEST_PART} in each part"
+PATH = ArgumentKind(
+    f"a path {_OF_PATHS} (a str or os.PathLike), not an empty one",
+    _is_file,
+)
 SIZE = whole()
-THREAD_COUNT = whole(1)
+MOST_THREADS = 8192
+"""The most threads of a run: Linux is built for as many processors at most."""
+THREAD_COUNT = whole(1, MOST_THREADS)
 SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = instance(Mapping, "a mapping")
 BOOLEAN = instance(bool, "True or False")
@@ -169,7 +183,9 @@ WAYS = ("onnx", "onnxruntime")
 """Whose results a node has: those of the ONNX text, or onnxruntime's."""
 
 COMPILE: Mapping[str, ArgumentKind] = {
-    "model": ArgumentKind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
+    "model": ArgumentKind(
+        f"a path {_OF_PATHS}, the bytes of a model or an onnx.ModelProto", _is_model
+    ),
     "target": TEXT,
     "pipeline": optional(TEXT),
     "input_shapes": optional(

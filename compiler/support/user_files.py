@@ -1,5 +1,6 @@
 """Python files of users, and the locations of errors in them."""
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -21,7 +22,7 @@ def load_object(name: str, what: str, kind: str) -> Any:
     file, colon, member = name.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise PipelineError(f"the {what} {name!r} is not of the form FILE.py:{kind}")
-    if not Path(file).is_file():
+    if not os.path.isfile(file):  # a Path raises OSError for a name too long
         raise PipelineError(f"there is no file {file!r} to take the {what} {member!r} from")
     try:
         names = run_path(file)

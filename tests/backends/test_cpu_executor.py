@@ -5,13 +5,14 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import numpy
 import pytest
 
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.memory import aligned_array
-from compiler.errors import ScheduleError
+from compiler.errors import DeviceError, ScheduleError
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
 from compiler.verify.happens_before import check_schedule
@@ -223,6 +224,24 @@ def test_an_idle_team_sleeps() -> None:
     threading.Event().wait(0.3)
     after = [_seconds(t) for t in workers]
     assert max(b - a for a, b in zip(before, after, strict=True)) < 0.03
+
+
+def test_threads_that_cannot_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads that have started end, and fewer do the work."""
+    start, before, starts = threading.Thread.start, threading.active_count(), count()
+
+    def refusing(thread: threading.Thread) -> None:
+        if next(starts) >= 3:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    executable = load(chain(), threads=6)
+    monkeypatch.setattr(threading.Thread, "start", refusing)
+    with pytest.raises(DeviceError, match=r"6 threads are .* starts 4"):
+        executable.executor()
+    assert threading.active_count() == before
+    monkeypatch.undo()
+    executable.executor()
 
 
 def test_threads_end_with_the_executable() -> None:

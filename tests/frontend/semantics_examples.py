@@ -31,6 +31,8 @@ class Example:
     opset: int = 22
     free: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict[str, Any])
     """Shapes of inputs with open dimensions, for a dynamic module."""
+    function: onnx.FunctionProto | None = None
+    """A function of the model."""
     widened: bool = False
     """Whether a Cast to int32 follows, as onnxruntime returns no integers of less than a byte."""
 
@@ -70,7 +72,8 @@ class Example:
         known = [numpy_helper.from_array(np.asarray(self.inputs[n]), n) for n in self.constants]
         graph = helper.make_graph(nodes, "main", infos, outputs, known)
         opsets = [helper.make_opsetid("", self.opset)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        functions = [] if self.function is None else [self.function]
+        return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
 
     def by_onnxruntime(self) -> list[Array]:
         """onnxruntime's results, without its optimisations."""
@@ -181,12 +184,38 @@ def _clipped_lstm(example: Example) -> Array:
     return np.stack(steps)[:, None]
 
 
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "Affine": lambda x: x,
+    "ScaledTanh": np.tanh,
+    "ThresholdedRelu": lambda x: np.where(x > 1, x, 0),
+}
+"""Activation functions with the parameters that operators have by default."""
+
+
+def _recurrent(example: Example) -> Array:
+    """An RNN whose activation function has no parameters of its own."""
+    x, w, r = (array.astype(np.float64) for array in example.feeds.values())
+    (name,) = example.attributes["activations"]
+    state = np.zeros((x.shape[1], r.shape[2]))
+    steps: list[Array] = []
+    for step in x:
+        state = _FUNCTIONS[name](step @ w[0].T + state @ r[0].T)
+        steps.append(state)
+    return np.stack(steps)[:, None]
+
+
 def _normal(*shape: int) -> Array:
     return _RANDOM.normal(size=shape).astype(np.float32)
 
 
 def _floats(*values: float) -> Array:
     return np.array(values, np.float32)
+
+
+def _difference(example: Example) -> Array:
+    """The difference of the inputs in float64."""
+    left, right = (array.astype(np.float64) for array in example.feeds.values())
+    return left - right
 
 
 _BYTES = _RANDOM.integers(0, 255, (6, 7)).astype(np.uint8)
@@ -377,6 +406,30 @@ EXAMPLES = (
         },
         _clipped_lstm,
         free={"x": ("steps", 1, 2)},
+    ),
+    *(
+        Example(
+            "recurrent-activation-defaults",
+            "RNN",
+            {"hidden_size": 3, "activations": [name]},
+            {"x": _normal(4, 2, 5), "w": _normal(1, 3, 5), "r": _normal(1, 3, 3) / 4},
+            _recurrent,
+            free={"x": ("steps", 2, 5)},
+        )
+        for name in _FUNCTIONS
+    ),
+    Example(
+        "function-named-as-operator",
+        "Add",
+        {},
+        {"x": _normal(2, 3), "w": _normal(2, 3)},
+        _difference,
+        free={"x": ("rows", 3), "w": ("rows", 3)},
+        function=helper.make_function(
+            *("", "Add", ["a", "b"], ["c"]),
+            [helper.make_node("Sub", ["a", "b"], ["c"])],
+            [helper.make_opsetid("", 22)],
+        ),
     ),
 )
 """At least one for each rule."""

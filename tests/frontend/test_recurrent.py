@@ -9,7 +9,9 @@ from onnx import helper, numpy_helper
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
-from tests.frontend.checks import check, counts
+from compiler.frontend.semantics import Semantics
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
+from tests.frontend.checks import assert_close, check, counts, random_inputs, run
 
 STEPS, BATCH, WIDTH, HIDDEN = 4, 3, 5, 6
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -76,6 +78,24 @@ def test_activations(activations: list[str]):
     if "Elu" in activations:
         attributes = {"activation_alpha": [1.2, 0.7], "activation_beta": [0.6]}
     check(model_of("LSTM", "B", activations=activations, **attributes))
+
+
+@pytest.mark.parametrize("name", ACTIVATION_PARAMETERS)
+@pytest.mark.parametrize(
+    ("op_type", "position"), [("RNN", 0), ("GRU", 1), ("LSTM", 0), ("LSTM", 2)]
+)
+@pytest.mark.parametrize("alphas", [[], [0.7]], ids=["none", "alpha"])
+def test_missing_parameters_may_be_onnxruntimes(
+    op_type: str, position: int, name: str, alphas: list[float]
+):
+    names = list(DEFAULT_ACTIVATIONS[op_type])
+    names[position] = name
+    given = {"activation_alpha": alphas} if alphas else {}
+    model = model_of(op_type, "B", activations=names, **given)
+    imported = import_model(model, semantics=Semantics.parse("onnxruntime"))
+    inputs = random_inputs(imported)
+    results = interpret(imported.module, imported.weights, inputs)
+    assert_close([*results.values()], run(model, inputs))
 
 
 def test_an_unknown_activation_is_unsupported():

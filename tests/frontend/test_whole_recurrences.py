@@ -14,6 +14,7 @@ from compiler.backends.emu.device import device
 from compiler.frontend.export import export_model
 from compiler.frontend.importing import Imported, import_model
 from compiler.frontend.interpreter import interpret
+from compiler.frontend.semantics import Semantics
 from compiler.graph.fusion.recurrences import Recurrence
 from tests.frontend.checks import assert_close, counts, random_inputs, run
 from tests.frontend.test_recurrent import BATCH, GATES, HIDDEN, STEPS, model_of
@@ -60,9 +61,11 @@ def test_activations(activations: list[str]):
     kept(model_of("LSTM", "B", activations=activations, **given))
 
 
-def as_unrolled(model: onnx.ModelProto) -> None:
+def as_unrolled(model: onnx.ModelProto, semantics: str = "onnx") -> None:
     """Check that one operator computes what all steps do, where onnxruntime differs."""
-    unrolled, whole = import_model(model), import_model(model, has_kernel=lambda sizes: True)
+    chosen = Semantics.parse(semantics)
+    unrolled = import_model(model, semantics=chosen)
+    whole = import_model(model, semantics=chosen, has_kernel=lambda sizes: True)
     assert counts(whole)["Recurrence"] == 1
     inputs = random_inputs(whole)
     first, second = (interpret(i.module, i.weights, inputs) for i in (unrolled, whole))
@@ -71,6 +74,12 @@ def as_unrolled(model: onnx.ModelProto) -> None:
 
 def test_coupled_gates():
     kept(model_of("LSTM", "Bhc", input_forget=1))
+
+
+@pytest.mark.parametrize("semantics", ["onnx", "onnxruntime"])
+def test_missing_parameters(semantics: str):
+    names = ["ThresholdedRelu", "Affine", "ScaledTanh"]
+    as_unrolled(model_of("LSTM", "Bc", activations=names), semantics)
 
 
 @pytest.mark.parametrize("op_type", GATES)

@@ -229,3 +229,28 @@ def gathered(call: Call) -> list[Array]:
     x, indices, *_ = call.inputs
     taken = np.take(x, indices, call.attributes.get("axis", 0))
     return [taken if isinstance(taken, np.ndarray) else np.array(taken, x.dtype)]
+
+
+def _first_states(call: Call) -> list[Array | None]:
+    """The initial states of a recurrence: (directions, batch, hidden), None for 0."""
+    return [*call.inputs[5:7], None, None][:2]
+
+
+def starts_without_steps(call: Call) -> bool:
+    """Whether a sequence of length 0 has an initial state."""
+    lengths = call.inputs[4] if len(call.inputs) > 4 else None
+    if lengths is None or call.attributes.get("layout", 0):
+        return False
+    states = [state for state in _first_states(call) if state is not None]
+    return any(bool(state[:, lengths == 0].any()) for state in states)
+
+
+def keeps_initial_state(call: Call, outputs: list[Array]) -> list[Array]:
+    """A recurrence whose sequences of length 0 end with their initial states."""
+    empty = call.inputs[4] == 0
+    repaired = list(outputs[:1])
+    for state, first in zip(outputs[1:], _first_states(call), strict=False):
+        last = state.copy()
+        last[:, empty] = 0 if first is None else first[:, empty]
+        repaired.append(last)
+    return repaired

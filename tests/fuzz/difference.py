@@ -27,4 +27,6 @@ class Difference:
     flowloom: str
     reason: str
     correct: Callable[[Call], list[Array]] | None = None
+    repair: Callable[[Call, list[Array]], list[Array]] | None = None
+    """The right results by onnxruntime's, where most of these are right."""
     kind: str = DATA

@@ -101,6 +101,19 @@ _STACKING = parser.parse_graph("""
 
 EXAMPLES = (
     DifferenceExample(
+        "a sequence has no step, and an initial state that is not 0",
+        "GRU",
+        {"x": np.ones((1, 2, 1), np.float32), "w": np.ones((1, 3, 1), np.float32)}
+        | {"r": np.zeros((1, 3, 1), np.float32), "b": None, "lengths": _integers(0, 1)}
+        | {"h": _floats(0.5, 0.25).reshape(1, 2, 1)},
+        _floats(0.5, np.tanh(1) / (1 + np.e) + 0.25 / (1 + np.exp(-1))).reshape(1, 2, 1),
+        {"hidden_size": 1},
+        opset=14,
+        output=1,
+        outputs=2,
+        types=(TensorProto.FLOAT, TensorProto.FLOAT),
+    ),
+    DifferenceExample(
         "it ends before its first iteration, and stacks results whose sizes its body leaves open",
         "Loop",
         {"x": np.array(0), "go": np.array(True), "start": _floats(1, 2, 3)},

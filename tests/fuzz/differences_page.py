@@ -62,8 +62,8 @@ COLUMNS = """| operators | where | onnxruntime | Flowloom | why |
 def generate() -> str:
     """The whole page."""
     rules = [
-        f"| `{r.name}` | {', '.join(r.operators)} | {r.when} | {r.onnxruntime} | {r.onnx} |"
-        f" {r.reason} |\n"
+        f"| `{r.name}` | {', '.join(r.operators) or 'any'} | {r.when} | {r.onnxruntime} |"
+        f" {r.onnx} | {r.reason} |\n"
         for r in SEMANTICS_RULES
     ]
     page = HEADER + "".join(rules)

@@ -62,7 +62,7 @@ def test_compile_has_no_raw_exception(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": None}, "model is NoneType None: it must be a path, the bytes of a model or an"),
+        ({"model": None}, "model is NoneType None: it must be a path without NUL, of at most 3072"),
         ({"pipeline": 5}, "pipeline is int 5: it must be a str of whole characters, or None"),
         ({"schedule": 5}, "schedule is int 5: it must be a path without NUL"),
         (
@@ -70,6 +70,10 @@ def test_compile_has_no_raw_exception(
             "budget is float nan: it must be a number of seconds, at least 0, or",
         ),
         ({"input_shapes": {"x": 5}}, "it must be a mapping from input names to lists of sizes"),
+        (
+            {"threads": 8193},
+            "threads is int 8193: it must be a whole number, at least 1 and",
+        ),
         ({"cache": None}, "cache is NoneType None: it must be True or False"),
     ],
 )

@@ -240,8 +240,17 @@ class CpuExecutor:
         program.open(self._tables.address)
         homes = [home % max(1, len(plan.streams)) for home in range(1, threads)]
         keep = (program, self._tables, fixed)
-        team = [_start_worker(program, self._tables.address, home, keep) for home in homes]
+        team: list[threading.Thread] = []
         self._finalizer = weakref.finalize(self, _dismiss, os.getpid(), team, keep)
+        try:
+            for home in homes:
+                team.append(_start_worker(program, self._tables.address, home, keep))
+        except RuntimeError as error:  # as Python says that the system refuses a thread
+            self._finalizer()
+            raise DeviceError(
+                f"{threads} threads are to work on a run, and the system starts {len(team) + 1}:"
+                " ask for fewer by `threads`, or raise the limits of the process"
+            ) from error
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep."""

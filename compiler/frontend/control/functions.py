@@ -11,9 +11,9 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
+from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.expansion import Expansion
-from compiler.frontend.load import domain_of, opsets_of
 
 _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
+from compiler.frontend.domains import opsets_of
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
@@ -18,11 +19,12 @@ from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
-from compiler.frontend.load import check_model, folder_of, opsets_of, read_model
+from compiler.frontend.load import check_model, folder_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
+from compiler.frontend.semantics.functions import with_chosen_functions
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
@@ -79,6 +81,7 @@ def import_graph(
     """
     proto = read_model(model)
     check_model(proto)
+    proto = with_chosen_functions(proto, semantics)
     options = check_indices, regions, has_kernel, semantics
     return specialise(proto, input_shapes or {}, folder_of(model), *options)
 

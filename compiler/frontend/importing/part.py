@@ -8,6 +8,7 @@ import onnx
 
 from compiler.frontend.builder import supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
+from compiler.frontend.domains import domain_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Graph,
@@ -20,7 +21,6 @@ from compiler.frontend.graph import (
 )
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import domain_of
 from compiler.frontend.semantics import ONNX, Semantics
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 

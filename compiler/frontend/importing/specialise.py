@@ -17,6 +17,7 @@ from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.control.bodies import check_bodies
 from compiler.frontend.control.functions import excess_of
 from compiler.frontend.control.unrolling import CONTROL
+from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import (
     check_types,
     evaluate,
@@ -39,7 +40,7 @@ from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import NEWEST_OPSET, domain_of, opsets_of
+from compiler.frontend.load import NEWEST_OPSET
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib

@@ -4,19 +4,19 @@ Unrolled over its static sequence, one is GEMMs and elementwise operators. One G
 inputs of all steps; each step adds a GEMM of the state.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.whole_recurrences import whole_recurrence
-from compiler.frontend.semantics.table import LSTM_CLIP_CELL
-from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
+from compiler.frontend.semantics.activations import activation_parameters, standard_activation
+from compiler.frontend.semantics.table import LSTM_CLIP_CELL, RECURRENT_ACTIVATION_DEFAULTS
+from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS
 
 State = list[Value]
 Activation = Callable[[Value], Value]
-_BY_LOWER_NAME = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,20 @@ class ActivationFunction:
 
 def activation_named(name: str) -> str:
     """The standard name of an activation function; raises Unsupported for others."""
-    known = _BY_LOWER_NAME.get(name.lower())
+    known = standard_activation(name)
     if known is None:
         raise Unsupported(f"its activation {name!r} is not known", "use a standard activation")
     return known
-
-
-def _function(name: str, given: Mapping[str, Iterator[float]]) -> ActivationFunction:
-    known = activation_named(name)
-    return ActivationFunction(
-        known, {key: next(given[key], value) for key, value in ACTIVATION_PARAMETERS[known].items()}
-    )
 
 
 def functions_of(call: Call, directions: int) -> list[list[ActivationFunction]]:
     """The activation functions of each direction; raises Unsupported for unknown ones."""
     default = DEFAULT_ACTIVATIONS[call.op_type]
     names = call.attributes.get("activations") or default * directions
-    given = {key: iter(call.attributes.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
-    functions = [_function(name, given) for name in names]
+    names = [activation_named(name) for name in names]
+    as_onnxruntime = RECURRENT_ACTIVATION_DEFAULTS in call.onnxruntime
+    values = activation_parameters(names, call.attributes, as_onnxruntime=as_onnxruntime)
+    functions = [ActivationFunction(*pair) for pair in zip(names, values, strict=True)]
     count = len(default)
     return [functions[i * count : (i + 1) * count] for i in range(directions)]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
+from compiler.frontend.semantics.table import LSTM_CLIP_CELL
 from compiler.graph.fusion.recurrences import Recurrence
 
 DTYPES = ("float32", "float16")
@@ -43,7 +44,7 @@ def _is_plain(
         and sizes.hidden >= LEAST_HIDDEN
         and call.operand(2).array is not None
         and call.input(7) is None
-        and not call.onnxruntime
+        and LSTM_CLIP_CELL not in call.onnxruntime
         and all(own == functions[0] for own in functions)
         and not (known and _lengths(call, sizes.steps))
     )

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value, constant
-from compiler.frontend.load import domain_of
-from compiler.frontend.node import ModelNode
+from compiler.frontend.node import ModelNode, decoded
 from compiler.frontend.semantics.choice import Semantics, rules_of
 from compiler.frontend.semantics.rule import SemanticsRule
 
@@ -101,14 +101,13 @@ def _meets(
 ) -> bool:
     """Whether a node meets a rule for some size of its open dimensions."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    attributes = {n: v.decode() if isinstance(v, bytes) else v for n, v in attributes.items()}
     for size in SIZES:
         inputs = [_value(name, infos, constants, size) for name in node.input]
         pairs = zip(node.input, inputs, strict=True)
         if not inputs or any(name and value is None for name, value in pairs):
             return False
         used, newest = [bool(name) for name in node.output], onnx.defs.onnx_opset_version()
-        if rule.meets(ModelNode(node.op_type, newest, inputs, attributes, used)):
+        if rule.meets(ModelNode(node.op_type, newest, inputs, decoded(attributes), used)):
             return True
     return False
 

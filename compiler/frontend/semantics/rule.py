@@ -15,6 +15,7 @@ class SemanticsRule:
 
     name: str
     operators: tuple[str, ...]
+    """The operators whose nodes may meet it; empty if what else is in the model decides."""
     when: str
     onnxruntime: str
     onnx: str

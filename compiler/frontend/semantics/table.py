@@ -7,11 +7,13 @@ import numpy as np
 
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.node import ModelNode
+from compiler.frontend.semantics.activations import activation_parameters, standard_activation
 from compiler.frontend.semantics.rule import SemanticsRule
 from compiler.frontend.semantics.windows import PoolAxis, Windows, pool_axes
 from compiler.net.evaluation.resize import resamples_in_place
 from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
+from compiler.net.operators.recurrence import GATES
 from compiler.tensors.dtypes import FLOATS
 
 _WHOLE = ("int32", "int8", "uint8")
@@ -207,6 +209,16 @@ def _rounds_to_packed(use: ModelNode) -> bool:
     return target in _PACKED and use.data.dtype in FLOATS
 
 
+def _lacks_parameters(use: ModelNode) -> bool:
+    """Whether an activation function has a parameter by default that differs in onnxruntime."""
+    names = [standard_activation(name) for name in use.attributes.get("activations") or ()]
+    listed = [name for name in names if name is not None]
+    own, other = (
+        activation_parameters(listed, use.attributes, as_onnxruntime=way) for way in (False, True)
+    )
+    return len(listed) == len(names) and own != other
+
+
 RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
     name="resize-align-corners-scale",
     operators=("Resize",),
@@ -324,6 +336,19 @@ LSTM_CLIP_CELL = SemanticsRule(
     meets=lambda use: "clip" in use.attributes,
 )
 
+RECURRENT_ACTIVATION_DEFAULTS = SemanticsRule(
+    name="recurrent-activation-defaults",
+    operators=tuple(GATES),
+    when="`activations` has Affine, ScaledTanh or ThresholdedRelu, and `activation_alpha` or"
+    " `activation_beta` no value for it",
+    onnxruntime="takes 0",
+    onnx="takes 1, and 0 for the beta of Affine",
+    reason="the ONNX text: default values are the same as of corresponding ONNX operators, which"
+    " opset 1 has; it gives none for ScaledTanh, where 0 would make every result 0",
+    attribute="activations",
+    meets=_lacks_parameters,
+)
+
 SQUEEZE_EMPTY_AXES = SemanticsRule(
     name="squeeze-empty-axes",
     operators=("Squeeze",),
@@ -347,6 +372,18 @@ CAST_PACKED_INTEGERS = SemanticsRule(
     meets=_rounds_to_packed,
 )
 
+FUNCTION_NAMED_AS_OPERATOR = SemanticsRule(
+    name="function-named-as-operator",
+    operators=(),
+    when="a function of the model has the domain and the name of an operator of its opset",
+    onnxruntime="computes the operator",
+    onnx="calls the function",
+    reason="onnx.proto leaves it to runtimes which of both has priority; the function is the"
+    " model's own",
+    attribute="",
+    meets=lambda use: False,  # not by nodes themselves: with_chosen_functions
+)
+
 SEMANTICS_RULES = (
     RESIZE_ALIGN_CORNERS_SCALE,
     RESIZE_INTEGERS,
@@ -358,7 +395,9 @@ SEMANTICS_RULES = (
     CONV_TRANSPOSE_SAME_SHORT_KERNEL,
     AFFINE_GRID_ONE_PIXEL,
     LSTM_CLIP_CELL,
+    RECURRENT_ACTIVATION_DEFAULTS,
     SQUEEZE_EMPTY_AXES,
     CAST_PACKED_INTEGERS,
+    FUNCTION_NAMED_AS_OPERATOR,
 )
 """All rules, in the order of the page."""

@@ -9,6 +9,8 @@ from datetime import datetime
 from threading import Lock, get_ident
 from typing import Any
 
+from compiler.errors import ArgumentError
+
 
 class SessionProfile:
     """Events of a session since it was made; times are microseconds of the monotonic clock."""
@@ -45,7 +47,13 @@ class SessionProfile:
             self._events.append(event)
 
     def write(self) -> str:
-        """Write the events to the file, whose name is returned."""
-        with self._lock, open(self.path, "w", encoding="utf-8") as file:
-            json.dump(self._events, file, indent=1)
+        """Write the events to the file, whose name is returned; raises ArgumentError."""
+        try:
+            with self._lock, open(self.path, "w", encoding="utf-8") as file:
+                json.dump(self._events, file, indent=1)
+        except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ArgumentError(
+                f"cannot write the profile {self.path!r}: {reason}; correct profile_file_prefix"
+            ) from error
         return self.path

@@ -51,8 +51,9 @@ class ApplyConstraints(SchedulePass):
 def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScheduleError(f"cannot read {file}: {error}") from None
+    except (OSError, ValueError) as error:  # NUL, or what is not UTF-8
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ScheduleError(f"cannot read {file}: {reason}") from None
 
 
 def _constrain(graph: GraphOp, constraints: Constraints) -> None:

@@ -39,9 +39,11 @@ class ImportSchedule(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replace the module's `taskflow.graph`."""
         try:
-            imported = from_json(Path(self.file).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ScheduleError(f"cannot read {self.file}: {error}") from None
+            text = Path(self.file).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:  # NUL, or what is not UTF-8
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ScheduleError(f"cannot read {self.file}: {reason}") from None
+        imported = from_json(text)
         for graph in [graph for graph in op.ops if isinstance(graph, GraphOp)]:
             if graph.unsynchronized is not None:
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")

@@ -9,13 +9,13 @@ import onnx
 from onnx import helper
 
 from compiler.errors import FlowloomError, InputDataError, ModelError
+from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import NeedsHost, Unsupported
 from compiler.frontend.importing.part import ModelContext
 from compiler.frontend.importing.specialise import is_compiled
 from compiler.frontend.interpreter import is_known_operator
-from compiler.frontend.load import domain_of
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.tensors import array_of
 from compiler.program.host import images, learned, operators, random, text, training

@@ -210,10 +210,21 @@ def test_quantised_lstms(optional: str, direction: str, per_channel: bool):
     )
 
 
-def test_activations_of_quantised_lstms():
-    given: dict[str, Any] = {"activations": ["HardSigmoid", "Tanh", "Relu"], "clip": 0.5}
-    given |= {"activation_alpha": [0.3], "activation_beta": [0.4]}
-    operands = lstm(1, False, "B", "uint8")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {
+            **{"activations": ["HardSigmoid", "Tanh", "Relu"], "clip": 0.5},
+            **{"activation_alpha": [0.3], "activation_beta": [0.4]},
+        },
+        {"activations": ["ThresholdedRelu", "Affine", "Tanh"], "activation_alpha": [0.1]},
+        {"clip": 0.3},
+    ],
+    ids=["parameters", "defaults", "clip"],
+)
+def test_activations_of_quantised_lstms(given: dict[str, Any]):
+    """Defaults and the clip of an operator of onnxruntime are onnxruntime's."""
+    operands = lstm(1, False, "Bc", "uint8")
     check(
         "DynamicQuantizeLSTM",
         operands,

@@ -142,9 +142,21 @@ def look_ups(g: Grower, op: str) -> None:
 
 @generates("Function")
 def functions(g: Grower, op: str) -> None:
-    """A function that hands an attribute on, or calls another one that has a default for it."""
+    """A function that hands an attribute on, or calls another one that has a default for it.
+
+    onnxruntime does not call a function that has the name of an operator.
+    """
     name, inner = g.name("f"), g.name("f")
     imports = [helper.make_opsetid("", g.opset), helper.make_opsetid("local", 1)]
+    if g.semantics == "onnxruntime" and g.draw.chance(0.3):
+        operator, other = g.draw.sample(_BODIES, 2)
+        nodes = [helper.make_node(other, ["a"], ["b"])]
+        domain = g.draw.choice(["", "ai.onnx"])
+        g.model.functions.append(
+            helper.make_function(domain, operator, ["a"], ["b"], nodes, imports)
+        )
+        g.emit(operator, [_float(g)])
+        return
     alpha = helper.make_node("LeakyRelu", ["a"], ["b"])
     alpha.attribute.add(name="alpha", ref_attr_name="slope", type=1)
     default = helper.make_attribute("slope", g.draw.choice([0.25, 0.75]))

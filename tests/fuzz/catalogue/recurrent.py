@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS
 from tests.fuzz.catalogue.registry import generates
 from tests.fuzz.grower import Grower
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
-_ACTIVATIONS = ["Tanh", "Sigmoid", "Relu", "HardSigmoid", "Softsign", "Elu"]
 
 
 @generates("RNN GRU LSTM")
@@ -28,7 +28,7 @@ def recurrent(g: Grower, op: str) -> None:
     state = (batch, count, hidden) if first else (count, batch, hidden)
     optional = [
         lambda: floats(count, 2 * gates * hidden),
-        lambda: g.new(draw.numpy.integers(1, steps + 1, batch).astype(np.int32)),
+        lambda: g.new(draw.numpy.integers(0, steps + 1, batch).astype(np.int32)),
         lambda: floats(*state),
     ]
     optional += [lambda: floats(*state), lambda: floats(count, 3 * hidden)] * (op == "LSTM")
@@ -50,7 +50,12 @@ def recurrent(g: Grower, op: str) -> None:
 def _attributes(g: Grower, op: str, count: int) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     if g.draw.chance(0.3):
-        attributes["activations"] = g.draw.choices(_ACTIVATIONS, k=_FUNCTIONS[op] * count)
+        names = g.draw.choices([*ACTIVATION_PARAMETERS], k=_FUNCTIONS[op] * count)
+        attributes["activations"] = names
+        for key in ("alpha", "beta"):
+            most = sum(key in ACTIVATION_PARAMETERS[name] for name in names)
+            values = [g.draw.choice([0.25, 0.7, 1.5]) for _ in range(g.draw.randint(0, most))]
+            attributes[f"activation_{key}"] = values or None
     if g.draw.chance(0.2):
         attributes["clip"] = 0.7
     if op == "GRU" and g.draw.chance(0.4):

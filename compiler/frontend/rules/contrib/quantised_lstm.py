@@ -14,6 +14,7 @@ from compiler.frontend.rules.recurrent import (
     sliced,
     unrolled,
 )
+from compiler.frontend.semantics.choice import rules_of
 
 Quantisation = tuple[Value, Value]
 """The scale and zero point of a weight."""
@@ -48,7 +49,8 @@ def rewrite_dynamic_quantize_lstm(call: Call) -> list[Value]:
     """An LSTM whose weights are transposed integers."""
     quantisations = [(call.operand(i), call.operand(i + 1)) for i in (8, 10)]
     weights = [transposed(call, call.operand(i), [0, 2, 1]) for i in (1, 2)]
-    lstm = replace(call, op_type="LSTM", inputs=[call.data, *weights, *call.inputs[3:8]])
+    inputs = [call.data, *weights, *call.inputs[3:8]]
+    lstm = replace(call, op_type="LSTM", inputs=inputs, onnxruntime=rules_of("LSTM"))
 
     def make(call: Call, index: int, activations: list[Activation]) -> RecurrentDirection:
         plain = direction_of(call, index, activations)
