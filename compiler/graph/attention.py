@@ -74,14 +74,14 @@ class Attention:
         return self.is_plain(network) and self.query.window.shape[-2] >= LEAST_ROWS
 
     def is_plain(self, network: Network) -> bool:
-        """Whether all is computed in float32, with only scores between the MatMuls, and no vector
-        is divided by its norm."""
+        """Whether all is float32 or floats of 16 bits, with only scores between the MatMuls, and no
+        vector is divided by its norm."""
         operands = (self.query, self.key, self.value)
         results = (self.first, self.softmax, self.second)
         numbers = [x.source for x in (*operands, self.result)]
         numbers += [network.operators[i].outputs[0] for i in results]
         normed = any(x.norm_floor is not None for x in operands)
-        alike = all(network.values[number].dtype == "float32" for number in numbers)
+        alike = all(network.values[number].dtype in GEMM_TYPES for number in numbers)
         return alike and not (normed or self.weights or self.results)
 
     @property

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
 from compiler.errors import KernelError
-from compiler.graph.packing import packed_shape
+from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
@@ -20,7 +20,7 @@ from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
-from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
+from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,22 @@ class Group:
         """Whether one operand of one operator is all that reads a value."""
         return sum(op.inputs.count(value) for op in self.operators) == 1
 
+    def stored(self, value: int) -> int:
+        """The input of 16 bits whose elements a Cast makes a value of float32; else the value."""
+        if self.values[value].dtype != "float32":
+            return value
+        casts = (op for op in self.operators if op.type == "Cast" and op.outputs == (value,))
+        source = next((op.operand(0) for op in casts), value)
+        return source if source < self.inputs and self.values[source].dtype in NARROW else value
+
     def is_packable(self, value: int) -> bool:
         """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
+
+    def packable(self, value: int) -> int | None:
+        """The input that may be packed as a value is read, which may be cast; None if none may."""
+        stored = self.stored(value)
+        return stored if self.is_packable(stored) and self.is_read_once(value) else None
 
     def is_packed(self, value: int, packing: str) -> bool:
         """Whether memory has an input with a packing already."""
@@ -250,6 +263,9 @@ def operand_types(
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
     """The tensors that a group's kernel reads and writes, of which reads are packed."""
     packed = zip(group.reads, packings, strict=True)
-    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
+    reads = (
+        Operand(packed_dtype(info.element, packing), packed_shape(info.shape, packing))
+        for info, packing in packed
+    )
     writes = (Operand(info.element, info.shape) for info in group.writes)
     return tuple(reads), tuple(writes)

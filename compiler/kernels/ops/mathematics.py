@@ -107,8 +107,8 @@ class Number:
         compare = self.builder.fcmp_ordered
         return Number(self.builder, compare(">", self.value, self.like(other)))
 
-    def same(self, other: float) -> "Number":
-        """Whether a float equals a constant."""
+    def same(self, other: "Number | float") -> "Number":
+        """Whether a float equals another; a NaN equals none."""
         return Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.like(other)))
 
     def bits(self) -> "Number":
@@ -278,8 +278,20 @@ def erf(x: Number) -> Number:
     return select(size > 0.921875, large, small)
 
 
+def bfloat16(x: Number) -> Number:
+    """The nearest bfloat16, the even one of two, as a float32; a NaN is quiet then.
+
+    The last bit is found by shifts: a mask would look like a remainder, whose loops LLVM does not
+    vectorise.
+    """
+    bits = x.bits()
+    quiet = bits.constant(0x00400000)
+    upper = select(x.same(x), bits + 32767 - bits.shift(15).shift(-31), bits.merge(quiet))
+    return upper.mask(-65536).as_float()
+
+
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
-    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf)
+    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf, bfloat16)
 }
 """The float32 functions that replace libm's."""
 

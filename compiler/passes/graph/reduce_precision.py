@@ -30,8 +30,7 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 @dataclass(frozen=True)
 class ReducePrecision(GraphPass):
     """Store in 16 bits the tensors between kernels whose values are in range, and the weights of
-    their contractions. On a GPU, contractions and reductions of models in 16 bits compute in
-    float32.
+    their contractions. Contractions and reductions of models in 16 bits compute in float32.
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
     and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
@@ -64,8 +63,7 @@ class ReducePrecision(GraphPass):
             choices = ", ".join(ONNX_TYPES)
             raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {choices}")
         for graph in graphs_of(op):
-            if target_of(graph).is_gpu:
-                widen_groups(graph)
+            widen_groups(graph)
             stored = STORED.get(target_of(graph).precision, "float32")
             dtype = stored if self.storage == "target" else self.storage
             if dtype != "float32":

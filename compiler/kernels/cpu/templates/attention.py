@@ -36,7 +36,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
 )
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.common import multiply
+from compiler.kernels.ops.common import cast, multiply
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.tir.attention import attention_of, score_context, scores_at
 from compiler.kernels.tir.fusion import FusionContext
@@ -44,6 +44,7 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
     buffer,
+    element_at,
     lane_loop,
     loop_over,
     run_length,
@@ -54,6 +55,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.target.target import CpuTarget
+from compiler.tensors.dtypes import NARROW
 
 SCORES_SHARE = 4
 """The part of the second-level cache that a band's scores fill: K and V stream through it."""
@@ -104,7 +106,7 @@ def attention_nest(
     )
     step = lcm(first.rows, second.rows)
     around = score_context(group, attention)
-    around.writes = [buffer("result", group.writes[0].elements)]
+    around.writes = [buffer("result", group.writes[0].elements, group.writes[0].dtype)]
     softmax = rows * (SOFTMAX_ROW_SLOTS + SCORE_SLOTS * ceil_div(keys, core.lanes))
     return AttentionNest(
         group=group,
@@ -161,8 +163,14 @@ class AttentionNest:
 
     @property
     def scratch_elements(self) -> int:
-        """Elements that a block keeps of a band: scores, then sums."""
-        return self.band * (self.pitch + self.values.padded)
+        """Elements that a block keeps of a band: scores, sums, and rows of Q in 16 bits."""
+        return self.band * (self.pitch + self.values.padded + self.converted_depth)
+
+    @property
+    def converted_depth(self) -> int:
+        """The elements of a row of Q that a block converts before it reads them; 0 for float32."""
+        short = self.group.values[self.attention.query.source].dtype in NARROW
+        return self.depth if short else 0
 
     def _panels(self, operand: StridedOperand, tile: Tile) -> Panels:
         return Panels(operand.window, tile.vectors * self.lanes, self.lanes)
@@ -232,19 +240,45 @@ class Band:
         nest = self.nest
         return self.base + nest.band * nest.pitch + row * nest.values.padded + column
 
+    def query(self, row: Any, k: Any) -> Any:
+        """Where an element of a row of Q is that was converted."""
+        nest = self.nest
+        before = nest.band * (nest.pitch + nest.values.padded)
+        return self.base + before + row * nest.converted_depth + k
+
     def compute(self, keys: Var, values: Var) -> Stmt:
         """The results of the rows."""
         share, allocate = scratch("share", self.nest.band)
         softmax = loop_over("row", self.length, lambda i: self._softmax(i, share))
         store = loop_over("row", self.length, lambda i: self._store(i, share))
-        return sequence([allocate, self._scores(keys), softmax, *self._sums(values), store])
+        scores = [*self._convert(), self._scores(keys)]
+        return sequence([allocate, *scores, softmax, *self._sums(values), store])
+
+    def _convert(self) -> list[Stmt]:
+        """Convert the rows of Q, if they have 16 bits."""
+        nest = self.nest
+        if not nest.converted_depth:
+            return []
+
+        def row(i: Any) -> Stmt:
+            def one(k: Any) -> Stmt:
+                value = self._query(self.first + i, k)
+                return tirx.BufferStore(self.held, value, [self.query(i, k)])
+
+            return vector_loop(nest.depth, nest.lanes, one)
+
+        return [loop_over("row", self.length, row)]
+
+    def _query(self, row: Any, k: Any) -> Any:
+        """An element of Q."""
+        query = self.nest.attention.query
+        start = matrix_start(query.window, self.matrix)
+        source = self.nest.around.reads[query.source]
+        return element_at(source, start + element_offset(query.window, row, k))
 
     def _scores(self, keys: Var) -> Stmt:
         """Q K^T."""
         nest, panels = self.nest, self.nest.keys
-        query = nest.attention.query
-        source = nest.around.reads[query.source]
-        start = matrix_start(query.window, self.matrix)
         tile = nest.tiles[0]
 
         def compute(panel: Any, first: Any, rows: int) -> Stmt:
@@ -252,11 +286,14 @@ class Band:
 
             def step(k: Any) -> Stmt:
                 line = panels.line(self.matrix, panel, k)
-                row = self.first + first
+
+                def scalar(i: int) -> Any:
+                    if nest.converted_depth:
+                        return tirx.BufferLoad(self.held, [self.query(first + i, k)])
+                    return self._query(self.first + first + i, k)
+
                 return registers.step(
-                    lambda i: tirx.BufferLoad(
-                        source, [start + element_offset(query.window, row + i, k)]
-                    ),
+                    scalar,
                     lambda j: vector_at(keys, line + j * nest.lanes, nest.lanes),
                 )
 
@@ -393,7 +430,8 @@ class Band:
         def one(x: Any) -> Stmt:
             value = tirx.BufferLoad(self.held, [self.sum(row, x)]) * tirx.BufferLoad(share, [row])
             place = start + element_offset(window, self.first + row, x)
-            return tirx.BufferStore(nest.around.writes[0], value, [place])
+            stored = cast(value, nest.group.writes[0].dtype)
+            return tirx.BufferStore(nest.around.writes[0], stored, [place])
 
         return vector_loop(nest.values.columns, nest.lanes, one)
 

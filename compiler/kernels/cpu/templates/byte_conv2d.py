@@ -108,6 +108,7 @@ class ByteOperands:
     dtype = "int32"
     head_rows = 1
     reads_image = False
+    image_number = None
     panels = True
     stores = BYTE_STORES
 

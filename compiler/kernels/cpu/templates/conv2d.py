@@ -37,6 +37,7 @@ from compiler.kernels.cpu.templates.anchors import (
     Loops,
     Ways,
     elementwise_context,
+    widening,
 )
 from compiler.kernels.cpu.templates.conv_choices import (
     ConvChoices,
@@ -78,15 +79,17 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         if winograd.kinds:
             kinds.sort(key=lambda kind: kind[0][1])
             key["winograd"] = tuple(POINTS)  # not to be confused with times from before
-        slots, weight = dict(worth_measuring(kinds)), anchor.operand(1)
+        slots, weight = dict(worth_measuring(kinds)), group.packable(anchor.operand(1))
+        assert weight is not None, "the template takes constant weights"
+        wide = widening(group, weight)
 
         def loops(config: AnyConfig) -> Loops:
             if isinstance(config, WinogradConfig):
                 nest = winograd.nest(config)
-                packing = nest.packing
+                packing = wide + nest.packing
             else:
                 nest = direct.nest(config, slots[config])
-                packing = weight_packing(nest)
+                packing = wide + weight_packing(nest)
             return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
 
         total = {c: conv.images * conv.groups * own for c, own in slots.items()}
@@ -108,6 +111,7 @@ def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Va
         field.name: getattr(conv, field.name) for field in fields(conv) if field.name != "depth"
     }
     values |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
+    values |= {"converted": True} if around.is_converted(0) else {}
     return values | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
@@ -175,14 +179,14 @@ def read_convolution(group: Group, anchor: Node) -> Convolution:
 
 
 def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
-    """Whether an operator is a float32 convolution in so many dimensions at most over a weight
-    that nothing else in the group reads."""
+    """Whether an operator is a float32 convolution in so many dimensions at most over a weight,
+    perhaps of 16 bits, that nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     weight = anchor.operand(1)
     return (
         {value.dtype for value in used} == {"float32"}
         and all(value.elements for value in used)
-        and group.is_packable(weight)
+        and group.packable(weight) is not None
         and len(used[0].shape) - 2 in range(1, most_axes + 1)
     )
 

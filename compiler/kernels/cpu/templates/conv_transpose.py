@@ -17,8 +17,18 @@ from tvm.tirx import Stmt
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.operands import FloatOperands
-from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
-from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
+from compiler.kernels.cpu.templates.anchors import (
+    AnchorTemplate,
+    Loops,
+    Ways,
+    elementwise_context,
+    widening,
+)
+from compiler.kernels.cpu.templates.conv2d import (
+    constant_weights,
+    packing_step,
+    plane_of,
+)
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
 from compiler.kernels.cpu.tiling import image_tiles
@@ -46,7 +56,10 @@ class TransposedConvolution(AnchorTemplate[None]):
         if around is None:
             return None
         nests = phase_nests(transposed, around, core_of(target))
-        weight, packing = anchor.operand(1), transposed_weight_packing(nests[0], transposed.kernel)
+        weight = group.packable(anchor.operand(1))
+        assert weight is not None, "the template takes constant weights"
+        packing = transposed_weight_packing(nests[0], transposed.kernel)
+        packing = widening(group, weight) + packing
         loops = Loops(lambda: launches(nests, around.reads[weight]), {weight: packing})
         flops = 2 * sum(nest.conv.multiplications for nest in nests)
         slots = transposed.batch * transposed.groups * sum(nest.slots for nest in nests)
