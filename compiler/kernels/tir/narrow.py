@@ -10,12 +10,15 @@ import numpy as np
 import tvm_ffi
 from ml_dtypes import bfloat16
 from tvm import tirx
-from tvm.ir import Call, Expr, PrimType, Var
+from tvm.ir import Call, Expr, PrimType, TensorLoad, Var
 from tvm.tirx import Add, BufferStore, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Stmt, Sub
 
 from compiler.kernels.ops.vector_functions import vector_function
 
 _NARROW = "bfloat16"
+
+_SOURCES = (Call, Cast, FloatImm, TensorLoad, Var)
+"""The expressions that can have another type than what they are made of."""
 
 
 def as_float32(value: Any) -> Any:
@@ -61,8 +64,11 @@ def widened(value: Any) -> Any:
 def computed_in_float32(function: PrimFunc) -> PrimFunc:
     """A function in which only memory is bfloat16: it computes in float32, and rounds to store.
 
-    A NaN stays one, which TVM's conversion makes a number of where its bits overflow.
+    A NaN stays one, which TVM's conversion makes a number of where its bits overflow. A function
+    without any is returned as it is: to rebuild one takes as long as to compile it.
     """
+    if not _has_narrow(function.body):
+        return function
 
     def store(statement: BufferStore, mutator: Any) -> Stmt:
         value = widened(statement.value)
@@ -74,6 +80,18 @@ def computed_in_float32(function: PrimFunc) -> PrimFunc:
 
     rules = ((BufferStore, store), (Expr, other))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+
+
+def _has_narrow(body: Stmt) -> bool:
+    """Whether a number in a statement has type bfloat16, so that one of these kinds has."""
+    narrow: list[Expr] = []
+
+    def collect(value: Expr) -> None:
+        if is_narrow(value):
+            narrow.append(value)
+
+    tvm_ffi.structural_walk(body, tuple((kind, collect) for kind in _SOURCES))
+    return bool(narrow)
 
 
 def is_narrow(value: Any) -> bool:
