@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from compiler.autotune.kernels import plan
 from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.emulator import compile as emulated
@@ -36,10 +35,9 @@ COMPILED_LIMIT = 4 << 30
 def pytest_configure() -> None:
     """Choose a fresh seed for the search and one thread for numpy, which worker processes inherit.
 
-    Kernels are measured or built by other processes only where a test asks for it, and no test
-    learns from the user's database.
+    Kernels are built by other processes only where a test asks for it, and no test learns from the
+    user's database.
     """
-    plan.CPU_MOST_SECONDS = 0.0
     # The tests' own workers fill the cores; each of a build's would import TVM once more.
     kernels_build.WORKERS_PAY = sys.maxsize
     emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
