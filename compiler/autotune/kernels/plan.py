@@ -153,7 +153,7 @@ class TuningLimits:
 
     @classmethod
     def on_cpu(cls, budget: float | None) -> "TuningLimits":
-        """The limits on a CPU, where schedules take nothing of a budget, and nothing without one."""
+        """The limits on a CPU, where schedules take nothing of a budget; without one they are 0."""
         return cls(inf, budget or 0.0)
 
     def seconds(self, kernels: int) -> float:

@@ -24,6 +24,7 @@ from compiler.net.operators.registration import REGISTERED
 from compiler.progress import KernelsBegan, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind
+from compiler.support.family import early_family
 from compiler.target.target import Target, parse_gpu, parse_target
 from compiler.verify.seals import sealed_kernel
 
@@ -57,10 +58,10 @@ def build_kernels(
     exact = exact_target(target)
     groups = _groups(module, exact, packed)
     kept = KeptKernels(cache, exact)
-    specs = kept.load([*groups.values()])
-    missing = [group for name, group in groups.items() if name not in specs]
+    jobs = jobs or os.cpu_count() or 1
+    specs, missing = kept.load([*groups.values()], jobs)
     notify(KernelsBegan(len(missing), len(specs)))
-    for group, spec in build_groups(missing, exact, jobs or os.cpu_count() or 1):
+    for group, spec in build_groups(missing, exact, jobs, kept):
         specs[group.name] = spec
         kept.store(group, spec)
     if cache is not None and missing:
@@ -88,12 +89,10 @@ def build_missing(
     exact = exact_target(target)
     groups = {name: g for module in modules for name, g in _groups(module, exact, ()).items()}
     kept = KeptKernels(cache, exact)
+    jobs = jobs or os.cpu_count() or 1
     with suppress(KernelError):
-        known = kept.load([*groups.values()])
-        missing = [group for name, group in groups.items() if name not in known]
-        for group, spec in build_groups(
-            missing if cache else (), exact, jobs or os.cpu_count() or 1
-        ):
+        _, missing = kept.load([*groups.values()], jobs)
+        for group, spec in build_groups(missing if cache else (), exact, jobs, kept):
             kept.store(group, spec)
 
 
@@ -116,18 +115,32 @@ class KeptKernels:
         self._compiler = KERNELS_DEPEND_ON.get(target.backend, lambda _: "")(target)
         self._configs: dict[str, str] = {}
 
-    def load(self, groups: Sequence[Group]) -> dict[str, KernelSpec]:
-        """The kernels of groups that are there, by name."""
+    def load(self, groups: Sequence[Group], jobs: int) -> tuple[dict[str, KernelSpec], list[Group]]:
+        """The kernels of groups that are there, by name, and the groups of which none is.
+
+        Workers look for themselves whether there is a kernel by its config: that takes TVM.
+        """
         if self._cache is None:
-            return {}
-        specs = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
-        missing = [group for group in groups if specs[group.name] is None]
-        if missing:
+            return {}, [*groups]
+        loaded = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
+        missing = [group for group in groups if loaded[group.name] is None]
+        if missing and not _worth_workers(missing, self._target, jobs):
             from compiler.kernels.building.kernel import chosen_configs
 
             self._configs = chosen_configs(missing, self._target)
-            specs |= {group.name: self._again(group) for group in missing}
-        return {name: spec for name, spec in specs.items() if spec is not None}
+            loaded |= {group.name: self._again(group) for group in missing}
+        specs = {name: spec for name, spec in loaded.items() if spec is not None}
+        return specs, [group for group in missing if group.name not in specs]
+
+    def built(
+        self, group: Group, config: str, build: Callable[[Group, Target], KernelSpec]
+    ) -> KernelSpec:
+        """A group's kernel by the config that it chooses, from the cache or built and kept."""
+        self._configs = {group.name: config}
+        if (spec := self._again(group)) is None:
+            spec = build(group, self._target)
+            self.keep(group, spec, config)
+        return spec
 
     def _again(self, group: Group) -> KernelSpec | None:
         """A group's kernel by its config, from now on by the present database, too."""
@@ -203,23 +216,36 @@ def counted_groups(module: ModuleOp) -> list[tuple[Group, int]]:
 
 def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Group]:
     """The groups, with those marked that touch the inputs or outputs of their graph."""
-    at_edge = {n for op in module.ops if isinstance(op, GraphOp) for n in boundary_kernels(op)}
-    return {name: replace(group, boundary=name in at_edge) for name, group in groups.items()}
+    found = {n for op in module.ops if isinstance(op, GraphOp) for n in boundary_kernels(op)}
+    return {name: replace(group, boundary=name in found) for name, group in groups.items()}
 
 
 def build_groups(
-    groups: Sequence[Group], target: Target, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int, kept: KeptKernels | None = None
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready.
 
-    Those with an operator of the user are built here: a worker would not have its lowering.
+    Those with an operator of the user are built here: a worker would not have its lowering. Workers
+    take from the cache what is `kept` there by its config.
     """
     in_threads = jobs > 1 and target.backend == "cuda"
-    shared = [g for g in groups if all(op.type not in REGISTERED for op in g.operators)]
-    if jobs > 1 and not in_threads and len(shared) >= WORKERS_PAY:
-        yield from build_in_workers(shared, target, jobs)
-        groups = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
+    if _worth_workers(groups, target, jobs):
+        shared = [group for group in groups if not _is_users(group)]
+        yield from build_in_workers(shared, target, jobs, kept)
+        groups = [group for group in groups if _is_users(group)]
     if groups:
         from compiler.kernels.building.parallel import build_here
 
         yield from build_here(groups, target, jobs if in_threads else 1)
+
+
+def _worth_workers(groups: Sequence[Group], target: Target, jobs: int) -> bool:
+    """Whether worker processes build groups sooner than this one."""
+    shared = sum(not _is_users(group) for group in groups)
+    least = 1 if early_family() is not None else WORKERS_PAY
+    return jobs > 1 and target.backend != "cuda" and shared >= least
+
+
+def _is_users(group: Group) -> bool:
+    """Whether a group has an operator of the user, which other processes do not know."""
+    return any(op.type in REGISTERED for op in group.operators)

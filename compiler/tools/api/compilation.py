@@ -62,6 +62,7 @@ def compiled(
     check_files(chosen, budget, profile, dump_ir)
     if name == "cpu" and budget and not host_cpu(parse_cpu(chosen)):
         raise DeviceError(f"{chosen} is another CPU than this one: leave out the budget")
+    usual = 0.0 if name == "cpu" else DEFAULT_BUDGET
     policy = GraphPolicy.parse(graphs)
     if name in ("cpu", "hip") and policy != GraphPolicy():
         raise ArgumentError(f"graphs={graphs!r} is for cuda and emu: leave it out for {name}")
@@ -89,7 +90,7 @@ def compiled(
             pipeline,
             dump_ir,
             cache=KernelCache() if cache else None,
-            budget=DEFAULT_BUDGET if budget is None else float(budget),
+            budget=float(usual if budget is None else budget),
             tuner=KernelTuner((TuningLimits.on_cpu if name == "cpu" else TuningLimits.of)(budget)),
             profile=profile,
             searching=searching or SearchOptions(),

@@ -64,8 +64,10 @@ class Builders:
     change: Callable[[Group, Config], Group] | None = None
     built: int = 0
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    @classmethod
+    def of(cls, count: int) -> "Builders":
+        """The pool of so many processes."""
+        return cls()
 
     @contextmanager
     def one(self) -> Generator["Builders"]:
