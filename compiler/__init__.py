@@ -218,9 +218,9 @@ def compile(
     """
     arguments = locals()
     check_arguments(arguments, COMPILE)
-    from compiler.tools.api.compilation import compiled
+    from compiler.tools.api.keeping import compiled_or_kept
 
-    return compiled(**arguments)
+    return compiled_or_kept(arguments)
 
 
 def load(

@@ -21,7 +21,10 @@ from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
 from compiler.kernels.building import module as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
+from compiler.passes import runner
+from compiler.support import family
 from compiler.support.caches import COMPILED_VARIABLE, remove_oldest
+from compiler.tools.api.keeping import KEEPING
 from tests import compiler_launcher
 from tests.tiers import is_quick
 from tests.tools import missing, required
@@ -40,6 +43,9 @@ def pytest_configure() -> None:
     """
     # The tests' own workers fill the cores; each of a build's would import TVM once more.
     kernels_build.WORKERS_PAY = sys.maxsize
+    family.EARLY = False
+    runner.VERIFY_EACH = True
+    os.environ[KEEPING] = "off"  # what a test compiles is compiled
     emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))

@@ -45,6 +45,7 @@ DEFERRED = {
     "tools/cli/commands/check.py": "speed: a saved module is checked without xDSL",
     "tools/cli/main.py": "speed: only where the user has operators",
     "tools/api/compilation.py": "speed: only where a model is a program, or checks itself",
+    "tools/api/keeping.py": "speed: a model that is compiled again is read without the compiler",
     "tools/cli/opening.py": "speed: the driver of GPUs, only where a model is compiled for one",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
     "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",

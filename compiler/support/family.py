@@ -103,6 +103,9 @@ def _said_to_be_ready() -> tuple[IO[bytes], IO[bytes]]:
     return requests, answers
 
 
+EARLY = True
+"""Whether families are started before there is work for them; not where tests fill the cores."""
+
 _EARLY: ContextVar[list[Child] | None] = ContextVar("early", default=None)
 
 
@@ -112,7 +115,7 @@ def started_early(module: str, function: str, count: int) -> Generator[None]:
 
     Fewer than two processes are not started: this one does the work as soon.
     """
-    family = start_family(module, function, count) if count > 1 else None
+    family = start_family(module, function, count) if EARLY and count > 1 else None
     token = _EARLY.set(family)
     try:
         yield

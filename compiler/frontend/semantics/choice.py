@@ -68,6 +68,11 @@ class Semantics:
         """The way of a rule; None if nobody chose."""
         return self.ways.get(rule.name, self.ways.get(OTHER_RULES))
 
+    @property
+    def has_warned(self) -> bool:
+        """Whether a node met a rule without a choice."""
+        return bool(self._warned)
+
     def __str__(self) -> str:
         """The text that `parse` reads; empty without a choice."""
         return ",".join(

@@ -104,6 +104,11 @@ def _has_groups(shape: tuple[int, ...], numbers: tuple[int, ...]) -> bool:
 
 def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
     """Apply a packing to an array; C-contiguous. Raises ValueError like `packed_shape`."""
+    return numpy.ascontiguousarray(packed_view(array, packing))
+
+
+def packed_view(array: numpy.ndarray, packing: str) -> numpy.ndarray:
+    """An array with a packing, a view of it if that only moves elements; raises ValueError."""
     packed_shape(array.shape, packing)
     for name, numbers in packing_steps(packing):
         if name == "pad":
@@ -122,7 +127,7 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = array.take(numbers[1:], numbers[0])
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
-    return numpy.ascontiguousarray(array)
+    return array
 
 
 def _with_sums(array: numpy.ndarray) -> numpy.ndarray:

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
+from warnings import simplefilter
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
+from compiler.kernels.lean_tvm import leave_out_unused
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.child_process import receive, send
@@ -118,6 +120,8 @@ def build_in_workers(
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
+    leave_out_unused()
+    simplefilter("ignore")  # the process that asks warns of the cache
     from compiler.kernels.building.kernel import build_candidate, build_kernel, chosen_configs
 
     requests, answers = fork_family()

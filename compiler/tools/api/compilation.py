@@ -1,7 +1,7 @@
 """The work of `compiler.compile`: settings, then a module, or a program of what a run decides."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from logging import INFO, WARNING, getLogger
 from typing import Any
@@ -55,8 +55,12 @@ def compiled(
     buckets: Mapping[str, Sequence[int]] | None,
     check: bool,
     progress: Listener | None,
+    keep: Callable[[Module, bool], None],
 ) -> Any:
-    """The module or program of `compiler.compile`, whose checked arguments these are."""
+    """The module or program of `compiler.compile`, whose checked arguments these are.
+
+    `keep` is called with a module, and whether its compilation warned of a node.
+    """
     chosen = full_target(target, arch, precision)
     name = parse_target(chosen).backend
     check_files(chosen, budget, profile, dump_ir)
@@ -108,7 +112,9 @@ def compiled(
 
                 return checked_module(partial(build, model, input_shapes, settings), options)
             if not buckets:
-                return Module.of(build(model, input_shapes, settings), options)
+                module = Module.of(build(model, input_shapes, settings), options)
+                keep(module, settings.semantics.has_warned)
+                return module
         except (OpenShapeError, UnsupportedOperatorError) as error:
             if check or not dynamic or fixed:
                 raise
