@@ -33,7 +33,7 @@ def _append_axes(call: Call, count: int) -> None:
 
 def _broadcast(call: Call) -> None:
     """The second operand broadcasts only if that is asked for, from an axis or to the last ones."""
-    wanted, axis = call.attributes.pop("broadcast", 0), call.attributes.pop("axis", None)
+    wanted, axis = call.take("broadcast"), call.take("axis")
     first, second = call.operand(0), call.operand(1)
     if not wanted and first.shape != second.shape:
         raise ShapeMismatch(
@@ -57,12 +57,12 @@ def _gemm(call: Call) -> None:
 
 
 def _batch_normalization(call: Call) -> None:
-    if call.attributes.pop("is_test", 0) == 0:
+    if not call.take("is_test"):
         call.attributes["training_mode"] = 1
 
 
 def _dropout(call: Call) -> None:
-    if call.attributes.pop("is_test", 0) == 0 and call.attributes.get("ratio", 0.5):
+    if not call.take("is_test") and call["ratio"]:
         raise Unsupported("it drops values at random (is_test=0)", "export for inference")
 
 
@@ -90,9 +90,8 @@ def _pad(call: Call) -> None:
 
 def _norm(call: Call) -> None:
     """The order of a norm was a float."""
-    order = call.attributes.get("p", 2)
-    check_order(order)
-    call.attributes["p"] = int(order)
+    check_order(call["p"])
+    call.attributes["p"] = int(call["p"])
 
 
 def check_order(order: float) -> None:

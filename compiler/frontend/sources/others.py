@@ -1,11 +1,11 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
-from collections.abc import Sequence
 from math import ceil, isfinite
 
 import numpy as np
 
 from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
 from compiler.net.operators.shapes import has_rank, has_shape, listed, one_number
@@ -88,16 +88,13 @@ def _conv_transpose(node: ModelNode) -> None:
         raise ShapeMismatch(
             f"its kernel_shape is {listed(sizes)}, its weight has the shape {listed(node.shape(1))}"
         )
-    ones = [1] * rank
-    strides: Sequence[int] = node.attributes.get("strides", ones)
-    dilations: Sequence[int] = node.attributes.get("dilations", ones)
-    padding: Sequence[int] = node.attributes.get("output_padding", [0] * rank)
-    steps = zip(padding, strides, dilations, strict=False)
+    windows, padding = Windows.of(node, node.shape(1)[2:]), node["output_padding"] or [0] * rank
+    steps = zip(padding, windows.strides, windows.dilations, strict=False)
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(stride, dilation) for more, stride, dilation in steps):
         raise ShapeMismatch(
-            f"its output_padding {listed(padding)} is not less than its strides {listed(strides)}"
-            f" or dilations {listed(dilations)}"
+            f"its output_padding {listed(padding)} is not less than its strides"
+            f" {listed(windows.strides)} or dilations {listed(windows.dilations)}"
         )
 
 
