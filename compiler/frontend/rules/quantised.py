@@ -131,7 +131,7 @@ def _extreme(call: Call, op_type: str, x: Value) -> Value:
 def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call["axis"]
-    code = _code(call, axis)
+    code = _code(call)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
@@ -141,11 +141,11 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     result = _cast(call, result, target or scale.dtype)
     result.code = code if result.dtype == scale.dtype else None
     if x.dtype in HALF_BYTES and result.dtype == "float32":
-        result.code = four_bits(call, axis)
+        result.code = four_bits(call)
     return [result]
 
 
-def _code(call: Call, axis: int) -> Dequantised | None:
+def _code(call: Call) -> Dequantised | None:
     """The integers of DequantizeLinear's result, unless they have blocks."""
     x, scale, zero = call.data, call.operand(1), call.input(2)
     if scale.rank > 1 or call["block_size"] or scale.dtype != "float32":
