@@ -47,7 +47,6 @@ DEFERRED = {
     "tools/api/compilation.py": "speed: only where a model is a program, or checks itself",
     "tools/cli/opening.py": "speed: the driver of GPUs, only where a model is compiled for one",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
-    "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",
 }
 """The files that import modules of ours inside functions, with the reason."""
 
