@@ -7,8 +7,8 @@ from compiler.passes import PASSES
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
 from compiler.rewrite.rules import RULES
 from compiler.tools.cli import make_parser
-from compiler.tools.pass_docs import pass_reference
-from compiler.tools.substitution_docs import substitution_reference
+from tests.pages.pass_docs import pass_reference
+from tests.pages.substitution_docs import substitution_reference
 
 ROOT = Path(__file__).parent.parent
 

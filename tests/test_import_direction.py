@@ -48,7 +48,6 @@ DEFERRED = {
     "tools/api/keeping.py": "speed: a model that is compiled again is read without the compiler",
     "tools/cli/opening.py": "speed: the driver of GPUs, only where a model is compiled for one",
     "tools/explore/sources.py": "speed: TVM, only where the page shows it",
-    "tools/onnx_nodes.py": "speed: the list of cases needs no compiler",
 }
 """The files that import modules of ours inside functions, with the reason."""
 

@@ -18,13 +18,13 @@ from compiler.frontend.importing import import_model
 from compiler.frontend.importing.specialise import BodyNode, Specialiser
 from compiler.frontend.importing.unknown import RANDOM
 from compiler.frontend.interpreter import interpret
-from compiler.tools.onnx_nodes import node_cases
 from tests.frontend.test_onnx_nodes import (
     array,
     has_tensors_only,
     imported,
     tolerance,
 )
+from tests.pages.onnx_nodes import node_cases
 
 Schema = tuple[str, str, int]
 """The domain, the name and the version of an operator."""

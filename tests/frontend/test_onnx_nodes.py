@@ -18,7 +18,7 @@ from compiler.frontend.interpreter import interpret
 from compiler.frontend.node import ModelNode
 from compiler.frontend.sources import check_source
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tools.onnx_nodes import node_cases
+from tests.pages.onnx_nodes import node_cases
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

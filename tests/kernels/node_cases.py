@@ -15,8 +15,8 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
-from compiler.tools.onnx_nodes import node_cases
 from tests.kernels.harness import single
+from tests.pages.onnx_nodes import node_cases
 
 Array = numpy.ndarray
 

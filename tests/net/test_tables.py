@@ -39,7 +39,6 @@ TABLES = {
     "kernels/ops/reduction.py": (1, "TVM's expression of each"),
     "rewrite/rules/pooling.py": (1, "the pools that rules are proved for"),
     "rewrite/search/attention.py": (2, "what attention's kernels read through"),
-    "tools/substitution_docs.py": (1, "the sign of each in a formula"),
 }
 """Files with tables of operators, how many, and why: numbers here may only become smaller."""
 

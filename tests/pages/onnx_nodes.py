@@ -1,6 +1,6 @@
 """ONNX's node cases, run in processes that a case may end.
 
-python -m compiler.tools.onnx_nodes TARGET    # reads cases with their operators, writes results
+python -m tests.pages.onnx_nodes TARGET    # reads cases with their operators, writes results
 """
 
 import json
@@ -24,6 +24,7 @@ from typing import Any, Literal, cast
 import onnx
 from onnx import numpy_helper
 
+from compiler.backend import FlowloomBackend
 from compiler.errors import FlowloomError
 from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import parse_target
@@ -103,8 +104,6 @@ def options_for(target: str) -> dict[str, Any]:
 def run_case(case: NodeCase, operator: str, target: str = "cpu") -> CaseResult:
     """Compile a case, run its data, and compare."""
     from onnx.backend.test.runner import Runner
-
-    from compiler.backend import FlowloomBackend
 
     result = partial(CaseResult, case.name, operator, opset=version_of(case))
     try:
