@@ -124,8 +124,10 @@ def with_headers(command: Sequence[str]) -> bytes | None:
 def versions(command: Sequence[str]) -> bytes:
     """The versions of a compiler, and of the host's whose headers a GPU's compiler reads."""
     programs = (command[0], "g++") if is_by(GPU_COMPILERS, command) else (command[0],)
-    ran = (subprocess.run([p, "--version"], capture_output=True, check=False) for p in programs)
-    return b"".join(each.stdout for each in ran)
+    return b"".join(
+        subprocess.run([program, "--version"], capture_output=True, check=False).stdout
+        for program in programs
+    )
 
 
 def compiled(command: Sequence[str]) -> bytes:

@@ -41,6 +41,7 @@ def pytest_configure() -> None:
     Kernels are built by other processes only where a test asks for it, and no test learns from the
     user's database.
     """
+    gc.set_threshold(10_000, 20, 20)  # by default a seventh of a compilation is spent on garbage
     # The tests' own workers fill the cores; each of a build's would import TVM once more.
     kernels_build.WORKERS_PAY = sys.maxsize
     family.EARLY = False

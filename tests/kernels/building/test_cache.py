@@ -238,7 +238,7 @@ def test_the_version_is_of_all_that_building_imports():
     reached = imported(Path(kernel.__file__))
     sources = {path for path in reached if path.is_relative_to(PACKAGE)} - set(deciding_sources())
     rooms = {path.relative_to(PACKAGE).parts[0] for path in sources}
-    assert rooms == {"emulator", "errors.py"}, "the emulator has a version of its own"
+    assert rooms == {"emulator", "errors.py"}, "generator_version has the emulator's"
 
 
 def test_the_entries_used_least_recently_go_first(tmp_path: Path):

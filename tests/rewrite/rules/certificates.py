@@ -28,7 +28,7 @@ def prove_once(rule: Rule, number: int) -> None:
 
 
 def concluded_once(conclude: Callable[[], bytes], asker: Path, *inputs: str) -> bytes:
-    """What the solver concluded on the rules by the code of a file and all that it imports."""
+    """The solver's conclusion on rules, by the code of a file and of all that it imports."""
     solver = f"z3-solver {package_version('z3-solver')}"
     return compiled_once(conclude, (), solver, sources_hash(asker), *inputs)
 
