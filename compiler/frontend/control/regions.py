@@ -51,6 +51,24 @@ def attempt(walker: "Specialiser") -> Generator[None]:
         raise
 
 
+class TooLarge(NeedsHost):
+    """Raised for a loop of so many operators that it is better repeated than unrolled."""
+
+
+@contextmanager
+def attempt_to_unroll(walker: "Specialiser", node: "BodyNode") -> Generator[None]:
+    """An attempt that is made once for a loop, however often loops around repeat it."""
+    visited = walker.expansion.visited
+    try:
+        with attempt(walker):
+            yield
+    except Unsupported as error:
+        walker.repeated.add(node.key)
+        if isinstance(error, TooLarge):  # nothing of it remains, and it is not done again
+            walker.expansion.visited = visited
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class TracedBody:
     """The graph of a body without outputs, and its results."""

@@ -15,7 +15,7 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.control.bodies import check_bodies
-from compiler.frontend.control.functions import excess_of
+from compiler.frontend.control.functions import CallSizes, excess_of, with_opsets
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import (
@@ -40,7 +40,6 @@ from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import NEWEST_OPSET
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
@@ -116,6 +115,11 @@ class BodyNode(Call):
         """Its operator and name, for messages."""
         return f"{self.op_type} {self.name!r}"
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identity of its node, which every iteration of a loop shares."""
+        return self.op_type, self.proto.name, *self.proto.output
+
     def unknown(self) -> Unsupported:
         """The error for an operator of which no form can be compiled."""
         return unknown_operator(self.op_type, self.domain, self.opset)
@@ -153,6 +157,7 @@ class Specialiser:
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
         self.expansion = Expansion()
+        self.sizes = CallSizes(self.functions)
         self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
@@ -160,6 +165,7 @@ class Specialiser:
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.regions = False
+        self.repeated: set[tuple[str, ...]] = set()
         self.problems: list[Problem] = []
         self._names: set[str] = set()
         self.reported: set[tuple[str, ...]] = set()
@@ -307,9 +313,8 @@ class Specialiser:
 
     def _problem(self, node: BodyNode, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
-        key = (node.op_type, node.proto.name, *node.proto.output)
-        if key not in self.reported:  # reported once, however often a loop repeats it
-            self.reported.add(key)
+        if node.key not in self.reported:  # reported once, however often a loop repeats it
+            self.reported.add(node.key)
             self.problems.append(Problem(node.name, node.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
@@ -409,12 +414,14 @@ class Specialiser:
             n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
         }
         if schema.has_function:
-            return self._function(node, _with_opsets(schema.function_body, node), defaults)
+            return self._function(
+                node, with_opsets(schema.function_body, node.scope.opsets), defaults
+            )
         names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
         proto = make_node(node.op_type, names, node.proto.output, node.attributes, node.domain)
         types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
         body = schema.get_context_dependent_function(proto.SerializeToString(), types)
-        function = _with_opsets(onnx.FunctionProto.FromString(body), node)
+        function = with_opsets(onnx.FunctionProto.FromString(body), node.scope.opsets)
         return self._function(node, function, defaults)
 
     def _function(
@@ -430,6 +437,7 @@ class Specialiser:
         names = zip(function.output, node.proto.output, strict=False)
         pairs = [(inner, outer in node.live) for inner, outer in names]
         with self.expansion.inside(node.label):
+            self.expansion.expect(self.sizes.of(node.proto, node.live), node.label)
             self.walk(function.node, scope, (name for name, used in pairs if used))
         return [required(scope[name]) if used else Value("") for name, used in pairs]
 
@@ -443,16 +451,6 @@ def _has_body(node: BodyNode) -> bool:
     """Whether onnx defines a node's operator as a function of others."""
     schema: Any = known_schema(node.op_type, node.opset, node.domain)
     return schema.has_function or schema.has_context_dependent_function
-
-
-def _with_opsets(body: onnx.FunctionProto, node: BodyNode) -> onnx.FunctionProto:
-    """The body of a schema; of those that it does not import it uses the node's opsets."""
-    opsets = {"": NEWEST_OPSET, **node.scope.opsets, **opsets_of(body.opset_import)}
-    function = onnx.FunctionProto()
-    function.CopyFrom(body)
-    del function.opset_import[:]
-    function.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
-    return function
 
 
 def required(value: Value | None) -> Value:

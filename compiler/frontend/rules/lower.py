@@ -1,7 +1,7 @@
 """Rules that decompose operators into simpler ones of the table."""
 
 from collections.abc import Sequence
-from math import prod
+from math import prod, trunc
 
 import numpy as np
 
@@ -209,7 +209,9 @@ def rewrite_resize(call: Call) -> list[Value]:
         numbers["sizes"] = [scaled_size(shape[axis], scale) for axis, scale in pairs]
     if numbers["sizes"]:
         numbers["scales"] = []
-    if RESIZE_INTEGERS in call.onnxruntime:
+    if RESIZE_INTEGERS in call.onnxruntime and use["mode"] == "nearest":
+        numbers["extrapolation_value"] = trunc(numbers["extrapolation_value"])
+    elif RESIZE_INTEGERS in call.onnxruntime:
         return [interpolated_integers(call, numbers)]
     return call.emit_use(use)
 

@@ -9,6 +9,7 @@ rounding once.
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
+from math import isfinite
 
 import numpy as np
 
@@ -68,7 +69,8 @@ def interpolated_integers(call: Call, attributes: Attributes) -> Value:
     outside = [_along(call, axis, axis.outside) for axis in axes]
     if not any(mask.any() for mask in outside):
         return result
-    fill = call.scalar(int(use["extrapolation_value"]))
+    number = float(use["extrapolation_value"])
+    fill = call.scalar(int(number) if isfinite(number) else 0)
     mask = call.builder.constant(reduce(np.logical_or, outside), "bool")
     return call.one("Where", mask, fill, result)
 

@@ -289,6 +289,7 @@ def unrolled(
     backwards = _BACKWARDS[call["direction"]]
     if not steps:
         return _without_steps(call, len(backwards), batch)
+    call.builder.expansion.expect(steps * len(backwards), f"{steps:,} steps of {call.op_type}")
     flat = call.reshaped(x, [-1, width])
     sequences: list[list[Value]] = []
     states: list[State] = []

@@ -1,7 +1,7 @@
 """Every rule: `docs/differences.md`, warnings, checks of choices and tests are made from these."""
 
 from collections.abc import Sequence
-from math import floor, prod
+from math import floor, isfinite, prod
 
 import numpy as np
 
@@ -104,6 +104,17 @@ def _fractional_corners(use: ModelNode) -> bool:
 
 def _interpolates(use: ModelNode) -> bool:
     return use["mode"] in ("linear", "bilinear", "cubic")
+
+
+def _rounded_integers(use: ModelNode) -> bool:
+    return _interpolated_integers(use) or _filled_with_a_fraction(use)
+
+
+def _filled_with_a_fraction(use: ModelNode) -> bool:
+    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    fill = float(use["extrapolation_value"] or 0) if use.op_type == "Resize" else 0.0
+    nearest = crops and use["mode"] == "nearest" and use.dtype in _WHOLE
+    return nearest and isfinite(fill) and not fill.is_integer() and not _is_copied(use)
 
 
 def _interpolated_integers(use: ModelNode) -> bool:
@@ -234,12 +245,12 @@ RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
 RESIZE_INTEGERS = SemanticsRule(
     name="resize-integers",
     operators=("Resize", "Upsample"),
-    when="integers are interpolated linearly",
+    when="integers are interpolated linearly, or filled with a fraction",
     onnxruntime="drops the fraction",
     onnx="rounds to the nearest integer",
     reason="ONNX's reference rounds",
     attribute="mode",
-    meets=_interpolated_integers,
+    meets=_rounded_integers,
     pytorch="onnx",
 )
 
