@@ -156,10 +156,11 @@ def compile(
     may name those of `passes`: classes, or `FILE.py:CLASS` (docs/adding-a-pass.md).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
     such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is that
-    of GEMMs and convolutions (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip:
-    fp32 by default, fp16 or bf16). `threads` is the number of cores that a run may use on the CPU
-    (default: all available). Compiling and saving need no device; the first run does. `dump_ir` is
-    a directory for an IR file for each pass, and the CUDA text of every kernel.
+    of GEMMs and convolutions (cpu and hip: fp32 by default, fp16 or bf16; cuda and emu: tf32 by
+    default, fp32, fp16 or bf16). On a CPU only storage has 16 bits, computing has 32. `threads` is
+    the number of cores that a run may use on the CPU (default: all available). Compiling and saving
+    need no device; the first run does. `dump_ir` is a directory for an IR file for each pass, and
+    the CUDA text of every kernel.
 
     On a GPU a search with a simulator of the device finds candidate schedules. Measuring them for 5
     seconds, or 0.2 for a small segment of a dynamic module, chooses the schedule and the execution

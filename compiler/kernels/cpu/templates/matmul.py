@@ -22,6 +22,7 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
+from compiler.graph.precision import FEW_ROWS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
@@ -74,10 +75,6 @@ ROWS_AHEAD = range(4, 9)
 memory is busy anyway; with more, that gained on average nothing. Measured on an Emerald Rapids."""
 
 
-NARROW_ROWS = 8
-"""The most rows of A with which B stays in 16 bits, as its bytes take longer than conversions."""
-
-
 @dataclass(frozen=True, slots=True)
 class MatmulConfig:
     """The register tile of a matmul."""
@@ -102,7 +99,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         core, right = core_of(target), group.packable(anchor.operand(1))
         packed = right is not None and problem.shared
         shorts = around.is_converted(1)
-        narrow = shorts and problem.rows <= NARROW_ROWS
+        narrow = shorts and problem.rows <= FEW_ROWS
         while not packed and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)
         tiles = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
