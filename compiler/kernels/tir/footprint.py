@@ -107,10 +107,11 @@ def _check_blocks(function: Accesses, launch: Launch) -> None:
     A number of memory may differ between blocks, and so may what it decides.
     """
     for access in function.listed:
+        if not access.writes or access.parameter is None:
+            continue
         variables = leaves((access.index, *access.conditions))
         missing = function.blocks.difference(variables)
-        decided = all(variable.kind == "axis" for variable in variables)
-        if access.writes and access.parameter is not None and missing and decided:
+        if missing and all(variable.kind == "axis" for variable in variables):
             axis = next(iter(missing))
             raise KernelError(
                 f"the kernel {launch.symbol} {access_text(access)}, in each of {axis.high + 1}"

@@ -37,6 +37,9 @@ KEEPING = "FLOWLOOM_KEEP"
 MODULE, SERVE = "compiler.kernels.building.workers", "serve"
 """The module and the function of the processes that build kernels."""
 
+MOST_WORKERS = 16
+"""The most processes that are started before it is known how many kernels there are to build."""
+
 FOLDER = "models"
 MOST_WEIGHT_BYTES = 1 << 30
 """The most bytes of weights of a module that is kept."""
@@ -78,7 +81,7 @@ def _workers_ahead(target: str) -> AbstractContextManager[None]:
     """The processes that build a CPU's kernels import TVM while this one imports the rest."""
     if target.partition(":")[0] != "cpu":
         return nullcontext()
-    return started_early(MODULE, SERVE, len(os.sched_getaffinity(0)))
+    return started_early(MODULE, SERVE, min(MOST_WORKERS, len(os.sched_getaffinity(0))))
 
 
 @dataclass(frozen=True)
