@@ -26,6 +26,7 @@ from compiler.frontend.semantics.windows import Windows, divided_pads
 from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
 from compiler.net.attributes import Shape
+from compiler.net.operators.canonical import CanonicalUse
 from compiler.net.operators.resize import scaled_size
 
 
@@ -209,10 +210,16 @@ def rewrite_resize(call: Call) -> list[Value]:
         numbers["sizes"] = [scaled_size(shape[axis], scale) for axis, scale in pairs]
     if numbers["sizes"]:
         numbers["scales"] = []
-    if RESIZE_INTEGERS in call.onnxruntime and use["mode"] == "nearest":
-        numbers["extrapolation_value"] = trunc(numbers["extrapolation_value"])
-    elif RESIZE_INTEGERS in call.onnxruntime:
-        return [interpolated_integers(call, numbers)]
+    if RESIZE_INTEGERS in call.onnxruntime:
+        return _integers_of_onnxruntime(call, use)
+    return call.emit_use(use)
+
+
+def _integers_of_onnxruntime(call: Call, use: CanonicalUse[Value]) -> list[Value]:
+    """Integers resized as onnxruntime does it, which truncates what lies outside the image."""
+    if call["mode"] != "nearest":
+        return [interpolated_integers(call, use.attributes)]
+    use.attributes["extrapolation_value"] = trunc(use.attributes["extrapolation_value"])
     return call.emit_use(use)
 
 

@@ -113,7 +113,7 @@ def _rounded_integers(use: ModelNode) -> bool:
 def _filled_with_a_fraction(use: ModelNode) -> bool:
     crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
     fill = float(use["extrapolation_value"] or 0) if use.op_type == "Resize" else 0.0
-    nearest = crops and use["mode"] == "nearest" and use.dtype in _WHOLE
+    nearest = crops and use["mode"] == "nearest" and use.data.dtype in _WHOLE
     return nearest and isfinite(fill) and not fill.is_integer() and not _is_copied(use)
 
 
