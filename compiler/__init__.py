@@ -179,7 +179,8 @@ def compile(
     An initializer that is also an input of the model is compiled in like the others. Those that
     `overridable` names are inputs that each run gives instead (docs/interfaces.md).
 
-    Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
+    Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False; a
+    CPU's module is read from there whole, where nothing that decides it changed (docs/targets.md).
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
     such indices raises InputDataError, which names the node (docs/safety.md).
 

@@ -62,8 +62,8 @@ def add_compile_options(parser: ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help="time to measure kernels and schedules on a GPU, half for each (default: 5 for "
-        "schedules, 0.2 for each kernel that no database has, 10 for all at most; 0: none), or "
-        "kernels on this CPU (default: 0.4 for each, 8 at most)",
+        "schedules, 0.8 for each kernel that no database has, 5 for all at most; 0: none), or "
+        "kernels on this CPU (default: none)",
     )
     parser.add_argument(
         "--graphs",

@@ -26,8 +26,8 @@ TILES_OF_ARTIFACT = (
     " and shows them."
 )
 NO_CPU_TILES = (
-    "This CPU's database has no candidate of these kernels: compile measures some where a thousand"
-    " runs of the model take a second, or with --budget SECONDS (docs/tuning.md)."
+    "This CPU's database has no candidate of these kernels: compile measures some with --budget"
+    " SECONDS (docs/tuning.md)."
 )
 NO_TILES = (
     "The database has no candidate of these kernels: none was measured, and `flowloom tune MODEL`"
