@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,6 +63,13 @@ def commands() -> dict[str, set[str]]:
 
 
 COMMANDS = commands()
+
+
+def test_every_command_has_a_module_that_runs_it():
+    whole = [words.replace(" ", ".") for words in COMMANDS if words not in ("", "tune")]
+    assert {"compile", "tune.models", "tune.measure"} <= {*whole}
+    for name in whole:
+        assert callable(import_module(f"compiler.tools.cli.commands.{name}").run)
 
 
 def test_commands_and_options_in_messages_exist():
