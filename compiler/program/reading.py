@@ -10,6 +10,7 @@ from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.part import ModelContext
 from compiler.frontend.importing.specialise import Problem
 from compiler.frontend.importing.unknown import unknown_operator
@@ -17,7 +18,6 @@ from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import check_model, folder_of, read_model
 from compiler.frontend.rules.refusals import form_refusal
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.frontend.semantics.functions import with_chosen_functions
 from compiler.frontend.semantics.open_sizes import typed_nodes, warn_of_open_sizes
 from compiler.frontend.shapes import checked_shape, dimensions_of
 from compiler.frontend.tensors import arrays_of, bring_inside

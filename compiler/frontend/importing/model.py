@@ -16,6 +16,7 @@ from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
+from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
@@ -24,7 +25,6 @@ from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.quantised.lower import lower_quantised
 from compiler.frontend.semantics import ONNX, Semantics
-from compiler.frontend.semantics.functions import with_chosen_functions
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.sources.checking import check_declared, declared_types, shapes_are_declared
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
