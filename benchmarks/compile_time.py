@@ -1,9 +1,11 @@
-"""Seconds to compile, with an empty kernel cache and with a full one, each in a new process.
+"""Seconds to compile, with an empty cache and with full ones, each in a new process.
 
 python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--target cuda:sm_90:tf32]
                                   [--against CHECKOUT] [--repeat 3] [--json FILE]
 
-`cpu` are the seconds of CPU time of all threads and processes. Nothing is measured on a GPU.
+`cpu` are the seconds of CPU time of all threads and processes. Nothing is measured on a GPU. After
+`cold` come `kernels`, where the cache has the kernels alone, and `kept`, where it has the module of
+a CPU. The model is a file, whose weights were made before.
 With --against, only empty caches are timed: the compiler in another checkout and this one in turn,
 and the medians of their CPU times are compared.
 """
@@ -14,17 +16,23 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import onnx
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from examples import zoo
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = """
 import json, os, sys
 from time import perf_counter
-from examples import zoo
-model = zoo.load(sys.argv[1])
-target = sys.argv[2]
+model, target = sys.argv[1:]
 start, before = perf_counter(), sum(os.times()[:4])
 import compiler
 options = {} if target.startswith("cpu") else {"budget": 0}
@@ -36,15 +44,18 @@ print(json.dumps({"total": seconds, "cpu": cpu, **module.build_seconds}))
 Row = dict[str, Any]
 
 
-def compile_once(name: str, target: str, cache: str, checkout: Path = ROOT) -> dict[str, float]:
+def compile_once(
+    path: Path, target: str, cache: str, checkout: Path = ROOT, keep: str = "on"
+) -> dict[str, float]:
     """Seconds of each step of one compilation in a new process, imports included."""
     environment = {
         **os.environ,
         "FLOWLOOM_CACHE": cache,
+        "FLOWLOOM_KEEP": keep,
         "PYTHONPATH": str(checkout),
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, name, target],
+        [sys.executable, "-c", PROGRAM, str(path), target],
         env=environment,
         cwd=checkout,
         capture_output=True,
@@ -54,12 +65,22 @@ def compile_once(name: str, target: str, cache: str, checkout: Path = ROOT) -> d
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@contextmanager
+def model_file(name: str) -> Generator[Path]:
+    """A file of a model of the zoo, with its weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{name}.onnx")
+        onnx.save(zoo.load(name), path)
+        yield path
+
+
 def cold_and_warm(name: str, target: str) -> list[Row]:
-    """Rows of two compilations, the second with the kernels of the first."""
+    """Rows of compilations with an empty cache, with its kernels, and with the whole module."""
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as cache:
-        for state in ("cold", "warm"):
-            seconds = compile_once(name, target, cache)
+    with tempfile.TemporaryDirectory() as cache, model_file(name) as path:
+        for state in ("cold", "kernels", "kept"):
+            keep = "off" if state == "kernels" else "on"
+            seconds = compile_once(path, target, cache, keep=keep)
             rows.append({"model": name, "target": target, "cache": state, **seconds})
             steps = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items())
             print(f"{name:14} {state}  {steps}", flush=True)
@@ -69,10 +90,10 @@ def cold_and_warm(name: str, target: str) -> list[Row]:
 def compare(name: str, target: str, other: Path, repeat: int) -> list[Row]:
     """Rows of cold compilations by two checkouts in turn."""
     rows: list[Row] = []
-    for _ in range(repeat):
-        for checkout in (other, ROOT):
+    with model_file(name) as path:
+        for checkout in (other, ROOT) * repeat:
             with tempfile.TemporaryDirectory() as cache:
-                seconds = compile_once(name, target, cache, checkout)
+                seconds = compile_once(path, target, cache, checkout)
             rows.append({"model": name, "target": target, "checkout": str(checkout), **seconds})
     old, new = (
         [row["cpu"] for row in rows if row["checkout"] == str(checkout)]

@@ -35,7 +35,7 @@ from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import parse_target
 from examples import named
@@ -130,7 +130,7 @@ def peer(problem: Problem, arrays: Sequence[numpy.ndarray]) -> Callable[[], nump
 def group_of(problem: Problem) -> Group:
     """The operator as a group."""
     count = len(problem.operands)
-    operator = Operator(
+    operator = Node(
         problem.type, json.loads(problem.attributes), tuple(range(count)), (count,), "node"
     )
     values = (*problem.operands, problem.result)

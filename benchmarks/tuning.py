@@ -27,7 +27,7 @@ from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.neighbours import nearest, problem_of
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.target.target import parse_gpu
-from compiler.tools.cli.tuning import write_bundle
+from compiler.tools.cli.commands.tune.prepare import write_bundle
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
 """Measurements on an H200 for the database that the package ships."""

@@ -5,9 +5,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import import_module
-from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +33,7 @@ from compiler.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from compiler.progress import listening
-from compiler.support.arguments import COMPILE, LOAD, check_arguments, check_buckets
+from compiler.support.arguments import COMPILE, LOAD, check_arguments
 
 if TYPE_CHECKING:
     import onnx
@@ -64,8 +61,6 @@ if TYPE_CHECKING:
     from compiler.progress import Listener
 
 __version__ = "0.1.0"
-
-_LOG = getLogger(__name__)
 
 __all__ = [
     "DEFAULT_PIPELINE",
@@ -161,10 +156,11 @@ def compile(
     may name those of `passes`: classes, or `FILE.py:CLASS` (docs/adding-a-pass.md).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
     such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is that
-    of GEMMs and convolutions (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip:
-    fp32 by default, fp16 or bf16). `threads` is the number of cores that a run may use on the CPU
-    (default: all available). Compiling and saving need no device; the first run does. `dump_ir` is
-    a directory for an IR file for each pass, and the CUDA text of every kernel.
+    of GEMMs and convolutions (cpu and hip: fp32 by default, fp16 or bf16; cuda and emu: tf32 by
+    default, fp32, fp16 or bf16). On a CPU only storage has 16 bits, computing has 32. `threads` is
+    the number of cores that a run may use on the CPU (default: all available). Compiling and saving
+    need no device; the first run does. `dump_ir` is a directory for an IR file for each pass, and
+    the CUDA text of every kernel.
 
     On a GPU a search with a simulator of the device finds candidate schedules. Measuring them for 5
     seconds, or 0.2 for a small segment of a dynamic module, chooses the schedule and the execution
@@ -183,7 +179,8 @@ def compile(
     An initializer that is also an input of the model is compiled in like the others. Those that
     `overridable` names are inputs that each run gives instead (docs/interfaces.md).
 
-    Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
+    Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False; a
+    CPU's module is read from there whole, where nothing that decides it changed (docs/targets.md).
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
     such indices raises InputDataError, which names the node (docs/safety.md).
 
@@ -221,81 +218,11 @@ def compile(
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
-    check_arguments(locals(), COMPILE)
-    from compiler.autotune.kernels.kernel_tuner import KernelTuner
-    from compiler.autotune.kernels.plan import TuningLimits
-    from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
-    from compiler.backends.policy import GraphPolicy
-    from compiler.driver.build import build, full_target
-    from compiler.driver.settings import Settings, check_files
-    from compiler.frontend.load import without_defaults
-    from compiler.frontend.semantics import Semantics
-    from compiler.kernels.building import KernelCache
-    from compiler.kernels.cpu.host import host_cpu
-    from compiler.passes.dry_run import check_pipeline
-    from compiler.passes.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
-    from compiler.passes.user import using
-    from compiler.target.target import contractions_of, parse_cpu, parse_target
+    arguments = locals()
+    check_arguments(arguments, COMPILE)
+    from compiler.tools.api.keeping import compiled_or_kept
 
-    chosen = full_target(target, arch, precision)
-    name = parse_target(chosen).backend
-    check_files(chosen, budget, profile, dump_ir)
-    if name == "cpu" and budget and not host_cpu(parse_cpu(chosen)):
-        raise DeviceError(f"{chosen} is another CPU than this one: leave out the budget")
-    policy = GraphPolicy.parse(graphs)
-    if name in ("cpu", "hip") and policy != GraphPolicy():
-        raise ArgumentError(f"graphs={graphs!r} is for cuda and emu: leave it out for {name}")
-    if threads is not None and name != "cpu":
-        raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
-    searching = SearchOptions.asked(schedule, chosen, pipeline)
-    fixed = schedule is not None and searching is None
-    check_buckets(
-        buckets,
-        {
-            "dynamic=False (--static)": not dynamic,
-            "check=True (--check-groups)": check,
-            "a schedule from a file": fixed,
-        },
-    )
-    model = without_defaults(model, overridable)
-    with using(passes) as own, listening(progress):
-        check_used(own, pipeline)
-        if pipeline is not None:
-            check_pipeline(pipeline, chosen)
-        if schedule is not None and fixed:
-            pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
-        settings = Settings(
-            chosen,
-            pipeline,
-            dump_ir,
-            cache=KernelCache() if cache else None,
-            budget=DEFAULT_BUDGET if budget is None else float(budget),
-            tuner=KernelTuner((TuningLimits.on_cpu if name == "cpu" else TuningLimits.of)(budget)),
-            profile=profile,
-            searching=searching or SearchOptions(),
-            check_indices=check_indices,
-            graphs=policy,
-            contractions=contractions_of(quantised, chosen),
-            semantics=Semantics.parse(semantics),
-            chosen=any(x is not None for x in (pipeline, schedule, budget, profile)),
-        )
-        options: dict[str, Any] = {} if threads is None else {"threads": threads}
-        options |= policy.executor_options
-        try:
-            if check:
-                from compiler.tools.checking.compiling import checked_module
-
-                return checked_module(partial(build, model, input_shapes, settings), options)
-            if not buckets:
-                return Module.of(build(model, input_shapes, settings), options)
-        except (OpenShapeError, UnsupportedOperatorError) as error:
-            if check or not dynamic or fixed:
-                raise
-            static = parse_target(chosen).runs_control_flow
-            _LOG.log(INFO if static else WARNING, "for %s this becomes a program: %s", name, error)
-        from compiler.program.model import open_model
-
-        return open_model(model, input_shapes or {}, settings, options, buckets or {})
+    return compiled_or_kept(arguments)
 
 
 def load(

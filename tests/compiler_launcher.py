@@ -1,53 +1,133 @@
-"""A launcher of C++ compilers for CMake that keeps objects by their preprocessed text.
+"""A launcher of C++, HIP and CUDA compilers for CMake that keeps objects by what decides them.
 
     CMAKE_CXX_COMPILER_LAUNCHER='python;tests/compiler_launcher.py' cmake ...
 
-The compiler preprocesses each file, as always, and compiles it only where FLOWLOOM_COMPILED has no
-object of the same text, options and compiler. hipcc compiles a text once for each architecture, so
-it is run as it is, and so is whatever does not make an object of one source, or keeps the paths of
-files in it.
+A file of C++ is preprocessed, as always, and compiled only where FLOWLOOM_COMPILED has no object of
+the same text, options and compiler. hipcc and nvcc preprocess a text once for each architecture, so
+their objects go by the source and by every header in the folders that the command includes.
+Whatever does not make an object of one source, or keeps the paths of files in it, is run as it is.
 """
 
+import hashlib
 import importlib.util
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 CACHES = Path(__file__).parents[1] / "compiler" / "support" / "caches.py"
-PREPROCESSED = ("-I", "-D", "-U", "-isystem", "-MD", "-MMD", "-MT", "-MQ", "-MF")
-"""The options whose effect is in the preprocessed text."""
-WITH_WORD = {"-isystem", "-MT", "-MQ", "-MF"}
+HOST_COMPILERS = ("g++", "c++", "clang++")
+GPU_COMPILERS = ("hipcc", "nvcc")
+PATHS = ("-I", "-MD", "-MMD", "-MT", "-MQ", "-MF")
+"""The options that name files, whose content counts instead."""
+PREPROCESSED = (*PATHS, "-D", "-U", "-isystem")
+"""The options whose effect is in a preprocessed text."""
+WITH_WORD = {"-isystem", "-MT", "-MQ", "-MF", "-o", "-c"}
 """The options that the next word belongs to."""
-REFUSED = ("-g", "-x", "@", "-include", "-fprofile", "-save-temps")
+REFUSED = ("-g", "@", "-include", "-fprofile", "-save-temps")
 """The options with which an object, or what is made besides, depends on more."""
-COMPILERS = ("g++", "c++", "clang++")
+LANGUAGES = {"c++", "hip", "cu"}
+"""The languages after `-x` that make objects."""
+SOURCES = {".c", ".cc", ".cpp", ".cu", ".hip"}
+INCLUDED_SOURCE = re.compile(rb"^\s*#\s*include\s*[<\"].*\.(c|cc|cpp|cu|hip)[>\"]", re.MULTILINE)
 
 
 class Failed(Exception):
     """The compiler has said why."""
 
 
+def expanded(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command, with those of the files of options that CMake writes for nvcc."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--options-file":
+            yield from shlex.split(Path(next(rest)).read_text())
+        else:
+            yield word
+
+
+def is_by(compilers: tuple[str, ...], command: Sequence[str]) -> bool:
+    """Whether a command calls one of some compilers, for any target and of any version."""
+    return Path(command[0]).name.rstrip("-.0123456789").endswith(compilers)
+
+
 def is_kept(command: Sequence[str]) -> bool:
-    """Whether a command makes an object that its preprocessed text and its options decide."""
-    name = Path(command[0]).name.rstrip("-.0123456789")
+    """Whether a command makes an object that its options and its source's text decide."""
+    languages = {word for option, word in pairwise(command) if option == "-x"}
     return (
-        name.endswith(COMPILERS)
-        and command[-2:-1] == ["-c"]
-        and command.count("-o") == 1
+        is_by((*HOST_COMPILERS, *GPU_COMPILERS), command)
+        and command.count("-c") == command.count("-o") == 1
+        and languages <= LANGUAGES
         and not any(word.startswith(REFUSED) or word.endswith("=native") for word in command)
     )
 
 
-def deciding_options(command: Sequence[str]) -> list[str]:
-    """The options of a command that matter after preprocessing, without paths."""
-    options, words = list[str](), iter(command[1 : command.index("-c")])
+def value(command: Sequence[str], option: str) -> str:
+    """The word after an option."""
+    return command[command.index(option) + 1]
+
+
+def deciding_options(command: Sequence[str], hashed: tuple[str, ...]) -> list[str]:
+    """The options of a command but those that begin so, and the files that it reads and writes."""
+    options, words = list[str](), iter(command[1:])
     for word in words:
-        if word in WITH_WORD or word == "-o":
-            next(words)
-        elif not word.startswith(PREPROCESSED):
+        if word in ("-o", "-c") or word.startswith(hashed):
+            if word in WITH_WORD:
+                next(words)
+        else:
             options.append(word)
     return options
+
+
+def preprocessed(command: Sequence[str]) -> bytes | None:
+    """The text that a host's compiler sees; None where more than it decides the object."""
+    target = command.index("-o")
+    preprocess = [*command[:target], *command[target + 2 :], "-E", "-P"]
+    preprocess.remove("-c")
+    text = subprocess.run(preprocess, capture_output=True, check=False)
+    return None if text.returncode != 0 or b".incbin" in text.stdout else text.stdout
+
+
+def headers(command: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Every file but sources below the folders that a command includes, with its name there."""
+    folders = [Path(word[2:]) for word in command if word.startswith("-I")]
+    for folder in [*folders, Path(value(command, "-c")).parent]:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix not in SOURCES and path.is_file():
+                yield str(path.relative_to(folder)), path
+
+
+def with_headers(command: Sequence[str]) -> bytes | None:
+    """A source and all that it may include, or None where sources include sources.
+
+    What the compiler brings along goes by its version. Writes the file of dependencies.
+    """
+    source = Path(value(command, "-c"))
+    if "-I" in command or not source.exists():
+        return None
+    contents = {path: path.read_bytes() for _, path in headers(command)}
+    contents[source] = source.read_bytes()
+    if any(map(INCLUDED_SOURCE.search, contents.values())):
+        return None
+    digest = hashlib.sha256()
+    for name, path in (*headers(command), ("", source)):
+        digest.update(f"{name}\0{len(contents[path])}\0".encode() + contents[path])
+    if "-MF" in command:
+        target = value(command, "-MT" if "-MT" in command else "-o")
+        Path(value(command, "-MF")).write_text(f"{target}: {' '.join(map(str, contents))}\n")
+    return digest.digest()
+
+
+def versions(command: Sequence[str]) -> bytes:
+    """The versions of a compiler, and of the host's whose headers a GPU's compiler reads."""
+    programs = (command[0], "g++") if is_by(GPU_COMPILERS, command) else (command[0],)
+    return b"".join(
+        subprocess.run([program, "--version"], capture_output=True, check=False).stdout
+        for program in programs
+    )
 
 
 def compiled(command: Sequence[str]) -> bytes:
@@ -55,18 +135,16 @@ def compiled(command: Sequence[str]) -> bytes:
     ran = subprocess.run(command, check=False)
     if ran.returncode != 0:
         raise Failed(ran.returncode)
-    return Path(command[command.index("-o") + 1]).read_bytes()
+    return Path(value(command, "-o")).read_bytes()
 
 
 def main(command: list[str]) -> int:
     """Run a command, or take what it made before; its exit status."""
-    if not is_kept(command):
-        return subprocess.run(command, check=False).returncode
-    target = command.index("-o")
-    preprocess = [*command[:target], *command[target + 2 :], "-E", "-P"]
-    preprocess.remove("-c")
-    text = subprocess.run(preprocess, capture_output=True, check=False)
-    if text.returncode != 0 or b".incbin" in text.stdout:
+    command, text = [*expanded(command)], None
+    hashed = PATHS if is_by(GPU_COMPILERS, command) else PREPROCESSED
+    if is_kept(command):
+        text = with_headers(command) if hashed is PATHS else preprocessed(command)
+    if text is None:
         return subprocess.run(command, check=False).returncode
     # the package itself would be imported for longer than a file takes to compile
     spec = importlib.util.spec_from_file_location("caches", CACHES)
@@ -74,13 +152,12 @@ def main(command: list[str]) -> int:
     assert spec.loader is not None
     caches = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(caches)
-    options = "\0".join(deciding_options(command))
-    version = subprocess.run([command[0], "--version"], capture_output=True, check=False).stdout
+    options = "\0".join(deciding_options(command, hashed))
     try:
-        code = caches.compiled_once(lambda: compiled(command), (), version, options, text.stdout)
+        code = caches.compiled_once(lambda: compiled(command), (), versions(command), options, text)
     except Failed as failure:
         return int(failure.args[0])
-    Path(command[target + 1]).write_bytes(code)
+    Path(value(command, "-o")).write_bytes(code)
     return 0
 
 

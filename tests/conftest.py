@@ -9,19 +9,22 @@ import os
 import secrets
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from compiler.autotune.kernels import plan
 from compiler.backends.cuda.device import device
 from compiler.backends.cuda.driver import CudaDriver
 from compiler.emulator import compile as emulated
 from compiler.errors import DeviceError
 from compiler.kernels.building import module as kernels_build
 from compiler.kernels.database import DATABASE_VARIABLE
+from compiler.passes import runner
+from compiler.support import family
 from compiler.support.caches import COMPILED_VARIABLE, remove_oldest
+from compiler.tools.api.keeping import KEEPING
 from tests import compiler_launcher
 from tests.tiers import is_quick
 from tests.tools import missing, required
@@ -35,12 +38,15 @@ COMPILED_LIMIT = 4 << 30
 def pytest_configure() -> None:
     """Choose a fresh seed for the search and one thread for numpy, which worker processes inherit.
 
-    Kernels are measured or built by other processes only where a test asks for it, and no test
-    learns from the user's database.
+    Kernels are built by other processes only where a test asks for it, and no test learns from the
+    user's database.
     """
-    plan.CPU_MOST_SECONDS = 0.0
+    gc.set_threshold(10_000, 20, 20)  # by default a seventh of a compilation is spent on garbage
     # The tests' own workers fill the cores; each of a build's would import TVM once more.
     kernels_build.WORKERS_PAY = sys.maxsize
+    family.EARLY = False
+    runner.VERIFY_EACH = True
+    os.environ[KEEPING] = "off"  # what a test compiles is compiled
     emulated.KERNELS_OPTIMISED = "-O1"  # most kernels run once, and compiling takes longer
     os.environ[DATABASE_VARIABLE] = tempfile.mkdtemp(prefix="flowloom-tests-")
     os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
@@ -48,7 +54,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get(COMPILED_VARIABLE):
         launcher = f"{sys.executable};{compiler_launcher.__file__}"
-        os.environ.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", launcher)
+        for language in ("CXX", "CUDA"):
+            os.environ.setdefault(f"CMAKE_{language}_COMPILER_LAUNCHER", launcher)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -62,10 +69,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick tests, before markers select."""
-    for item in items:
-        quick = item.path.is_relative_to(TESTS) and is_quick(item.path.relative_to(TESTS))
-        if quick and item.get_closest_marker("deep") is None:
-            item.add_marker("quick")
+    for path, group in groupby(items, lambda item: item.path):
+        if not (path.is_relative_to(TESTS) and is_quick(path.relative_to(TESTS))):
+            continue
+        for item in group:
+            if item.get_closest_marker("deep") is None:
+                item.add_marker("quick")
 
 
 def pytest_collection_finish() -> None:

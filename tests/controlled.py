@@ -210,7 +210,8 @@ class Unrolled:
             bound = list[list[Cell]]()
             for allocation, place in zip(body.allocations, places_by_allocation(body, places),
                                          strict=True):  # fmt: skip
-                which, offset = place.in_iteration(step)
+                which = place.first if step == 0 else (place.even, place.odd)[step % 2]
+                offset = place.offset + step * place.step
                 cells = buffers[which][offset : offset + allocation.nbytes]
                 bound.append(cells)
                 if allocation.kind != "input":

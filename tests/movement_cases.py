@@ -216,8 +216,8 @@ def resize(d: Draw) -> Case:
     if mode == "cubic":
         attributes |= {"cubic_coeff_a": -0.5} if d.flag() else {}
         attributes |= {"exclude_outside": 1} if d.flag() else {}
-    if mode != "cubic" and rank == 4 and d.integer(0, 3) == 0:
-        return _cropped(d, shape, attributes)
+    if mode != "cubic" and rank == 4 and d.flag():
+        return _cropped(d, shape, attributes, dtype)
     x = d.array(shape, dtype, dtype in ("uint8", "int8"))
     target = [n if a < first else d.integer(1, 12) for a, n in enumerate(shape)]
     scales = [1.0 if a < first else d.one(0.5, 0.6, 1.0, 1.5, 2.0, 2.3, 3.0) for a in range(rank)]
@@ -230,15 +230,15 @@ def resize(d: Draw) -> Case:
     return Case("Resize", [x, None, None, d.integral(target)], attributes)
 
 
-def _cropped(d: Draw, shape: tuple[int, ...], attributes: dict[str, Any]) -> Case:
+def _cropped(d: Draw, shape: tuple[int, ...], attributes: dict[str, Any], dtype: str) -> Case:
     """Resize of a region of the image that may reach beyond it."""
     attributes["coordinate_transformation_mode"] = "tf_crop_and_resize"
     attributes.pop("antialias", None)
-    attributes |= {"extrapolation_value": 7.0} if d.flag() else {}
+    attributes |= {"extrapolation_value": 2.75} if d.flag() else {}
     starts = [d.one(-0.25, 0.0, 0.25) for _ in range(2)]
     ends = [d.one(0.5, 1.0, 1.25) for _ in range(2)]
     roi = np.array([0, 0, *starts, 1, 1, *ends], np.float32)
-    x, target = d.array(shape, "float32"), d.integral([*shape[:2], *d.integers(2, 1, 9)])
+    x, target = d.array(shape, dtype), d.integral([*shape[:2], *d.integers(2, 1, 9)])
     return Case("Resize", [x, roi, None, target], attributes)
 
 

@@ -398,7 +398,9 @@ def _gemm(d: Draw, dtype: str, rows: int, inner: int, columns: int) -> Case:
     flips = {name: d.integer(0, 1) for name in ("transA", "transB") if d.flag()}
     left = (inner, rows) if flips.get("transA") else (rows, inner)
     right = (columns, inner) if flips.get("transB") else (inner, columns)
-    scales = {n: d.one(0.5, 2.0) for n in ("alpha", "beta") if d.flag() and "float" in dtype}
+    scales = {n: d.one(0.5, -1.5, 2.0, 0.0) for n in ("alpha", "beta") if d.flag()}
+    if dtype[0] == "u":  # what a negative number is in an unsigned type is undefined
+        scales = {name: abs(scale) for name, scale in scales.items()}
     inputs: list[Array | None] = [d.array(left, dtype), d.array(right, dtype)]
     if d.flag():
         inputs.append(d.array(d.narrower((rows, columns)), dtype))

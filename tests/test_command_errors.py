@@ -15,10 +15,11 @@ import compiler
 from compiler.artifact.choice_json import choice_from_json
 from compiler.errors import ArtifactError, DeviceError
 from compiler.passes import PASSES
-from compiler.tools.cli import commands, main
-from compiler.tools.cli.commands import first_sentence
-from compiler.tools.cli.parser import INTERRUPTED
-from compiler.tools.option_types import input_shape
+from compiler.tools.cli import main
+from compiler.tools.cli.commands import passes
+from compiler.tools.cli.commands.passes import first_sentence
+from compiler.tools.cli.main import INTERRUPTED
+from compiler.tools.cli.option_types import input_shape
 from compiler.tools.outputs import check_artifact, check_file
 
 
@@ -48,7 +49,7 @@ def test_any_exception_is_one_line(
     def fail(_: object) -> int:
         raise error
 
-    monkeypatch.setattr(commands, "passes_command", fail)
+    monkeypatch.setattr(passes, "run", fail)
     assert main(["passes"]) == status
     printed = capsys.readouterr().err
     assert message.replace("FILE", __file__) in printed
@@ -241,7 +242,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start tests without it
 from compiler.kernels.building import workers
 from compiler.tools import cli
-from compiler.tools.cli import commands
+from compiler.tools.cli.commands import passes
 def wait(_):
     worker = workers.Worker()
     print("ready", flush=True)
@@ -249,7 +250,7 @@ def wait(_):
         worker.process.wait()
     finally:
         worker.stop()
-commands.passes_command = wait
+passes.run = wait
 sys.exit(cli.main(["passes"]))
 """
 

@@ -1,4 +1,4 @@
-"""Objects of projects are kept by their preprocessed text, and rebuilt where it changes."""
+"""Objects of projects are kept by what decides them, and rebuilt where it changes."""
 
 import subprocess
 import sys
@@ -65,15 +65,72 @@ def test_a_text_that_does_not_compile_fails_each_time(store: Path, tmp_path: Pat
     assert not kept(store)
 
 
+@pytest.fixture
+def nvcc(tmp_path: Path) -> Path:
+    """A compiler that counts its objects, as no machine need have CUDA's."""
+    program = tmp_path / "bin" / "nvcc"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then cat "$0.version"; exit; fi\n'
+        'while [ "$1" != -o ]; do shift; done\n'
+        'echo made >> "$0.log"\n'
+        'wc -l < "$0.log" > "$2"\n'
+    )
+    program.chmod(0o755)
+    (tmp_path / "bin" / "nvcc.version").write_text("13.0")
+    return program
+
+
+def compile_kernel(
+    nvcc: Path, folder: Path, *options: str, text: str = "", header: str = ""
+) -> int:
+    """How many objects a compiler had made when it made that of a kernel."""
+    (folder / "kernels").mkdir(parents=True, exist_ok=True)
+    (folder / "kernels" / "tile.cuh").write_text(header)
+    source = folder / "src" / "one.cu"
+    source.parent.mkdir(exist_ok=True)
+    source.write_text(f"#include <tile.cuh>\n{text}\n")
+    (folder / "kernels" / "other.cu").write_text(str(folder))
+    made, depends = folder / "one.o", folder / "one.d"
+    (folder / "includes.rsp").write_text(f'-I"{folder / "kernels"}"')
+    includes = ("--options-file", folder / "includes.rsp")
+    words = (*includes, *options, "-MD", "-MT", made, "-MF", depends)
+    command = (*LAUNCHER, nvcc, *words, "-x", "cu", "-c", source, "-o", made)
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return int(made.read_text())
+
+
+def test_kernels_go_by_their_source_and_all_headers(store: Path, nvcc: Path, tmp_path: Path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert compile_kernel(nvcc, a, "-DN=1") == 1
+    assert compile_kernel(nvcc, b, "-DN=1") == 1
+    assert str(b / "kernels" / "tile.cuh") in (b / "one.d").read_text()
+    assert compile_kernel(nvcc, a, "-DN=2") == 2
+    assert compile_kernel(nvcc, a, "-DN=1", text="int x;") == 3
+    assert compile_kernel(nvcc, a, "-DN=1", header="int x;") == 4
+    nvcc.with_suffix(".version").write_text("13.1")
+    assert compile_kernel(nvcc, a, "-DN=1") == 5
+    assert len(kept(store)) == 5
+
+
+def test_a_kernel_with_another_source_in_it_is_always_compiled(
+    store: Path, nvcc: Path, tmp_path: Path
+):
+    text = '#include "other.cu"'
+    assert [compile_kernel(nvcc, tmp_path / "a", text=text) for _ in range(2)] == [1, 2]
+    assert not kept(store)
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        "hipcc -O3 -o a.o -c a.cpp",
         "g++ -g -o a.o -c a.cpp",
         "g++ -o program a.o b.o",
         "g++ -x c++-header -o a.gch -c a.h",
         "g++ -march=native -o a.o -c a.cpp",
-        "nvcc -o a.o -c a.cu",
+        "nvcc -arch=native -o a.o -c a.cu",
+        "nvcc -dlink -o a.o b.o",
     ],
 )
 def test_other_commands_are_run_as_they_are(command: str):
@@ -81,5 +138,5 @@ def test_other_commands_are_run_as_they_are(command: str):
 
 
 def test_cross_compilers_and_versions_are_compilers():
-    for name in ("/usr/bin/aarch64-linux-gnu-g++", "clang++-19", "/usr/bin/c++"):
+    for name in ("/usr/bin/aarch64-linux-gnu-g++", "clang++-19", "/usr/bin/c++", "hipcc", "nvcc"):
         assert compiler_launcher.is_kept([name, "-O2", "-o", "a.o", "-c", "a.cpp"])

@@ -1,7 +1,7 @@
 """No default of an attribute stands outside the operator table and the schemas.
 
-Readers after the import get complete attributes; rules of the frontend ask a `Call`, a `Source` or
-an `Operator`, which know the defaults of the schema or the table.
+Readers after the import get complete attributes; rules of the frontend ask a `ModelNode`
+or an `Operator`, which know the defaults of the schema or the table.
 """
 
 import ast
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "compiler"
-OTHER_OPERATORS = ("program", "frontend/first_opsets.py", "frontend/rules/contrib")
+OTHER_OPERATORS = ("program", "frontend/rules/first_opsets.py", "frontend/rules/contrib")
 """Operators that are not in the table: of the host, of the first opsets, and onnxruntime's."""
 EVALUATED = ("net", "frontend/interpreter")
 """The table, and the evaluation of nodes of any opset."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.tools.onnx_coverage import TargetCounts, page, run_coverage
-from compiler.tools.onnx_nodes import CaseResult, node_cases, operator_of, read_results, run_cases
+from tests.pages.onnx_coverage import TargetCounts, page, run_coverage
+from tests.pages.onnx_nodes import CaseResult, node_cases, operator_of, read_results, run_cases
 
 ROOT = Path(__file__).parent.parent
 

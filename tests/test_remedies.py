@@ -4,7 +4,8 @@ import argparse
 import ast
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,8 +27,10 @@ Feeds = Mapping[str, np.ndarray]
 X = {"x": np.array([[-1, 2, -3, 4]], np.float32)}
 
 
-def messages() -> Iterator[tuple[str, str]]:
+@cache
+def messages() -> list[tuple[str, str]]:
     """The texts of every error that Flowloom raises, each with its place."""
+    texts = list[tuple[str, str]]()
     for path in sorted((ROOT / "compiler").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and node.exc is not None:
@@ -36,10 +39,8 @@ def messages() -> Iterator[tuple[str, str]]:
                     for part in ast.walk(node.exc)
                     if isinstance(part, ast.Constant) and isinstance(part.value, str)
                 )
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(words)
-
-
-MESSAGES = [*messages()]
+                texts.append((f"{path.relative_to(ROOT)}:{node.lineno}", "".join(words)))
+    return texts
 
 
 def commands() -> dict[str, set[str]]:
@@ -65,7 +66,7 @@ COMMANDS = commands()
 
 def test_commands_and_options_in_messages_exist():
     known = set[str]().union(*COMMANDS.values())
-    for place, text in MESSAGES:
+    for place, text in messages():
         for command in re.findall(r"`flowloom ((?:[a-z]+ ?)+)", text):
             words = command.split()
             assert words[0] in COMMANDS, f"{place}: flowloom {command}"
@@ -79,7 +80,7 @@ def test_commands_and_options_in_messages_exist():
 def test_extras_in_messages_exist():
     named = [
         (place, extra)
-        for place, text in MESSAGES
+        for place, text in messages()
         for extras in re.findall(r"flowloom\[([\w,]+)\]", text)
         for extra in extras.split(",")
     ]

@@ -14,18 +14,21 @@ from examples import zoo
 
 ALL = [*zoo.names(), *zoo.others()]
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
-ALIKE = {"bert512", "googlenet", "nasnetalarge", "pnasnet5large", "resnext50"} | {
-    f"light_{name}"
-    for name in ("densenet121", "inception_v1", "inception_v2", "resnet50", "vgg19", "zfnet512")
+KINDS = {
+    "deepfm": "tables of embeddings",
+    "rnntc_sru": "recurrences",
+    "t5small": "attention across an encoder and a decoder, on one stream and on four",
+    "distilbert": "attention as exporters write it",
+    "unet": "skips over many layers, transposed convolutions",
+    "resnet50": "residuals and normalisations that fold",
+    "light_squeezenet": "branches of convolutions, on one stream and on four",
+    "light_shufflenet": "groups of convolutions and channels that change places",
 }
-"""Large models whose kinds of layers other models here have too."""
-OTHERS = set(zoo.others()) - {"distilbert"}
-"""Of the other networks the one that compiles fastest is part of every run of the tests."""
+"""The networks of every run of the tests, for what each has and no smaller one; others are deep."""
 
 
 def marked(name: str, value: object) -> Any:
-    large = name in {"gpt2large", *ALIKE, *OTHERS}
-    return pytest.param(value, id=name, marks=pytest.mark.deep if large else ())
+    return pytest.param(value, id=name, marks=() if name in KINDS else pytest.mark.deep)
 
 
 def check(model: Any, inputs: dict[str, np.ndarray[Any, Any]], *streams: int) -> None:
@@ -46,8 +49,9 @@ def test_zoo_model_matches_onnxruntime(name: str):
     check(model, zoo.random_inputs(model, seed=1), *streams)
 
 
-def test_there_are_light_models():
+def test_the_networks_of_every_run_are_there():
     assert len(LIGHT) >= 9
+    assert {*KINDS} <= {*ALL, *(path.stem for path in LIGHT)}
 
 
 @pytest.mark.parametrize("path", [marked(path.stem, path) for path in LIGHT])

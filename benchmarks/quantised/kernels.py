@@ -86,18 +86,18 @@ def group_of(
     kind: str, x: Sequence[int], w: Sequence[int], shape: Sequence[int], attributes: Any, bits: int
 ) -> Any:
     """A contraction in 8 or 16 bits with its epilogue."""
-    from compiler.kernels.group import Group, Operator, TensorInfo
+    from compiler.kernels.group import Group, Node, TensorInfo
 
     image = kind == "Conv"
     types, block = (("uint8", "int8"), 16) if bits == 8 else (("float16", "float16"), 8)
     block = block if image else 0
     values = [TensorInfo(types[0], tuple(x), block), TensorInfo(types[1], tuple(w))]
-    operators: list[Operator] = []
+    operators: list[Node] = []
     constants: dict[int, numpy.ndarray] = {}
 
     def add(type: str, inputs: Sequence[int], dtype: str, own: Sequence[int], **kept: Any) -> int:
         values.append(TensorInfo(dtype, tuple(own)))
-        operators.append(Operator(type, kept, tuple(inputs), (len(values) - 1,)))
+        operators.append(Node(type, kept, tuple(inputs), (len(values) - 1,)))
         return len(values) - 1
 
     if bits == 8:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Sorting:
         return f"{what}, {' x '.join(map(str, self.shape))}, axis {self.axis}, {self.dtype}"
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Node:
         """The operator on a tensor."""
         if self.count:
-            return Operator("TopK", {"axis": self.axis, "k": self.count}, (0,), (1, 2), "node")
-        return Operator("CumSum", {"axis": self.axis}, (0,), (1,), "node")
+            return Node("TopK", {"axis": self.axis, "k": self.count}, (0,), (1, 2), "node")
+        return Node("CumSum", {"axis": self.axis}, (0,), (1,), "node")
 
     @property
     def results(self) -> tuple[TensorInfo, ...]:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -82,18 +83,18 @@ class Artifact:
     recorded none."""
 
 
-def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
+def save(artifact: Artifact, directory: str | os.PathLike[str], *, durable: bool = True) -> None:
     """Write an artifact to a temporary directory, then move it; an older artifact is replaced.
 
-    Raises ArtifactError, with nothing changed, if `directory` is something else or cannot be
-    written.
+    One that is not `durable` is not waited for to reach the disk. Raises ArtifactError, with
+    nothing changed, if `directory` is something else or cannot be written.
     """
     folder = Path(os.path.abspath(directory))
     if os.path.lexists(folder):
         _check_replaceable(folder)
     with replacing(folder) as new:
         new.mkdir()
-        _write_files(artifact, new)
+        _write_files(artifact, new, durable)
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -129,7 +130,7 @@ def _old_manifest(folder: Path) -> dict[str, Any]:
     return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 
 
-def _write_files(artifact: Artifact, directory: Path) -> None:
+def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:
     certificate = certified(artifact.schedule, artifact.kernels, artifact.certificate)
     (directory / "kernels").mkdir()
     table, codes = kernel_files(artifact.kernels)
@@ -138,11 +139,11 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     if artifact.library:
         contents[LIBRARY] = artifact.library
     files = {
-        name: write_hashed(directory / name, lambda write, content=content: write(content))
+        name: write_hashed(directory / name, lambda write, content=content: write(content), durable)
         for name, content in contents.items()
     }
     files[WEIGHTS] = write_hashed(
-        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights)
+        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights), durable
     )
     entries: dict[str, Any] = {"target": artifact.target, "requirements": artifact.requirements}
     if artifact.choice is not None:
@@ -202,8 +203,13 @@ def load(
             f"{folder / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
             f" ({error!r}): compile the model again"
         ) from error
-    check_unchanged(folder / WEIGHTS, files[WEIGHTS], ARTIFACT_MANIFEST.remedy)
-    weights = read_weights(folder / WEIGHTS, place)
+    with ThreadPoolExecutor(1) as pool:  # to hash the weights takes as long as to copy them
+        remedy = ARTIFACT_MANIFEST.remedy
+        unchanged = pool.submit(check_unchanged, folder / WEIGHTS, files[WEIGHTS], remedy)
+        try:
+            weights = read_weights(folder / WEIGHTS, place)
+        finally:
+            unchanged.result()
     try:
         check_weights(schedule, weights)
     except ShapeError as error:

@@ -206,8 +206,10 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def write_hashed(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[str, Any]:
-    """Write a file to the disk, hashing on the way; its entry in the manifest."""
+def write_hashed(
+    path: Path, produce: Callable[[Callable[[Any], Any]], Any], durable: bool = True
+) -> dict[str, Any]:
+    """Write a file, to the disk if `durable`, hashing on the way; its entry in the manifest."""
     digest = hashlib.sha256()
     with path.open("wb") as file:
 
@@ -217,7 +219,8 @@ def write_hashed(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> 
 
         produce(write)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 

@@ -148,6 +148,11 @@ class Module:
         self._loaded = None
 
     @property
+    def content(self) -> Artifact:
+        """All that is saved of the module."""
+        return self._content
+
+    @property
     def target(self) -> str:
         """The target with everything that decides its kernels."""
         return self._content.target

@@ -38,9 +38,9 @@ def lines(text: str) -> str:
 
 def tensor_lines(tensors: Iterable[Any]) -> str:
     """Name, dtype and shape of inputs or outputs, a line each."""
-    found = [_tensor(tensor) for tensor in tensors]
-    more = [f"and {len(found) - MOST_LISTED} more"] if len(found) > MOST_LISTED else []
-    return "\n".join([*found[:MOST_LISTED], *more])
+    rows = [_tensor(tensor) for tensor in tensors]
+    more = [f"and {len(rows) - MOST_LISTED} more"] if len(rows) > MOST_LISTED else []
+    return "\n".join([*rows[:MOST_LISTED], *more])
 
 
 def _tensor(tensor: Any) -> str:

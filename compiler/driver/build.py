@@ -50,7 +50,6 @@ from compiler.kernels.building import (
     counted_groups,
     exact_target,
 )
-from compiler.kernels.building.texts import dump_kernels
 from compiler.kernels.cpu.machine import named_target
 from compiler.passes.pipeline import parse, split_phases, with_decisions
 from compiler.passes.runner import PassTiming, Runner, name_kernels
@@ -219,12 +218,12 @@ def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
     else:
         floats_first = dict(reversed([*builds.items()]))
         choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
-    kept = builds[choice.chosen]
-    nested = kept.choice and replace(choice, within=(kept.choice,))
+    faster = builds[choice.chosen]
+    nested = faster.choice and replace(choice, within=(faster.choice,))
     _LOG.info("%s", nested or choice)
-    others = {way: built for way, built in builds.items() if built is not kept}
+    others = {way: built for way, built in builds.items() if built is not faster}
     spent = {f"contracting {way}": sum(b.seconds.values()) for way, b in others.items()}
-    return replace(kept, choice=nested, seconds=kept.seconds | spent)
+    return replace(faster, choice=nested, seconds=faster.seconds | spent)
 
 
 def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) -> Choice:
@@ -341,7 +340,9 @@ def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Pr
     kernels = build_kernels(module, settings.target, cache, jobs, packed)
     kernels |= build_control_kernels(module, settings.target)
     annotate(module, kernels, target.device if target.is_gpu else None)
-    if dump is not None:
+    if dump is not None and target.is_gpu:
+        from compiler.kernels.building.texts import dump_kernels
+
         dump_kernels(module, settings.target, dump / "kernels")
     clock.lap("kernels")
     return _Prepared(

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from compiler.graph.packing import apply_packing
+from compiler.backends.memory import aligned_copy, is_usable
+from compiler.graph.packing import packed_view
 from compiler.graph.rewriting.weights import Array, weight_array
 from compiler.ir import taskflow
 from compiler.ir.values import stored_as
@@ -41,10 +40,11 @@ class WeightPacker:
             self._packed.update(zip(new, pool.map(self._array, new.values()), strict=True))
 
     def _array(self, weight: taskflow.WeightOp) -> Array:
+        """The packed array, at an address that a module need not copy it from."""
         key = weight.key.data
         stored = stored_as(weight_array(self.weights, key), weight.result.type, key)
-        packed = apply_packing(stored, weight.packing.data) if weight.packing else stored
-        return np.asarray(packed, order="C")
+        packed = packed_view(stored, weight.packing.data) if weight.packing else stored
+        return packed if is_usable(packed) else aligned_copy(packed)
 
 
 def _identity(weight: taskflow.WeightOp) -> tuple[str, str, str]:

@@ -49,9 +49,9 @@ def host_compiler() -> str:
     """The path of g++, or of another C++ compiler; DeviceError without one."""
     chosen = os.environ.get("CXX", "").split()
     for name in (*chosen[:1], "g++", "clang++", "c++"):
-        found = shutil.which(name)
-        if found is not None:
-            return found
+        path = shutil.which(name)
+        if path is not None:
+            return path
     raise DeviceError(
         "the target 'emu' needs a C++ compiler on the PATH: install g++ (Debian: apt-get install "
         "g++), or name one in the environment variable CXX"

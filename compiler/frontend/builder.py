@@ -21,12 +21,7 @@ from compiler.frontend.graph import (
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
 from compiler.net.operators import OPERATORS, infer
-from compiler.net.operators.canonical import (
-    canonical_use,
-    deciding_inputs,
-    is_onnx_form,
-    onnx_use,
-)
+from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -132,8 +127,9 @@ class Builder:
         default.
         """
         self.expansion.count(f"{op_type} {self.node!r}")
-        attributes = {name: value for name, value in attributes.items() if value is not None}
-        inputs, attributes = self._canonical(op_type, inputs, attributes, len(used))
+        shapes = [value and value.shape for value in inputs]
+        named = {name: value for name, value in attributes.items() if value is not None}
+        attributes = from_front(op_type, named, shapes)
         if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
             arrays = evaluate(op_type, inputs, attributes, used)
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
@@ -145,18 +141,6 @@ class Builder:
         ]
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
-
-    def _canonical(
-        self, op_type: str, inputs: Inputs, attributes: Attributes, outputs: int
-    ) -> tuple[Inputs, Attributes]:
-        """A use in the canonical form; raises NeedsValue if what decides shapes is not known."""
-        if is_onnx_form(op_type, attributes):
-            given = [(i, inputs[i]) for i in deciding_inputs(op_type) if i < len(inputs)]
-            for index, value in given:
-                if value is not None and value.array is None:
-                    raise run_time_input(index, value)
-        use = canonical_use(op_type, inputs, attributes, outputs)
-        return use.inputs, use.attributes
 
     def _folds(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]

@@ -33,6 +33,11 @@ def most_operators() -> int:
     return int(given)
 
 
+def _to_come(more: int) -> str:
+    """The words of an error for nodes that are counted before they are expanded."""
+    return f", {more:,} to come" if more else ""
+
+
 @dataclass
 class Expansion:
     """The nodes, iterations, operators and constants so far, and the functions and loops around."""
@@ -56,8 +61,9 @@ class Expansion:
             cause = f"{self.within[0]} expands" if self.within else "the model comes"
             raise ModelError(
                 f"{cause} to more than {self.most:,} nodes, iterations and operators"
-                f" ({self.visited:,} so far, at {what}): shorten its loops, sequences or calls"
-                f" before exporting, or set {LIMIT_VARIABLE} to a larger number"
+                f" ({self.visited:,} so far{_to_come(more)}, at {what}): shorten its loops,"
+                f" sequences or calls before exporting, or set {LIMIT_VARIABLE} to a larger number"
+                " (100,000 operators take many minutes to compile)"
             )
 
     def folds(self, result_bytes: int, operand_bytes: int) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from compiler.net.operators.canonical import complete_attributes
-from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import FLOAT8
 
 Attributes = dict[str, Any]
@@ -223,8 +222,3 @@ def constant(name: str, array: np.ndarray) -> Value:
     """A value known at import time."""
     dtype = "str_" if array.dtype.kind in "OSU" else str(array.dtype)
     return Value(name, dtype, array.shape, array)
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis; raises ShapeMismatch if it is out of range."""
-    return axis_in(axis, rank)

@@ -36,8 +36,7 @@ class IndexWatch:
         number = one("Cast", inside, to=6)
         if not indices.rank:
             return number
-        axes = self.builder.integers(range(indices.rank))
-        return one("ReduceMin", number, axes, keepdims=0)
+        return one("ReduceMin", number, axes=list(range(indices.rank)), keepdims=0)
 
     def _limit(self, indices: Value, numbers: tuple[int, ...]) -> Value:
         shape = (-1,) if len(numbers) > 1 else ()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from compiler.graph.network import Network, NetworkNode, producers_of, users_of
+from compiler.graph.network import Network, Node, producers_of, users_of
 from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
 from compiler.net.operators import KINDS, Kind
 from compiler.tensors.strides import StridedWindow
@@ -74,14 +74,14 @@ class Attention:
         return self.is_plain(network) and self.query.window.shape[-2] >= LEAST_ROWS
 
     def is_plain(self, network: Network) -> bool:
-        """Whether all is computed in float32, with only scores between the MatMuls, and no vector
-        is divided by its norm."""
+        """Whether all is float32 or floats of 16 bits, with only scores between the MatMuls, and no
+        vector is divided by its norm."""
         operands = (self.query, self.key, self.value)
         results = (self.first, self.softmax, self.second)
         numbers = [x.source for x in (*operands, self.result)]
         numbers += [network.operators[i].outputs[0] for i in results]
         normed = any(x.norm_floor is not None for x in operands)
-        alike = all(network.values[number].dtype == "float32" for number in numbers)
+        alike = all(network.values[number].dtype in GEMM_TYPES for number in numbers)
         return alike and not (normed or self.weights or self.results)
 
     @property
@@ -132,12 +132,12 @@ def find_attentions(network: Network, reads: bool = False) -> list[Attention]:
     between two attentions belongs to the first that is found, whose operators none after it moves.
     """
     finder = _Finder(network, reads)
-    found: list[Attention] = []
+    attentions: list[Attention] = []
     for i, node in enumerate(network.operators):
         if node.type == "Softmax" and (attention := finder.at(i)) is not None:
             finder.keep(attention)
-            found.append(attention)
-    return found
+            attentions.append(attention)
+    return attentions
 
 
 class _Finder:
@@ -178,14 +178,14 @@ class _Finder:
             value = node.outputs[0]
         return None
 
-    def is_view(self, node: NetworkNode) -> bool:
+    def is_view(self, node: Node) -> bool:
         """Whether an operator changes only the axes before the matrices of a value."""
         if KINDS.get(node.type) is not Kind.VIEW or node.inputs[0] is None:
             return False
         before, after = self.shape(node.inputs[0]), self.shape(node.outputs[0])
         return len(before) > 1 and before[-2:] == after[-2:]
 
-    def is_scalar(self, node: NetworkNode, value: int, reads: bool = False) -> bool:
+    def is_scalar(self, node: Node, value: int, reads: bool = False) -> bool:
         """Whether an operator computes each element of a value alone, by numbers.
 
         These are constants or, with `reads`, inputs.
@@ -216,7 +216,7 @@ class _Finder:
                 return [*before, producer]
         return None
 
-    def of_scores(self, node: NetworkNode) -> list[int]:
+    def of_scores(self, node: Node) -> list[int]:
         """The operands that have a score for each one that an operator computes."""
         given = [value for value in node.inputs if value is not None]
         if self.is_view(node):
@@ -245,7 +245,7 @@ class _Finder:
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
         rounded = self.rounding(weights[:-1])
-        found = Attention(
+        attention = Attention(
             query=query,
             key=key,
             value=value,
@@ -258,7 +258,7 @@ class _Finder:
             results=self.results(result),
             views=tuple(i for i in weights[:-1] if i not in rounded),
         )
-        return found if found.sizes.are_supported else None
+        return attention if attention.sizes.are_supported else None
 
     def rounding(self, operators: Sequence[int]) -> tuple[int, ...]:
         """The operators on weights that compute, and Casts among them."""
@@ -277,7 +277,7 @@ class _Finder:
         """Whether operators keep all elements, perhaps in another order or type of float."""
         return all(self.is_renaming(self.network.operators[i]) for i in operators)
 
-    def is_matmul_of_floats(self, node: NetworkNode) -> bool:
+    def is_matmul_of_floats(self, node: Node) -> bool:
         """Whether all operands and the result are matrices of floats."""
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype in GEMM_TYPES and len(v.shape) >= 2 and prod(v.shape) for v in used)
@@ -297,9 +297,7 @@ class _Finder:
                 return operands
             ends |= met
 
-    def viewed(
-        self, operand: StridedOperand, matmuls: Sequence[NetworkNode]
-    ) -> StridedOperand | None:
+    def viewed(self, operand: StridedOperand, matmuls: Sequence[Node]) -> StridedOperand | None:
         """Q or K for each matrix of weights, which may be a view of the scores."""
         weights = matmuls[1].inputs[0]
         assert weights is not None
@@ -344,7 +342,7 @@ class _Finder:
                 window = window.reshaped(shape)
         return window
 
-    def is_renaming(self, node: NetworkNode) -> bool:
+    def is_renaming(self, node: Node) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
         if node.type == "Cast":
             return self.network.values[node.outputs[0]].dtype in GEMM_TYPES

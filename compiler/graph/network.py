@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import NoneType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, WeightOp
-from compiler.ir.kept import kept
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.types import known_type
 from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.net.node import Node
+from compiler.net.spec import KnownTensor
 
 
 class NetworkValue(Protocol):
@@ -27,48 +27,17 @@ GROUP = GroupOp.name
 """The type of a node that is a group, such as an If or a Loop with all that its bodies capture."""
 
 
-class NetworkNode(Protocol):
-    """An ONNX operator; inputs and outputs are numbers of values, an omitted input is None."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Any]: ...
-    @property
-    def inputs(self) -> tuple[int | None, ...]: ...
-    @property
-    def outputs(self) -> tuple[int, ...]: ...
-
-
 class Network(Protocol):
     """Operators in order, their values, the values that are constant, and the results."""
 
     @property
-    def operators(self) -> Sequence[NetworkNode]: ...
+    def operators(self) -> Sequence[Node]: ...
     @property
     def values(self) -> Sequence[NetworkValue]: ...
     @property
     def constants(self) -> Mapping[int, NDArray[Any]]: ...
     @property
     def outputs(self) -> Sequence[int]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class GraphValue:
-    """A value of a graph."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphNode:
-    """An operator outside groups, or a group, of type `GROUP`, with what it reads and computes."""
-
-    type: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -80,8 +49,8 @@ class GraphNetwork:
     graph yields or a group reads, which nothing may be fused across.
     """
 
-    operators: Sequence[GraphNode]
-    values: Sequence[GraphValue]
+    operators: Sequence[Node]
+    values: Sequence[KnownTensor]
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
     operations: Sequence[OperatorOp | GroupOp]
@@ -89,9 +58,9 @@ class GraphNetwork:
 
     def operators_at(self, numbers: Iterable[int]) -> list[OperatorOp]:
         """The operations of nodes that are operators."""
-        found = [self.operations[number] for number in numbers]
-        operators = [op for op in found if isinstance(op, OperatorOp)]
-        assert len(operators) == len(found), "a group is not an operator"
+        operations = [self.operations[number] for number in numbers]
+        operators = [op for op in operations if isinstance(op, OperatorOp)]
+        assert len(operators) == len(operations), "a group is not an operator"
         return operators
 
 
@@ -103,7 +72,7 @@ def operator_types(graph: GraphOp) -> set[str]:
 def read_network(graph: GraphOp) -> GraphNetwork:
     """The plain form of a graph."""
     numbers: dict[SSAValue, int] = {}
-    values: list[GraphValue] = []
+    values: list[KnownTensor] = []
     constants: dict[int, NDArray[Any]] = {}
     operations: list[OperatorOp | GroupOp] = []
     weights: set[int] = set()
@@ -132,27 +101,17 @@ def read_network(graph: GraphOp) -> GraphNetwork:
     )
 
 
-def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:
+def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[KnownTensor]) -> None:
     numbers[value] = len(values)
-    values.append(_value(value.type))
+    values.append(known_type(value.type))
 
 
-@kept
-def _value(type: Attribute) -> GraphValue:
-    """The value of a type."""
-    return (
-        GraphValue("", ())
-        if isinstance(type, NoneType)
-        else GraphValue(dtype_of(type), shape_of(type))
-    )
-
-
-def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
+def _node(op: OperatorOp | GroupOp, numbers: Mapping[SSAValue, int]) -> Node:
     inputs = tuple([None if type(v.owner) is NoneOp else numbers[v] for v in op.inputs])
     outputs = tuple([numbers[v] for v in op.outputs])
     if isinstance(op, GroupOp):
-        return GraphNode(GROUP, {}, inputs, outputs)
-    return GraphNode(op.type_name, attributes_of(op), inputs, outputs)
+        return Node(GROUP, {}, inputs, outputs)
+    return Node(op.type_name, attributes_of(op), inputs, outputs)
 
 
 def users_of(network: Network) -> list[list[int]]:

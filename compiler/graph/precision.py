@@ -25,6 +25,10 @@ _WIDE_INTEGERS = ("int32", "int64")
 MMA_SIZE = 16
 """The rows of an MMA tile."""
 
+FEW_ROWS = 8
+"""The most rows of a product whose time on a CPU is that of reading its weights: with more, their
+bytes take less time than converting them would."""
+
 _POINTWISE = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
 
 
@@ -40,8 +44,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     * tensors of one element, such as scales, which may be tiny and take no time to read;
     * operands of a softmax, which a mask may have given any value;
     * what a kernel only casts to integers of 32 or 64 bits: indices, sums of integers;
-    * images that convolutions read faster in 32 bits: those whose channels do not fill blocks in
-      16 bits, not even with merged groups;
+    * images that convolutions of a GPU read faster in 32 bits: those whose channels do not fill
+      blocks in 16 bits, not even with merged groups;
     * in float16, every value data-dependent on a finite constant that overflows float16
       (infinities are the same in 16 bits).
 
@@ -74,7 +78,7 @@ def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
     reader = _read(graph, dtype)
     narrow = set(reader.without([*reader.kept, *reader.boundary]))
     outputs = yielded.intersection(reader.without(reader.kept))
-    found: list[CopiedOutputs] = []
+    copied: list[CopiedOutputs] = []
     for group in pointwise:
         readers = {
             number: contracting
@@ -82,8 +86,8 @@ def copied_outputs(graph: GraphOp, dtype: str) -> list[CopiedOutputs]:
             if value in outputs and (contracting := _contracting(value, narrow))
         }
         if readers:
-            found.append(CopiedOutputs(group, readers))
-    return found
+            copied.append(CopiedOutputs(group, readers))
+    return copied
 
 
 def _contracting(value: SSAValue, narrow: Collection[SSAValue]) -> list[GroupOp]:
@@ -119,6 +123,25 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
                     wide = isinstance(weight.owner, WeightOp) and dtype_of(weight.type) == "float32"
                     if wide and dtype_of(partner.type) == dtype:
                         weights.append(arguments.index(one))
+    return weights
+
+
+def streamed_weights(group: GroupOp) -> list[int]:
+    """The indices of a group's inputs that are float32 weights of products of few rows.
+
+    A CPU reads them no faster than memory, in 16 bits twice as many; others have their accuracy.
+    """
+    arguments: list[SSAValue] = list(group.body.block.args)
+    weights: list[int] = []
+    for op in group.operators:
+        if op.type_name not in ("MatMul", "Gemm") or op.inputs[1] not in arguments:
+            continue
+        number, shape = arguments.index(op.inputs[1]), shape_of(op.outputs[0].type)
+        weight = group.inputs[number]
+        constant = isinstance(weight.owner, WeightOp) and dtype_of(weight.type) == "float32"
+        alone = op.inputs[1].has_one_use() and len(shape_of(weight.type)) == 2
+        if constant and alone and prod(shape[:-1]) <= FEW_ROWS:
+            weights.append(number)
     return weights
 
 
@@ -181,7 +204,8 @@ class _Reader:
                 self.kept += [outer[v] for v in op.inputs if v in outer]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
-            if op.type_name == "Conv" and self._prefers_float32(op, outer):
+            on_gpu = target_of(self.graph).is_gpu
+            if op.type_name == "Conv" and on_gpu and self._prefers_float32(op, outer):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
             if self._may_overflow(op):
                 self.overflowing.update(op.outputs)

@@ -50,10 +50,10 @@ def shared_scales(
         quantised = is_quantised(group)
         if group.control is None and (on_gpu or quantised):
             suits = _clips if not quantised else _scales_or_clips if on_gpu else _scales
-            found = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
-            if found:
-                content = "\n".join(content_lines(group, frozenset[Operation](found)))
-                classes[content].append((group, found))
+            scales = [op for op in _candidates(group, suits) if not on_gpu or _is_late(op)]
+            if scales:
+                content = "\n".join(content_lines(group, frozenset[Operation](scales)))
+                classes[content].append((group, scales))
     decided: dict[GroupOp, tuple[SharedScale, ...]] = {}
     for members in classes.values():
         decided |= _differing(members)
@@ -86,12 +86,14 @@ class AttentionPart(IntEnum):
 
 def attention_parts(group: GroupOp) -> dict[Operation, AttentionPart]:
     """The part of an attention that each operation of its group belongs to."""
-    found: dict[Operation, AttentionPart] = {}
+    part_of: dict[Operation, AttentionPart] = {}
     for op in group.body.block.ops:
         owners = (value.owner for value in op.operands)
-        before = (found.get(o, AttentionPart.OPERANDS) for o in owners if isinstance(o, Operation))
-        found[op] = _part_after(op, max(before, default=AttentionPart.OPERANDS))
-    return found
+        before = (
+            part_of.get(o, AttentionPart.OPERANDS) for o in owners if isinstance(o, Operation)
+        )
+        part_of[op] = _part_after(op, max(before, default=AttentionPart.OPERANDS))
+    return part_of
 
 
 def _part_after(op: Operation, before: AttentionPart) -> AttentionPart:
@@ -166,12 +168,15 @@ def _differing(
     members: Sequence[tuple[GroupOp, list[ConstantOp]]],
 ) -> Iterator[tuple[GroupOp, tuple[SharedScale, ...]]]:
     """The constants that differ between groups that are alike without them."""
-    table = np.array([[_value_of(op) for op in found] for _, found in members], np.float64)
+    table = np.array(
+        [[_value_of(op) for op in distinct] for _, distinct in members],
+        np.float64,
+    )
     if len(np.unique(table, axis=0)) <= FEWEST_SAVED:
         return
     columns = list(_columns(table))
-    for row, (group, found) in enumerate(members):
-        same = [(alike, tuple(found[i] for i in alike)) for alike in columns]
+    for row, (group, distinct) in enumerate(members):
+        same = [(alike, tuple(distinct[i] for i in alike)) for alike in columns]
         scales = [
             SharedScale(constants, float(table[row, alike[0]]), dtype)
             for alike, constants in same

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.network import Network, NetworkNode, producers_of
+from compiler.graph.network import Network, Node, producers_of
 
 GEMMS = ("MatMul", "Gemm")
 """The operators that can be batched."""
@@ -44,7 +44,7 @@ def _shape(network: Network, value: int | None) -> tuple[int, ...]:
     return () if value is None else network.values[value].shape
 
 
-def _stack_key(network: Network, node: NetworkNode, most_rows: int) -> Hashable | None:
+def _stack_key(network: Network, node: Node, most_rows: int) -> Hashable | None:
     """A key that GEMMs share which can be stacked if independent; None for other operators."""
     if node.type not in GEMMS or (node.type == "Gemm" and node.attributes["transA"]):
         return None

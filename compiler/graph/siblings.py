@@ -6,7 +6,7 @@ from itertools import accumulate
 from math import prod
 
 from compiler.graph.attention import find_attentions
-from compiler.graph.network import GraphNetwork, GraphNode, users_of
+from compiler.graph.network import GraphNetwork, Node, users_of
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
@@ -33,8 +33,8 @@ def find_families(network: GraphNetwork, fewest: int | None, convolutions: bool)
         if wanted and (key := finder.key(node)) is not None:
             alike.setdefault(key, []).append(i)
     families = (finder.family(anchors) for anchors in alike.values())
-    found = [family for family in families if family is not None]
-    return [f for f in found if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
+    complete = [family for family in families if family is not None]
+    return [f for f in complete if finder.is_image(f) or finder.results(f) >= (fewest or 0)]
 
 
 def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
@@ -44,7 +44,7 @@ def head_size(before: Sequence[int], after: Sequence[int]) -> int | None:
     return after[-1]
 
 
-def weight_axis(node: GraphNode, operand: int) -> int:
+def weight_axis(node: Node, operand: int) -> int:
     """The output axis of a weight of an anchor, or of an elementwise operator that follows."""
     columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes["transB"])
     return 1 if operand == 1 and columns else 0
@@ -59,7 +59,7 @@ class _Finder:
             for operand in (attention.query, attention.key, attention.value):
                 self.inside.setdefault(operand.source, set()).update(attention.operators)
 
-    def key(self, node: GraphNode) -> Hashable | None:
+    def key(self, node: Node) -> Hashable | None:
         """A key that the anchors of a family share; None for other operators."""
         if node.type not in FLOAT_CONTRACTIONS or node.type == "ConvTranspose":
             return None
@@ -82,7 +82,7 @@ class _Finder:
         """The shape of a value; empty for an omitted operand."""
         return () if value is None else self.network.values[value].shape
 
-    def axis(self, node: GraphNode) -> int:
+    def axis(self, node: Node) -> int:
         """The channel or column axis of an anchor's result."""
         return 1 if node.type == "Conv" else len(self.shape(node.outputs[0])) - 1
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.network import Network, NetworkNode
+from compiler.graph.network import Network, Node
 from compiler.net.attributes import Mismatch
 from compiler.net.maps import strided
 from compiler.net.operators.movement import is_movement, maps_of
@@ -21,7 +21,7 @@ MATRIX = (-2, -1)
 
 
 def window_through(
-    network: Network, node: NetworkNode, window: StridedWindow, output: int
+    network: Network, node: Node, window: StridedWindow, output: int
 ) -> StridedWindow | None:
     """An operator's output as a window of the buffer of which its input 0 is `window`.
 
@@ -193,14 +193,14 @@ def _norm_of(
     return None
 
 
-def _only_axis(network: Network, node: NetworkNode) -> int | None:
+def _only_axis(network: Network, node: Node) -> int | None:
     """The axis that a reduction leaves with one element; None where it does more or less."""
     before, after = (network.values[v].shape for v in (node.inputs[0] or 0, node.outputs[0]))
     changed = [axis for axis, extent in enumerate(before) if after[axis : axis + 1] != (extent,)]
     return changed[0] if len(before) == len(after) and len(changed) == 1 else None
 
 
-def _lower_bound(network: Network, node: NetworkNode) -> float | None:
+def _lower_bound(network: Network, node: Node) -> float | None:
     """The number below which an operator replaces elements, if it does nothing else."""
     known = [network.constants.get(-1 if value is None else value) for value in node.inputs[1:]]
     numbers = [None if array is None or array.size != 1 else float(array.item()) for array in known]
@@ -213,13 +213,13 @@ def _lower_bound(network: Network, node: NetworkNode) -> float | None:
     return numbers[0] if not ceilings or (numbers[1] or 0.0) >= largest else None
 
 
-def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
+def _naming(network: Network, node: Node, number: int, value: int) -> _Link | None:
     before = node.inputs[0] if node.inputs else None
     known = is_movement(node.type) or is_widening(network, node)
     return _Link(number, before, value, 1.0) if known and before is not None else None
 
 
-def is_widening(network: Network, node: NetworkNode) -> bool:
+def is_widening(network: Network, node: Node) -> bool:
     """Whether an operator is a lossless Cast of a float type to float32."""
     return node.type == "Cast" and all(
         network.values[v].dtype in kinds
@@ -228,7 +228,7 @@ def is_widening(network: Network, node: NetworkNode) -> bool:
     )
 
 
-def _scaling(network: Network, node: NetworkNode, number: int) -> _Link | None:
+def _scaling(network: Network, node: Node, number: int) -> _Link | None:
     """A Mul or Div by a constant of one element."""
     if node.type not in ("Mul", "Div"):
         return None
@@ -281,10 +281,10 @@ def _becomes(network: Network, links: Sequence[_Link], axis: int, place: int) ->
     shape = network.values[links[-1].after].shape
     extent, stride = shape[axis], prod(shape[axis + 1 :])
     whole = StridedOperand(links[-1].after, StridedWindow.contiguous(shape))
-    found = _follow(network, links[:-1]) if len(links) > 1 else whole
-    if found is None or extent < 2 or found.window.axes[place] != ((extent, stride),):
+    traced = _follow(network, links[:-1]) if len(links) > 1 else whole
+    if traced is None or extent < 2 or traced.window.axes[place] != ((extent, stride),):
         return False
-    window, place = found.window, place + len(found.window.axes)
+    window, place = traced.window, place + len(traced.window.axes)
     others = [run for i, runs in enumerate(window.axes) for run in runs if i != place]
     inner = sum((count - 1) * step for count, step in others if step < stride)
     apart = all(step < stride or step % (extent * stride) == 0 for _, step in others)

@@ -135,9 +135,6 @@ class GraphOp(IRDLOperation):
         if len(self.output_names) != len(self.results_yielded):
             raise VerifyException("a dataflow.graph names each of its outputs")
         verify_order(block)
-        self._verify_layouts()
-
-    def _verify_layouts(self) -> None:
         for op in self.body.block.ops:
             for result in op.results:
                 verify_layout(result.type)

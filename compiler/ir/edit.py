@@ -41,10 +41,10 @@ def _graphs_in(op: Operation) -> Iterator[GraphOp]:
 
 def replace_graph(graph: GraphOp, text: str) -> None:
     """Replace a graph by the one that a text holds."""
-    found = parse_module(text).body.block.first_op
-    assert found is not None
-    found.detach()
-    insert_before(graph, found)
+    replacement = parse_module(text).body.block.first_op
+    assert replacement is not None
+    replacement.detach()
+    insert_before(graph, replacement)
     graph.detach()
     graph.erase()
 

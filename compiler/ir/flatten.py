@@ -94,7 +94,9 @@ def _task(
         writes=tuple([buffers[value] for value in writes]),
         subflow=subflow,
         nodes=tuple([node.data for node in nodes]),
-        control=_control_of(launch) if isinstance(launch, ControlTaskOp) else None,
+        control=Control(launch.form, tuple(map(schedule_of, launch.graphs)))
+        if isinstance(launch, ControlTaskOp)
+        else None,
     )
 
 
@@ -103,7 +105,3 @@ def _kernel_of(launch: AccessOp) -> str:
         return launch.kernel.data
     assert isinstance(launch, ControlTaskOp)
     return launch.form.kind
-
-
-def _control_of(op: ControlTaskOp) -> Control:
-    return Control(op.form, tuple(map(schedule_of, op.graphs)))

@@ -3,13 +3,12 @@
 from collections import deque
 from collections.abc import Iterator
 
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
 from compiler.ir.movement import moved_operands
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.types import known_type
 from compiler.net.operators.indices import INDEXED, index_bounds
-from compiler.net.spec import KnownTensor
 
 
 def index_limits(graph: GraphOp) -> dict[str, int]:
@@ -19,28 +18,24 @@ def index_limits(graph: GraphOp) -> dict[str, int]:
     where an operator takes rows of an empty tensor, which no run may.
     """
     names = dict(zip(graph.body.block.args, (name.data for name in graph.input_names), strict=True))
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for op in graph.walk():
         if isinstance(op, OperatorOp) and (limit := _limit(op)) is not None:
             operand, below = limit
             for value in _sources(operand):
                 if value in names:
                     name = names[value]
-                    found[name] = min(below, found.get(name, below))
-    return found
+                    limits[name] = min(below, limits.get(name, below))
+    return limits
 
 
 def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
     """The operand of an operator that is indices, and the least number beyond them."""
     if op.type_name not in INDEXED:
         return None
-    inputs = [None if isinstance(v.owner, NoneOp) else _tensor(v.type) for v in op.inputs]
+    inputs = [None if isinstance(v.owner, NoneOp) else known_type(v.type) for v in op.inputs]
     bounds = index_bounds(op.type_name, inputs, op.__getitem__)
     return None if bounds is None else (op.inputs[bounds.input], max(1, 1 + min(bounds.high)))
-
-
-def _tensor(type: Attribute) -> KnownTensor:
-    return KnownTensor(dtype_of(type), shape_of(type), None)
 
 
 def _sources(value: SSAValue) -> Iterator[BlockArgument]:

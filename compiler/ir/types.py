@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    NoneType,
     Signedness,
     TensorType,
     i64,
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from compiler.ir.kept import kept
+from compiler.net.spec import KnownTensor
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
 Element = AnyFloat | IntegerType
@@ -78,6 +80,14 @@ def shape_of(type: Attribute) -> tuple[int, ...]:
     """The static shape of a tensor or buffer type."""
     assert isinstance(type, TensorType | MemRefType)
     return type.get_shape()
+
+
+@kept
+def known_type(type: Attribute) -> KnownTensor:
+    """A tensor's type as the operator table reads it; without a dtype if it is left out."""
+    if isinstance(type, NoneType):
+        return KnownTensor("", ())
+    return KnownTensor(dtype_of(type), shape_of(type))
 
 
 @kept

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -12,14 +12,15 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
 from compiler.errors import KernelError
-from compiler.graph.packing import packed_shape
+from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
+from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
-from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8
+from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +69,6 @@ class TensorInfo:
         return self.elements * ELEMENT_BYTES[self.dtype]
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """One ONNX operator; inputs and outputs index the group's values, None is an omitted operand.
-
-    `node` is the ONNX node's name: it is for messages and no part of the content.
-    """
-
-    type: str
-    attributes: Mapping[str, Any]
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int, ...]
-    node: str = field(default="", compare=False)
-
-    @property
-    def label(self) -> str:
-        """The type and the node's name, for messages."""
-        return f'{self.type} "{self.node}"' if self.node else self.type
-
-    def operand(self, position: int) -> int:
-        """The value of an operand that the operator always has."""
-        value = self.inputs[position]
-        assert value is not None, f"{self.label} has no input {position}"
-        return value
-
-
 @dataclass(frozen=True)
 class Group:
     """A group's values are its inputs first, then constants and results in order.
@@ -109,7 +85,7 @@ class Group:
     inputs: int
     weights: tuple[bool, ...]
     constants: Mapping[int, numpy.ndarray]
-    operators: tuple[Operator, ...]
+    operators: tuple[Node, ...]
     outputs: tuple[int, ...]
     boundary: bool = False
     packed: tuple[frozenset[str], ...] = ()
@@ -118,7 +94,7 @@ class Group:
         operators = tuple(self._complete(op) for op in self.operators)
         object.__setattr__(self, "operators", operators)
 
-    def _complete(self, op: Operator) -> Operator:
+    def _complete(self, op: Node) -> Node:
         shapes = [None if i is None else self.values[i].shape for i in op.inputs]
         full = complete_attributes(op.type, op.attributes, shapes)
         return op if full == op.attributes else replace(op, attributes=full)
@@ -150,12 +126,12 @@ class Group:
         """The kernel's name with its operators and nodes, for messages."""
         return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"
 
-    def only(self, *types: str) -> Operator | None:
+    def only(self, *types: str) -> Node | None:
         """The only operator of some types; None if there are several, or none."""
-        found = [op for op in self.operators if op.type in types]
-        return found[0] if len(found) == 1 else None
+        operators = [op for op in self.operators if op.type in types]
+        return operators[0] if len(operators) == 1 else None
 
-    def users(self, value: int) -> list[Operator]:
+    def users(self, value: int) -> list[Node]:
         """The operators that use a value."""
         return [op for op in self.operators if value in op.inputs]
 
@@ -163,9 +139,22 @@ class Group:
         """Whether one operand of one operator is all that reads a value."""
         return sum(op.inputs.count(value) for op in self.operators) == 1
 
+    def stored(self, value: int) -> int:
+        """The input of 16 bits whose elements a Cast makes a value of float32; else the value."""
+        if self.values[value].dtype != "float32":
+            return value
+        casts = (op for op in self.operators if op.type == "Cast" and op.outputs == (value,))
+        source = next((op.operand(0) for op in casts), value)
+        return source if source < self.inputs and self.values[source].dtype in NARROW else value
+
     def is_packable(self, value: int) -> bool:
         """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
+
+    def packable(self, value: int) -> int | None:
+        """The input that may be packed as a value is read, which may be cast; None if none may."""
+        stored = self.stored(value)
+        return stored if self.is_packable(stored) and self.is_read_once(value) else None
 
     def is_packed(self, value: int, packing: str) -> bool:
         """Whether memory has an input with a packing already."""
@@ -185,9 +174,9 @@ class Group:
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
-def needed(operators: Sequence[Operator], outputs: Sequence[int]) -> tuple[Operator, ...]:
+def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:
     """The operators that results depend on, in order."""
-    wanted, kept = set(outputs), list[Operator]()
+    wanted, kept = set(outputs), list[Node]()
     for op in reversed(operators):
         if wanted.intersection(op.outputs):
             wanted.update(i for i in op.inputs if i is not None)
@@ -217,7 +206,7 @@ def extract_group(group: GroupOp) -> Group:
     numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
     values = [_info(a) for a in group.body.block.args]
     constants: dict[int, numpy.ndarray] = {}
-    operators: list[Operator] = []
+    operators: list[Node] = []
     for op in group.body.block.ops:
         if isinstance(op, NoneOp):
             numbers[op.output] = None
@@ -259,14 +248,14 @@ def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:
 
 def _operator(
     op: OperatorOp, numbers: dict[SSAValue, int | None], values: list[TensorInfo]
-) -> Operator:
+) -> Node:
     outputs: list[int] = []
     inputs = tuple(numbers[v] for v in op.inputs)
     for result in op.outputs:
         numbers[result] = len(values)
         outputs.append(len(values))
         values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
-    return Operator(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)
+    return Node(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)
 
 
 def operand_types(
@@ -274,6 +263,9 @@ def operand_types(
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
     """The tensors that a group's kernel reads and writes, of which reads are packed."""
     packed = zip(group.reads, packings, strict=True)
-    reads = (Operand(info.element, packed_shape(info.shape, packing)) for info, packing in packed)
+    reads = (
+        Operand(packed_dtype(info.element, packing), packed_shape(info.shape, packing))
+        for info, packing in packed
+    )
     writes = (Operand(info.element, info.shape) for info in group.writes)
     return tuple(reads), tuple(writes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.group import Group, Operator, TensorInfo, needed
+from compiler.kernels.group import Group, Node, TensorInfo, needed
 
 _LARGEST_ZERO = 1 << 16
 """The largest zero point: float32 holds its sum with any number that is not clipped."""
@@ -71,57 +71,57 @@ class _Rewriting:
         self._inputs = group.inputs
         self._makers = {value: op for op in group.operators for value in op.outputs}
 
-    def replaced(self, op: Operator) -> list[Operator]:
+    def replaced(self, op: Node) -> list[Node]:
         """The operators instead of one."""
         if op.type != "Cast":
             return [op]
         result = op.outputs[0]
-        found = self._quantised(op)
-        if found is not None:
-            self.quantised[result] = found
-            return self._rounded(found, op)
-        found = self._widened(op)
-        if found is None:
+        quantised = self._quantised(op)
+        if quantised is not None:
+            self.quantised[result] = quantised
+            return self._rounded(quantised, op)
+        quantised = self._widened(op)
+        if quantised is None:
             return [op]
         clipped = self._value(self.values[result])
-        limits, operators = self._limits(found, op)
+        limits, operators = self._limits(quantised, op)
         return [
             *operators,
-            Operator("Clip", found.bounds, (found.value, *limits), (clipped,), op.node),
-            Operator("Round", {}, (clipped,), (result,), op.node),
+            Node("Clip", quantised.bounds, (quantised.value, *limits), (clipped,), op.node),
+            Node("Round", {}, (clipped,), (result,), op.node),
         ]
 
-    def _rounded(self, found: _Quantised, cast: Operator) -> list[Operator]:
+    def _rounded(self, quantised: _Quantised, cast: Node) -> list[Node]:
         """Clip, round to int32, add the zero point, drop the high bits."""
-        info = self.values[found.value]
+        info = self.values[quantised.value]
         clipped, whole = self._value(info), self._value(replace(info, dtype="int32"))
-        limits, operators = self._limits(found, cast)
+        limits, operators = self._limits(quantised, cast)
         operators += [
-            Operator("Clip", found.bounds, (found.value, *limits), (clipped,), cast.node),
-            Operator("Cast", {"rounds": True}, (clipped,), (whole,), cast.node),
+            Node("Clip", quantised.bounds, (quantised.value, *limits), (clipped,), cast.node),
+            Node("Cast", {"rounds": True}, (clipped,), (whole,), cast.node),
         ]
-        if found.zero or found.operand is not None:
-            zero = self._constant(np.array(found.zero, np.int32))
-            if found.operand is not None:
+        if quantised.zero or quantised.operand is not None:
+            zero = self._constant(np.array(quantised.zero, np.int32))
+            if quantised.operand is not None:
                 zero = self._value(TensorInfo("int32", ()))
-                operators.append(Operator("Cast", {}, (found.operand,), (zero,), cast.node))
+                operators.append(Node("Cast", {}, (quantised.operand,), (zero,), cast.node))
             sum = self._value(self.values[whole])
-            operators.append(Operator("Add", {}, (whole, zero), (sum,), cast.node))
+            operators.append(Node("Add", {}, (whole, zero), (sum,), cast.node))
             whole = sum
         return [*operators, replace(cast, inputs=(whole,))]
 
-    def _limits(self, found: _Quantised, op: Operator) -> tuple[list[int], list[Operator]]:
+    def _limits(self, quantised: _Quantised, op: Node) -> tuple[list[int], list[Node]]:
         """The least and the largest rounded number, and what computes them of an operand."""
-        limits = [self._constant(np.array(limit, np.float32)) for limit in found.limits]
-        if found.added is None:
+        limits = [self._constant(np.array(limit, np.float32)) for limit in quantised.limits]
+        if quantised.added is None:
             return limits, []
         less = [self._value(TensorInfo("float32", ())) for _ in limits]
         pairs = zip(limits, less, strict=True)
         return less, [
-            Operator("Sub", {}, (limit, found.added), (result,), op.node) for limit, result in pairs
+            Node("Sub", {}, (limit, quantised.added), (result,), op.node) for limit, result in pairs
         ]
 
-    def _quantised(self, cast: Operator) -> _Quantised | None:
+    def _quantised(self, cast: Node) -> _Quantised | None:
         """The number that a cast quantises; None if it was not rounded and clipped to the type."""
         dtype, clip = self.values[cast.outputs[0]].element, self._maker(cast, "Clip")
         if dtype not in _INTEGERS or clip is None or len(clip.inputs) < 3:
@@ -142,21 +142,21 @@ class _Rewriting:
         operand = self._byte(added)
         return None if operand is None else _Quantised(value, dtype, 0, operand, added)
 
-    def _widened(self, cast: Operator) -> _Quantised | None:
+    def _widened(self, cast: Node) -> _Quantised | None:
         """The number that a cast to float32 widens again, less the zero point that was added."""
         if self.values[cast.outputs[0]].dtype != "float32":
             return None
         minus = self._maker(cast, "Sub")
         zero = 0 if minus is None else self._number(minus.inputs[1])
         inner = cast if minus is None else self._maker(minus, "Cast")
-        found = None if inner is None else self.quantised.get(inner.operand(0))
+        quantised = None if inner is None else self.quantised.get(inner.operand(0))
         wide = inner is not None and self.values[inner.outputs[0]].dtype in ("int32", "float32")
         operand = None if minus is None or zero is not None else self._byte(minus.inputs[1])
-        if found is None or not wide or (zero is None and operand is None):
+        if quantised is None or not wide or (zero is None and operand is None):
             return None
-        return found if found.is_shifted_by(zero, operand) else None
+        return quantised if quantised.is_shifted_by(zero, operand) else None
 
-    def _maker(self, op: Operator, type: str) -> Operator | None:
+    def _maker(self, op: Node, type: str) -> Node | None:
         """The operator of a type that makes the first operand of another."""
         maker = self._makers.get(op.operand(0))
         return maker if maker is not None and maker.type == type else None

@@ -20,28 +20,28 @@ def with_shared_packings(
 
     `names` are those of the other modules' weights, as schedules name them.
     """
-    known, found = packings_by_key(names), dict[str, tuple[frozenset[str], ...]]()
+    known, common = packings_by_key(names), dict[str, tuple[frozenset[str], ...]]()
     if not known:
         return dict(groups)
     for op in module.walk():
         if isinstance(op, GroupOp) and op.kernel is not None:
             own = tuple(_packings_of(value, known) for value in op.inputs)
-            before = found.get(op.kernel.data, own)
-            found[op.kernel.data] = tuple(a & b for a, b in zip(before, own, strict=True))
+            before = common.get(op.kernel.data, own)
+            common[op.kernel.data] = tuple(a & b for a, b in zip(before, own, strict=True))
     return {
-        name: replace(group, packed=found[name]) if any(found[name]) else group
+        name: replace(group, packed=common[name]) if any(common[name]) else group
         for name, group in groups.items()
     }
 
 
 def packings_by_key(names: Iterable[str]) -> Packings:
     """The packings in names of weights: the text after a key, which may have a `|` itself."""
-    found: dict[str, set[str]] = {}
+    packings: dict[str, set[str]] = {}
     for name in names:
         ends = [*(i for i, character in enumerate(name) if character == "|"), len(name)]
         for end in ends:
-            found.setdefault(name[:end], set()).add(name[end + 1 :])
-    return found
+            packings.setdefault(name[:end], set()).add(name[end + 1 :])
+    return packings
 
 
 def _packings_of(value: SSAValue, known: Packings) -> frozenset[str]:

@@ -95,13 +95,13 @@ def without_pass(spec: str, name: str) -> str:
 def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
     """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
     specs = [decided.get(own := str(step.spec()), own) for step in parse(spec)]
-    return ",".join(found for found in specs if found is not None)
+    return ",".join(one for one in specs if one is not None)
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _unknown(name: str, names: Iterable[str]) -> str:
     """The error message for an unknown pass name."""
     return (
-        f"unknown pass {name!r}; the passes are {', '.join(known)}, or your own"
+        f"unknown pass {name!r}; the passes are {', '.join(names)}, or your own"
         " (passes=[...], --pass FILE.py:CLASS)"
     )
 

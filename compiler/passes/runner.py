@@ -28,6 +28,9 @@ from compiler.support.collector import collector_paused
 from compiler.support.user_files import located
 from compiler.verify.happens_before import check_schedule
 
+VERIFY_EACH = False
+"""Whether the IR is verified after each pass; tests set it."""
+
 
 @dataclass(frozen=True)
 class PassTiming:
@@ -74,7 +77,9 @@ class Runner:
     dump: Path | None = None
     """Directory for a numbered, re-parsable file for each pass; None to write none."""
     verified: bool = True
-    """Whether to verify the IR and the schedule after each pass."""
+    """Whether to verify the IR and the schedule after the passes of a call of `run`."""
+    each: bool = field(default_factory=lambda: VERIFY_EACH)
+    """Whether to do so after each pass, too; always with a user's pass, a dump or a watcher."""
     context: Context = field(default_factory=make_context)
     weights: Mapping[str, np.ndarray] | None = None
     """The weight store of a compilation that is watched; None for trials."""
@@ -84,16 +89,21 @@ class Runner:
     """The state in which the module was last found valid."""
 
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-        """Apply each pass, then verify; raises PipelineError, which names the failing pass."""
-        for step in passes:
-            with collector_paused():
-                self._run(module, step)
+        """Apply the passes and verify; raises PipelineError, which names the failing pass.
 
-    def _run(self, module: ModuleOp, step: ModulePass) -> None:
+        Where only the end is verified, and not each pass, an invalid IR is the last one's.
+        """
+        steps = [*passes]
+        each = self.each or self.dump is not None or _WATCHERS.get() or any(map(is_own, steps))
+        for step in steps:
+            with collector_paused():
+                self._run(module, step, bool(each) or step is steps[-1])
+
+    def _run(self, module: ModuleOp, step: ModulePass, verified: bool) -> None:
         spec, start = str(step.spec(include_default=True)), perf_counter()
         if self.weights is not None:
             notify(PassBegan(step.name))
-        kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
+        kernels = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
             step.apply(self.context, module)
         except FlowloomError as error:
@@ -103,9 +113,9 @@ class Runner:
             raise PipelineError(f"pass '{spec}' failed: {what}") from error
         applied = perf_counter()
         self.write(module, step.name, f"after {spec}")
-        if self.verified:
+        if self.verified and verified:
             self._verify(module, spec)
-        if kept is not None and not kernel_names(module) <= kept:
+        if kernels is not None and not kernel_names(module) <= kernels:
             raise PipelineError(
                 f"pass '{spec}' changed what a group computes, which is compiled already: derive it"
                 " from GraphPass instead of SchedulePass"

@@ -34,10 +34,10 @@ def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
     Raises PipelineError if a file fails, an object is not a pass, or a name is in use already.
     """
     added: dict[str, Pass] = {}
-    for given in passes:
-        kind = _checked(given)
+    for one in passes:
+        kind = _checked(one)
         if kind.name in PASSES or kind.name in added:
-            label = _label(given)
+            label = _label(one)
             raise PipelineError(f"{label}: there is a pass '{kind.name}' already: rename it")
         added[kind.name] = kind
     token = _OWN.set({**(_OWN.get() or {}), **added})
@@ -47,22 +47,22 @@ def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
         _OWN.reset(token)
 
 
-def _label(given: object) -> str:
-    return given if isinstance(given, str) else getattr(given, "__qualname__", repr(given))
+def _label(one: object) -> str:
+    return one if isinstance(one, str) else getattr(one, "__qualname__", repr(one))
 
 
-def _checked(given: object) -> Pass:
+def _checked(one: object) -> Pass:
     """The class of a pass; raises PipelineError if it is not a pass."""
-    kind: object = load_object(given, "pass", "CLASS") if isinstance(given, str) else given
+    kind: object = load_object(one, "pass", "CLASS") if isinstance(one, str) else one
     if not isinstance(kind, type) or not issubclass(kind, GraphPass | SchedulePass):
         raise PipelineError(
-            f"{_label(given)} is not a pass: it must be a class that derives from GraphPass or"
+            f"{_label(one)} is not a pass: it must be a class that derives from GraphPass or"
             " SchedulePass (compiler.passes.base)"
         )
     name: object = getattr(kind, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise PipelineError(
-            f"{_label(given)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
+            f"{_label(one)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
             " letters, digits and hyphens"
         )
     return kind

@@ -41,7 +41,15 @@ def outline_steps(
     for index, (node, phase) in enumerate(zip(nodes, phases, strict=True)):
         groups[phase, index if node.alone else -1].append(index)
     members = [groups[key] for key in sorted(groups)]
-    return _with_frees([_step(nodes, group, outputs) for group in members], outputs)
+    steps = [_step(nodes, group, outputs) for group in members]
+    # backwards: what no later step needs is freed after the step that reads or writes it
+    needed = set(outputs)
+    freed = list[ProgramStep]()
+    for step in reversed(steps):
+        last = tuple(name for name in (*step.reads, *step.writes) if name not in needed)
+        needed |= {*step.reads}
+        freed.append(ProgramStep(step.nodes, step.alone, step.reads, step.writes, last))
+    return freed[::-1]
 
 
 def _phases(nodes: Sequence[NodeUse], split_at: Set[str]) -> list[int]:
@@ -78,14 +86,3 @@ def _step(nodes: Sequence[NodeUse], group: Sequence[int], outputs: Sequence[str]
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
-
-
-def _with_frees(steps: Sequence[ProgramStep], outputs: Sequence[str]) -> list[ProgramStep]:
-    """The steps with the tensors that each is the last to read or write."""
-    needed = set(outputs)
-    freed = list[ProgramStep]()
-    for step in reversed(steps):
-        last = tuple(name for name in (*step.reads, *step.writes) if name not in needed)
-        needed |= {*step.reads}
-        freed.append(ProgramStep(step.nodes, step.alone, step.reads, step.writes, last))
-    return freed[::-1]

@@ -49,7 +49,7 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
     folder = Path(os.path.abspath(directory))
     if (
         os.path.lexists(folder)
-        and not is_program(folder)
+        and not (folder / PROGRAM_MANIFEST.file).is_file()
         and not (folder.is_dir() and not any(folder.iterdir()))
     ):
         raise ArtifactError(f"{folder} exists and is not a program: choose another directory")
@@ -67,8 +67,3 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
         files = {name: file_entry(new / name) for name in names}
         digests = {name: entry["sha256"] for name, entry in files.items()}
         PROGRAM_MANIFEST.write(new, program.options, files, digests)
-
-
-def is_program(directory: Path) -> bool:
-    """Whether a directory holds a saved dynamic module."""
-    return (directory / PROGRAM_MANIFEST.file).is_file()

@@ -31,9 +31,9 @@ class Match:
 
     def with_tensor(self, tensor: Tensor, term: Term) -> "Match | None":
         """The match with one more tensor; None if it stands for another one."""
-        known = self.tensors.get(tensor)
-        if known is not None:
-            return self if known is term else None
+        matched = self.tensors.get(tensor)
+        if matched is not None:
+            return self if matched is term else None
         if tensor.rank not in (None, len(term.shape)):
             return None
         return Match({**self.tensors, tensor: term}, self.unknowns)
@@ -113,10 +113,10 @@ class Matches:
     def single(self, rule: Rule, term: Term) -> Iterable[Site]:
         """The sites of a rule of one source at a term."""
         key = (rule, term)
-        found = self._single.get(key)
-        if found is None:
-            found = self._single[key] = self._first_sites(rule, term)
-        return found
+        kept = self._single.get(key)
+        if kept is None:
+            kept = self._single[key] = self._first_sites(rule, term)
+        return kept
 
     def _first_sites(self, rule: Rule, term: Term) -> Iterable[Site]:
         pattern = rule.source[0]
@@ -139,8 +139,8 @@ class Matches:
         """The sites of a rule for each choice of its parameters."""
         key = (rule, roots, match, first)
         if key not in self._sites:
-            found = (Site(rule, roots, one, first) for one in _chosen(rule, match))
-            self._sites[key] = Replayed(found)
+            choices = (Site(rule, roots, one, first) for one in _chosen(rule, match))
+            self._sites[key] = Replayed(choices)
         return self._sites[key]
 
     def changes(self, site: Site) -> Mapping[Term, Term]:
@@ -180,14 +180,14 @@ class Matches:
     def _match(self, pattern: Pattern, term: Term, match: Match) -> Iterator[Match]:
         if isinstance(pattern, Tensor):
             fits = term.constant or self.all_constant or not pattern.constant
-            found = match.with_tensor(pattern, term) if fits else None
-            if found is not None:
-                yield found
+            extended = match.with_tensor(pattern, term) if fits else None
+            if extended is not None:
+                yield extended
         elif isinstance(pattern, Apply):
-            found = _operator(pattern, term, match)
-            if found is not None:
+            extended = _operator(pattern, term, match)
+            if extended is not None:
                 for inputs in self._inputs(pattern, term):
-                    yield from self._all(pattern.inputs, inputs, found)
+                    yield from self._all(pattern.inputs, inputs, extended)
 
     def _all(
         self, patterns: Sequence[Pattern], terms: Sequence[Term], match: Match
@@ -197,8 +197,8 @@ class Matches:
         if not patterns:
             yield match
             return
-        for found in self._match(patterns[0], terms[0], match):
-            yield from self._all(patterns[1:], terms[1:], found)
+        for extended in self._match(patterns[0], terms[0], match):
+            yield from self._all(patterns[1:], terms[1:], extended)
 
     def _inputs(self, pattern: Apply, term: Term) -> Iterator[Sequence[Term]]:
         """The ways to read a term's inputs: in both orders, without a bias, a Concat in two."""
@@ -224,8 +224,8 @@ class Matches:
         key = (concat, count)
         if key not in self._halves:
             halves = concat.operands[:count], concat.operands[count:]
-            made = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
-            self._halves[key] = made
+            concats = [self.terms.apply("Concat", half, concat.attributes) for half in halves]
+            self._halves[key] = concats
         return self._halves[key]
 
 
@@ -261,9 +261,9 @@ def _chosen(rule: Rule, match: Match) -> Iterator[Match]:
     """The match with each choice of a rule's parameters that its guard allows."""
     for values in rule.parameters(match):
         chosen = {unknown.name: value for unknown, value in values.items()}
-        found = Match(match.tensors, {**match.unknowns, **chosen})
-        if all(rule.guard(found)):
-            yield found
+        complete = Match(match.tensors, {**match.unknowns, **chosen})
+        if all(rule.guard(complete)):
+            yield complete
 
 
 def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
@@ -275,32 +275,32 @@ def _operator(pattern: Apply, term: Term, match: Match) -> Match | None:
         return match.with_unknown(pattern.kind.name, content)
     if term.kind != pattern.kind:
         return None
-    found = _unknowns(pattern, term, match.unknowns)
-    if found is None or len(found) == len(match.unknowns):
-        return None if found is None else match
-    return Match(match.tensors, found)
+    unknowns = _unknowns(pattern, term, match.unknowns)
+    if unknowns is None or len(unknowns) == len(match.unknowns):
+        return None if unknowns is None else match
+    return Match(match.tensors, unknowns)
 
 
 def _unknowns(pattern: Apply, term: Term, known: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Known values and those of a term's attributes; None if an attribute differs."""
-    wanted = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
-    if not wanted.keys() <= term.attributes.keys():
+    fixed = _wanted(pattern, len(term.inputs[0].shape) if term.inputs[0] is not None else 0)
+    if not fixed.keys() <= term.attributes.keys():
         return None
-    found = dict(known)
+    values = dict(known)
     for name, value in term.attributes.items():
         asked = pattern.attributes.get(name)
         named = isinstance(asked, Unknown)
-        if value != (found.setdefault(asked.name, value) if named else wanted.get(name)):
+        if value != (values.setdefault(asked.name, value) if named else fixed.get(name)):
             return None
-    return found
+    return values
 
 
 @cache
 def _wanted(pattern: Apply, rank: int) -> Mapping[str, Any]:
     """The known attributes of a pattern, on a first input of this rank."""
     assert isinstance(pattern.kind, str)
-    known = {n: v for n, v in pattern.attributes.items() if not isinstance(v, Unknown)}
-    return with_defaults(pattern.kind, known, [(1,) * rank])
+    literal = {n: v for n, v in pattern.attributes.items() if not isinstance(v, Unknown)}
+    return with_defaults(pattern.kind, literal, [(1,) * rank])
 
 
 def build(terms: Terms, pattern: Pattern, match: Match, node: str) -> Term:

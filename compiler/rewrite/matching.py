@@ -54,8 +54,8 @@ class Matcher:
         pattern = rule.source[len(roots)]
         for term in self._candidates(pattern, match):
             if _may_follow(term, roots, rule.symmetric):
-                for found in self.matches.at(pattern, term, match):
-                    yield from self._roots(rule, (*roots, term), found)
+                for extended in self.matches.at(pattern, term, match):
+                    yield from self._roots(rule, (*roots, term), extended)
 
     def _candidates(self, pattern: Pattern, match: Match) -> Sequence[Term]:
         """The terms that may be a root: users of what is matched already, or all of its kind."""
@@ -80,10 +80,10 @@ class Matcher:
         if not isinstance(pattern, Apply) or _is_concat(pattern):
             return None
         inputs = [self._near(item, match) for item in pattern.inputs]
-        known = [near for near in inputs if near is not None]
-        if not known:
+        sets = [near for near in inputs if near is not None]
+        if not sets:
             return None
-        return {user for term in min(known, key=len) for user in self._users.get(term, ())}
+        return {user for term in min(sets, key=len) for user in self._users.get(term, ())}
 
 
 def _is_concat(pattern: Pattern) -> bool:

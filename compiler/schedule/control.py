@@ -182,11 +182,6 @@ class BodyPlace:
         """Whether it is elsewhere in some iterations."""
         return bool(self.step) or not self.first == self.odd == self.even
 
-    def in_iteration(self, number: int) -> tuple[int, int]:
-        """The number and the byte offset in an iteration."""
-        which = self.first if number == 0 else (self.even, self.odd)[number % 2]
-        return which, self.offset + number * self.step
-
 
 def places_of(form: ControlForm, reads: Operands, results: Operands) -> Iterator[BodyPlace]:
     """The places of a body's inputs, its outputs and its arena, in this order.

@@ -40,23 +40,25 @@ def lower_bound(
     """
     if not works:
         return Bound(0.0, 0.0)
-    known = device.latencies
+    latencies = device.latencies
     busy = [execution(work, device) for work in works]
     delays = [launch_delay(work, device, early=early) for work in works]
     alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
     predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
     longest = max(finish_times(alone, predecessors))
     shares = zip(*(resource_demand(work, device) for work in works), strict=True)
-    taken = [sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares]
-    issued = (len(works) - 1) * known.gap + min(alone)
-    return Bound(known.graph + longest, known.graph + max(issued, *taken))
+    resource_times = [
+        sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares
+    ]
+    issued = (len(works) - 1) * latencies.gap + min(alone)
+    return Bound(latencies.graph + longest, latencies.graph + max(issued, *resource_times))
 
 
 def needs(schedule: Schedule) -> list[tuple[int, int]]:
     """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
-    found = {
+    edges = {
         (pair.earlier, pair.later)
         for pair in conflicts(schedule)
         if pair.earlier != UNWRITTEN and pair.earlier_writes and not pair.later_writes
     }
-    return sorted(edge for edge in found if edge[1] < len(schedule.tasks))
+    return sorted(edge for edge in edges if edge[1] < len(schedule.tasks))

@@ -41,7 +41,7 @@ class Constrained:
     after: list[set[int]]
 
 
-def constrain(tasks: Tasks, wanted: Constraints) -> Constrained:
+def constrain(tasks: Tasks, constraints: Constraints) -> Constrained:
     """Apply constraints: tasks stay in their order as far as these allow, in O(n log n + e).
 
     Raises ScheduleError for a name that no task has, and for constraints that contradict each
@@ -50,7 +50,7 @@ def constrain(tasks: Tasks, wanted: Constraints) -> Constrained:
     names = _Names(tasks)
     streams = list(tasks.streams)
     pinned: dict[int, str] = {}
-    for name, stream in wanted.streams.items():
+    for name, stream in constraints.streams.items():
         task = names.find(name)
         if task in pinned and streams[task] != stream:
             raise ScheduleError(
@@ -59,16 +59,16 @@ def constrain(tasks: Tasks, wanted: Constraints) -> Constrained:
             )
         pinned[task], streams[task] = name, stream
     after: list[set[int]] = [set() for _ in streams]
-    for name, others in wanted.after.items():
+    for name, others in constraints.after.items():
         after[names.find(name)].update(names.pair(name, other)[1] for other in others)
     before = [{*data, *more} for data, more in zip(tasks.waits, after, strict=True)]
-    for chain in wanted.order:
+    for chain in constraints.order:
         for first, second in pairwise(chain):
             earlier, later = names.pair(first, second)
             before[later].add(earlier)
     order = _order(before, names)
     place = {task: index for index, task in enumerate(order)}
-    for one, other in wanted.apart:
+    for one, other in constraints.apart:
         earlier, later = sorted(names.pair(one, other), key=place.__getitem__)
         after[later].add(earlier)
     return Constrained(order, streams, after)

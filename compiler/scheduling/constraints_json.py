@@ -49,20 +49,20 @@ def constraints_to_json(schedule: Schedule) -> str:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys differ: of two entries for one task, one would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
         raise ScheduleError(f"{next(n for n in names if names.count(n) > 1)!r} is there twice")
-    return found
+    return entries
 
 
-def _object(value: object, place: str, known: Sequence[str] = ()) -> dict[str, Any]:
+def _object(value: object, place: str, keys: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ScheduleError(f"{place} is not an object")
-    found = cast(dict[str, Any], value)
-    if known and (wrong := [key for key in found if key not in known]):
-        raise ScheduleError(f"{place} has {wrong[0]!r}; it may have {', '.join(known)}")
-    return found
+    entries = cast(dict[str, Any], value)
+    if keys and (wrong := [key for key in entries if key not in keys]):
+        raise ScheduleError(f"{place} has {wrong[0]!r}; it may have {', '.join(keys)}")
+    return entries
 
 
 def _stream(value: object, place: str) -> int:

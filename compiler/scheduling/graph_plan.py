@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.schedule.kernels import KernelSpec
-from compiler.schedule.tasks import Schedule, Task
+from compiler.schedule.tasks import Schedule
 from compiler.scheduling.kernel_time import estimated_time, task_time
 from compiler.scheduling.subflows import predecessors
 from compiler.support.dag import Adjacency, finish_times, reverse, upward_ranks
@@ -103,13 +103,9 @@ def _users(schedule: Schedule, kind: str) -> dict[int, list[int]]:
         index: [] for index, a in enumerate(schedule.allocations) if a.kind == kind
     }
     for index, task in enumerate(schedule.tasks):
-        for allocation in _touched(task) & users.keys():
+        for allocation in {view.allocation for view in task.reads + task.writes} & users.keys():
             users[allocation].append(index)
     return users
-
-
-def _touched(task: Task) -> set[int]:
-    return {view.allocation for view in task.reads + task.writes}
 
 
 def _first(users: list[int], before: Adjacency) -> tuple[int, ...]:

@@ -103,8 +103,8 @@ def simulate(
 def kept_edges(state: _State, before: _Edges) -> Integers:
     """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
     edges = np.empty((len(before[1]), 2), np.int64)
-    kept = _function("kept_edges")(len(state[0]), _state(state), _lists(before), edges)
-    return edges[:kept]
+    count = _function("kept_edges")(len(state[0]), _state(state), _lists(before), edges)
+    return edges[:count]
 
 
 def run_time(state: _State, edges: Integers, tasks: _Tasks, latencies: _Latencies) -> float:

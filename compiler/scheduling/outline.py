@@ -42,8 +42,8 @@ def outline(dag: DAG, placement: Placement, kernels: Sequence[str]) -> Schedule:
             )
             after = ()
     schedule = Schedule("outline", (), tuple(tasks))
-    kept = zip(tasks, remaining_waits(schedule), strict=True)
-    return replace(schedule, tasks=tuple(replace(task, after=after) for task, after in kept))
+    waiting = zip(tasks, remaining_waits(schedule), strict=True)
+    return replace(schedule, tasks=tuple(replace(task, after=after) for task, after in waiting))
 
 
 def launched_together(placement: Placement) -> list[range]:

@@ -75,9 +75,9 @@ class PlacementPolicy:
 
 def place(groups: Groups, policy: PlacementPolicy) -> Placement:
     """All three decisions; raises PipelineError where a policy refuses."""
-    found = partition_graph(groups.dag, policy.partition, policy.max_nodes)
-    found = assign_streams(groups.dag, found, policy.streams, policy.count)
-    return order_launches(groups, found, policy.order)
+    placement = partition_graph(groups.dag, policy.partition, policy.max_nodes)
+    placement = assign_streams(groups.dag, placement, policy.streams, policy.count)
+    return order_launches(groups, placement, policy.order)
 
 
 def partition_graph(dag: DAG, policy: str, max_nodes: int) -> Placement:
@@ -109,25 +109,25 @@ def assign_streams(dag: DAG, placement: Placement, policy: str, count: int) -> P
     placement's order and get the policy's. Raises PipelineError for a policy that is wrong.
     """
     parts = _partitions(_in_order(dag, placement), placement)
-    found = _assignment(parts.dag, policy, count or max(1, len(parts.dag)))
+    assignment = _assignment(parts.dag, policy, count or max(1, len(parts.dag)))
     streams: list[int | None] = [None] * len(dag)
     stages: list[int | None] = [None] * len(dag)
     for part, members in enumerate(parts.members):
         for place in members:
-            streams[placement.order[place]] = found.streams[part]
-            if found.stages:
-                stages[placement.order[place]] = found.stages[part]
-    order = [placement.order[p] for part in found.launch_order() for p in parts.members[part]]
+            streams[placement.order[place]] = assignment.streams[part]
+            if assignment.stages:
+                stages[placement.order[place]] = assignment.stages[part]
+    order = [placement.order[p] for part in assignment.launch_order() for p in parts.members[part]]
     return replace(placement, order=order, streams=streams, stages=stages)
 
 
 def _assignment(dag: DAG, policy: str, streams: int) -> Assignment:
-    found = STREAM_ASSIGNMENTS[policy](dag, streams)
+    assignment = STREAM_ASSIGNMENTS[policy](dag, streams)
     try:
-        check_assignment(dag, streams, found)
+        check_assignment(dag, streams, assignment)
     except PipelineError as error:
         raise PipelineError(f"stream policy {policy!r} is wrong: {error}") from error
-    return found
+    return assignment
 
 
 def order_launches(groups: Groups, placement: Placement, policy: str) -> Placement:

@@ -2,14 +2,13 @@
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import cast
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
 from compiler.errors import PipelineError
-from compiler.scheduling.placement import Numbers, Placement, check_placement
+from compiler.scheduling.placement import Placement, check_placement
 from compiler.support.dag import DAG
 
 COLUMNS = 4
@@ -21,14 +20,13 @@ def placement_to_text(dag: DAG, placement: Placement) -> str:
     order = placement.order
     columns = [
         [v - place for place, v in enumerate(order)],
-        *([column[v] for v in order] for column in _by_node(placement)),
+        *(
+            [column[v] for v in order]
+            for column in (placement.partitions, placement.streams, placement.stages)
+        ),
     ]
     content = compress(json.dumps(columns, separators=(",", ":")).encode(), 9)
     return f"{_digest(dag)}-{urlsafe_b64encode(content).decode()}"
-
-
-def _by_node(placement: Placement) -> tuple[Numbers, Numbers, Numbers]:
-    return placement.partitions, placement.streams, placement.stages
 
 
 def _digest(dag: DAG) -> str:
@@ -53,9 +51,9 @@ def placement_from_text(dag: DAG, text: str) -> Placement:
     partitions, streams, stages = (
         [column[place_of[v]] for v in range(len(dag))] for column in columns
     )
-    found = Placement(order, partitions, streams, stages)
-    check_placement(dag, found)
-    return found
+    placement = Placement(order, partitions, streams, stages)
+    check_placement(dag, placement)
+    return placement
 
 
 _DAMAGED = "the text of the placement is damaged: copy it whole, or search again"
@@ -63,18 +61,14 @@ _DAMAGED = "the text of the placement is damaged: copy it whole, or search again
 
 def _columns(content: str, count: int) -> list[list[int | None]]:
     try:
-        found = json.loads(decompress(urlsafe_b64decode(content)))
+        columns = json.loads(decompress(urlsafe_b64decode(content)))
     except (ValueError, ZlibError) as error:
         raise PipelineError(_DAMAGED) from error
-    if not isinstance(found, list) or len(cast(list[object], found)) != COLUMNS:
+    if not isinstance(columns, list) or len(cast(list[object], columns)) != COLUMNS:
         raise PipelineError(_DAMAGED)
-    for column in cast(list[object], found):
+    for column in cast(list[object], columns):
         if not isinstance(column, list) or len(cast(list[object], column)) != count:
             raise PipelineError(_DAMAGED)
-        if not _are_numbers(cast(list[object], column)):
+        if not all(value is None or type(value) is int for value in cast(list[object], column)):
             raise PipelineError(_DAMAGED)
-    return cast(list[list[int | None]], found)
-
-
-def _are_numbers(values: Iterable[object]) -> bool:
-    return all(value is None or type(value) is int for value in values)
+    return cast(list[list[int | None]], columns)

@@ -35,14 +35,14 @@ class Prediction:
         return [(s / 1e3, e / 1e3) for s, e in zip(line.start, line.end, strict=True)]
 
 
-def gap(module: "Module", found: Prediction) -> str:
+def gap(module: "Module", predicted: Prediction) -> str:
     """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
     choice = None if module.choice is None else module.choice.schedule
     timing = None if choice is None else choice.timings.get(choice.chosen)
-    time = found.timeline.makespan if timing is None else timing.median
+    time = predicted.timeline.makespan if timing is None else timing.median
     how = "predicted" if timing is None else "measured"
     early = choice is not None and choice.pdl
-    bound = lower_bound(found.works, needs(module.schedule), found.device, early=early)
+    bound = lower_bound(predicted.works, needs(module.schedule), predicted.device, early=early)
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
@@ -66,8 +66,8 @@ def prediction(module: "Module") -> Prediction:
         return Prediction("streams", line, works, frozenset(), target.device)
     mode: Mode = "graph" if choice is None else choice.mode
     costs: Mapping[str, float] = {} if choice is None else choice.costs
-    known = Costs.make(module.kernels, costs, target.architecture)
-    works = known.works(schedule, module.kernels)
+    model = Costs.make(module.kernels, costs, target.architecture)
+    works = model.works(schedule, module.kernels)
     early = choice is not None and choice.pdl
-    timeline = predict(schedule, works, mode, known.device, early=early)
-    return Prediction(mode, timeline, works, frozenset(known.measured), known.device)
+    timeline = predict(schedule, works, mode, model.device, early=early)
+    return Prediction(mode, timeline, works, frozenset(model.measured), model.device)

@@ -33,21 +33,16 @@ def missed_bytes(order: Sequence[int], reads: Reads, cache_bytes: int) -> float:
     for name, nbytes in ((name, n) for v in order for name, n in reads[v].items()):
         distance = float("inf")
         if name in recent:
-            distance = _bytes_since(recent, name, LOST * cache_bytes)
+            # counted no further than where nothing of the weight is left in the cache
+            distance = 0
+            for other in reversed(recent):
+                distance += recent[other]
+                if other == name or distance >= LOST * cache_bytes:
+                    break
         missed += nbytes * _missed_share(distance / cache_bytes)
         recent[name] = nbytes
         recent.move_to_end(name)
     return missed
-
-
-def _bytes_since(recent: dict[str, int], name: str, most: float) -> float:
-    """The bytes of a weight and of those read after it, `most` at most."""
-    total = 0
-    for other in reversed(recent):
-        total += recent[other]
-        if other == name or total >= most:
-            break
-    return min(total, most)
 
 
 def _missed_share(distance: float) -> float:

@@ -63,10 +63,10 @@ class ScheduleSearch:
     """Judges placements of one graph's nodes; see `search`."""
 
     def __init__(self, groups: Groups, simulator: Simulator):
-        known = simulator.device.latencies
+        latencies = simulator.device.latencies
         self.groups = groups
         self._tasks = simulator.arrays
-        self._latencies = (known.graph, known.gap, known.awaited)
+        self._latencies = (latencies.graph, latencies.gap, latencies.awaited)
         self.before = _rows(groups.dag.predecessors)
         self.after = _rows(groups.dag.successors)
 
@@ -110,13 +110,13 @@ def search(
     )
     for policy in in_parts("try policies", starts(len(groups.dag)), lambda policy: policy.name):
         try:
-            found = place(groups, policy)
+            placed = place(groups, policy)
         except PipelineError:  # a policy refuses what is too large for it
             continue
-        tried[policy] = judge.makespan(found), found
+        tried[policy] = judge.makespan(placed), placed
     start = min(tried, key=lambda policy: tried[policy][0])
     before, best = tried[start]
-    steps = default_steps(len(groups.dag)) if steps is None else steps
+    steps = min(MOST_MOVES, STEP_TASKS // max(len(groups.dag), 1)) if steps is None else steps
     width = max(STREAM_COUNTS[1], 1 + max((s for s in best.streams if s is not None), default=0))
     placement, kept = judge.improved(best, width, steps, seed)
     moved, after = judge.makespan(placement), before
@@ -133,11 +133,6 @@ def search(
         kept=kept,
         policies=figures,
     )
-
-
-def default_steps(count: int) -> int:
-    """How many moves are tried on so many nodes."""
-    return min(MOST_MOVES, STEP_TASKS // max(count, 1))
 
 
 def starts(count: int) -> list[PlacementPolicy]:

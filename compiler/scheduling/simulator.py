@@ -105,14 +105,14 @@ class Simulator:
         Outside one graph, the host has queued a task at its `release`, and it starts by `delay`
         later than in a graph.
         """
-        known = self.device.latencies
+        latencies = self.device.latencies
         state = np.array(order, np.int64), np.array(stream_of, np.int64)
-        given = np.asarray(edges, np.int64).reshape(-1, 2)
-        start = np.full(len(self._costs), known.graph, np.float64)
+        pairs = np.asarray(edges, np.int64).reshape(-1, 2)
+        start = np.full(len(self._costs), latencies.graph, np.float64)
         queued = start if release is None else release
         later = self._delays if delay is None else self._delays + delay
-        tasks, rates = (self._costs, self._demands, later), (known.gap, known.awaited)
-        start, end = simulate(tasks, state, given, queued, rates)
+        tasks, rates = (self._costs, self._demands, later), (latencies.gap, latencies.awaited)
+        start, end = simulate(tasks, state, pairs, queued, rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a cycle, or one never ends")
         return start, end
@@ -125,8 +125,8 @@ def execution(work: TaskDemand, device: DeviceModel) -> float:
 
 def launch_delay(work: TaskDemand, device: DeviceModel, *, early: bool) -> float:
     """Nanoseconds from the end of the last awaited task to the first block, for all launches."""
-    known = device.latencies
-    return work.launches * known.dependency + early * work.early * known.programmatic
+    latencies = device.latencies
+    return work.launches * latencies.dependency + early * work.early * latencies.programmatic
 
 
 def resource_demand(work: TaskDemand, device: DeviceModel) -> tuple[float, float, float]:

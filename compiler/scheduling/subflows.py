@@ -77,12 +77,12 @@ def _with_edges(schedule: Schedule, parts: Sequence[Sequence[int]]) -> list[Subf
 def waits_between(parts: Sequence[Sequence[int]], waits: Iterable[Iterable[int]]) -> list[set[int]]:
     """For each part of the tasks the others that tasks in it wait for, by their positions."""
     part_of = {task: part for part, tasks in enumerate(parts) for task in tasks}
-    found: list[set[int]] = [set() for _ in parts]
+    awaited_by: list[set[int]] = [set() for _ in parts]
     for task, awaited in enumerate(waits):
-        found[part_of[task]].update([part_of[other] for other in awaited])
-    for part, others in enumerate(found):
+        awaited_by[part_of[task]].update([part_of[other] for other in awaited])
+    for part, others in enumerate(awaited_by):
         others.discard(part)
-    return found
+    return awaited_by
 
 
 def partition_runs(partitions: Sequence[int | None]) -> list[range]:
@@ -91,8 +91,8 @@ def partition_runs(partitions: Sequence[int | None]) -> list[range]:
     Nodes are in launch order; those in no partition are launched alone. Raises PipelineError for a
     partition in several pieces.
     """
-    found, seen = runs(partitions), set[int | None]()
-    for places in found:
+    partitions_in_runs, seen = runs(partitions), set[int | None]()
+    for places in partitions_in_runs:
         partition = partitions[places.start]
         if partition in seen:
             raise PipelineError(
@@ -100,7 +100,7 @@ def partition_runs(partitions: Sequence[int | None]) -> list[range]:
             )
         seen.add(partition)
         seen.discard(None)
-    return found
+    return partitions_in_runs
 
 
 def stage_barriers(

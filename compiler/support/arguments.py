@@ -58,11 +58,12 @@ def _are_shapes(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     entries = cast(Mapping[object, object], value).items()
-    return all(isinstance(n, str) and _is_listing(shape) for n, shape in entries)
-
-
-def _is_listing(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return all(
+        isinstance(n, str)
+        and isinstance(shape, Iterable)
+        and not isinstance(shape, str | bytes | Mapping)
+        for n, shape in entries
+    )
 
 
 def _is_list(value: object) -> bool:

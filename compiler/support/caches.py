@@ -119,6 +119,7 @@ def compiled_once(
     return code
 
 
+@cache
 def package_version(package: str) -> str:
     """The version of an installed package, or `none`."""
     try:

@@ -9,7 +9,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -28,10 +28,16 @@ It gets the path to import from as this process has it by arguments: by PYTHONPA
 """
 
 
-def start_child(module: str, function: str) -> subprocess.Popen[bytes]:
+def start_child(
+    module: str,
+    function: str,
+    variables: Mapping[str, str] | None = None,
+    pipes: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
     """Start a process that calls a function of a module; its output goes to a pipe.
 
-    It imports what this process can, and gets requests by its standard input.
+    It imports what this process can, gets requests by its standard input, and inherits further
+    environment variables and pipes.
     """
     path = [os.getcwd() if folder == "" else folder for folder in sys.path]
     program = PROGRAM.format(module=module, function=function)
@@ -40,6 +46,8 @@ def start_child(module: str, function: str) -> subprocess.Popen[bytes]:
             [sys.executable, "-P", "-c", program, *path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={**os.environ, **(variables or {})},
+            pass_fds=pipes,
         )
 
 

@@ -188,20 +188,6 @@ def depth_first_order(dag: DAG) -> list[int]:
     return order
 
 
-def reaches(dag: DAG, source: int, target: int) -> bool:
-    """Whether a path of at least one edge leads from `source` to `target`."""
-    seen = {source}
-    stack = [source]
-    while stack:
-        for v in dag.successors[stack.pop()]:
-            if v == target:
-                return True
-            if v < target and v not in seen:
-                seen.add(v)
-                stack.append(v)
-    return False
-
-
 def descendants(dag: DAG) -> list[int]:
     """The nodes that each node reaches, as bit sets: n * n bits."""
     sets = [0] * len(dag)

@@ -53,7 +53,13 @@ def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) 
     create = nvrtc.nvrtcCreateProgram
     program = _checked(create(text.encode(), b"kernel.cu", len(names), bodies, names))
     try:
-        _compile(nvrtc, program, arch)
+        options = compile_options(arch)
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if int(status) != 0:
+            log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
+            nvrtc.nvrtcGetProgramLog(program, log)
+            log_text = log.decode(errors="replace").rstrip("\0")
+            raise KernelError(f"the CUDA compiler failed for {arch} ({status.name}):\n{log_text}")
         cubin = bytearray(_checked(nvrtc.nvrtcGetCUBINSize(program)))
         _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
         return bytes(cubin)
@@ -65,16 +71,6 @@ def compile_options(arch: str) -> list[bytes]:
     """The compiler's options; NVRTC 13.0 takes a lambda within a template for a host function."""
     always = (b"--std=c++17", b"--disable-warnings", b"--device-as-default-execution-space")
     return [f"--gpu-architecture={arch}".encode(), *always]
-
-
-def _compile(nvrtc: Any, program: Any, arch: str) -> None:
-    options = compile_options(arch)
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    if int(status) != 0:
-        log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
-        nvrtc.nvrtcGetProgramLog(program, log)
-        log_text = log.decode(errors="replace").rstrip("\0")
-        raise KernelError(f"the CUDA compiler failed for {arch} ({status.name}):\n{log_text}")
 
 
 def _checked(answer: Sequence[Any]) -> Any:

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar, Literal, get_args
 
@@ -28,7 +28,7 @@ SHORT_PRECISIONS = ("fp16", "bf16")
 """The precisions whose operands have 16 bits."""
 
 PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("fp32",),
+    "cpu": ("fp32", "fp16", "bf16"),
     "cuda": ("tf32", "fp32", "fp16", "bf16"),
     "hip": ("fp32", "fp16", "bf16"),
 }
@@ -108,9 +108,22 @@ class Target(ABC):
         return ()
 
 
+def check_kernels_precision(target: Target) -> None:
+    """Raise KernelError for a precision that a target has no kernels of."""
+    precisions = PRECISIONS_OF[target.kind]
+    if target.precision not in precisions:
+        raise KernelError(
+            f"target '{target.kind}' has no precision '{target.precision}': use one of"
+            f" {', '.join(precisions)}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class CpuTarget(Target):
-    """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
+    """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host.
+
+    In the precisions fp16 and bf16 tensors are stored in 16 bits and computed with in float32.
+    """
 
     kind: ClassVar[str] = "cpu"
     fuses_attention: ClassVar[bool] = True
@@ -123,8 +136,12 @@ class CpuTarget(Target):
         """The extra features, each with its + or -."""
         return [name for name in self.features.split(",") if name]
 
+    def __post_init__(self) -> None:
+        check_kernels_precision(self)
+
     def __str__(self) -> str:
-        return ":".join(text for text in ("cpu", self.mcpu, self.features) if text)
+        precision = "" if self.precision == PRECISIONS_OF["cpu"][0] else self.precision
+        return ":".join(text for text in ("cpu", self.mcpu, self.features, precision) if text)
 
     @property
     def backend(self) -> str:
@@ -160,12 +177,7 @@ class GpuTarget(Target):
     emulated: bool = False
 
     def __post_init__(self) -> None:
-        precisions = PRECISIONS_OF[self.kind]
-        if self.precision not in precisions:
-            raise KernelError(
-                f"target '{self.kind}' has no precision '{self.precision}': use one of"
-                f" {', '.join(precisions)}"
-            )
+        check_kernels_precision(self)
 
     def __str__(self) -> str:
         return f"{self.backend}:{','.join(self.architectures)}:{self.precision}"
@@ -359,8 +371,8 @@ class HipTarget(GpuTarget):
 
 @cache
 def parse_target(text: str) -> Target:
-    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, `cuda:ARCH:PRECISION`,
-    `hip:ARCH,ARCH:PRECISION` or `emu:ARCH:PRECISION`; raises KernelError.
+    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, each perhaps with `:PRECISION`,
+    `cuda:ARCH:PRECISION`, `hip:ARCH,ARCH:PRECISION` or `emu:ARCH:PRECISION`; raises KernelError.
 
     Without an architecture or precision, the kind's default is meant.
     """
@@ -410,12 +422,14 @@ def complete(
         raise DeviceError(f"unknown target {text!r}; the targets are {', '.join(BACKENDS)}")
     if backend == "cpu":
         _check_precision("cpu", "cpu", precision)
-        return _cpu(architecture or rest)
+        own = _cpu(rest)
+        own = replace(_cpu(architecture), precision=own.precision) if architecture else own
+        return replace(own, precision=precision) if precision else own
     named, _, exact = rest.partition(":")
     named = architecture or named or present(backend)
-    wanted = precision or exact or None
-    _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, wanted)
-    return _gpu(backend, f"{named}:{wanted or ''}")
+    precision_name = precision or exact or None
+    _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, precision_name)
+    return _gpu(backend, f"{named}:{precision_name or ''}")
 
 
 def _check_precision(target: str, kind: str, precision: str | None) -> None:
@@ -427,13 +441,15 @@ def _check_precision(target: str, kind: str, precision: str | None) -> None:
 
 
 def _cpu(rest: str) -> CpuTarget:
+    before, _, last = rest.rpartition(":")
+    rest, precision = (before, last) if last in PRECISIONS else (rest, PRECISIONS_OF["cpu"][0])
     mcpu, _, features = rest.partition(":")
     if features and not mcpu:
         raise KernelError(
             f"the target 'cpu:{rest}' has features but no CPU: write"
             " cpu:MCPU:FEATURES, such as 'cpu:x86-64-v3:+avx512f'"
         )
-    return CpuTarget(mcpu=mcpu, features=features)
+    return CpuTarget(mcpu=mcpu, features=features, precision=precision)
 
 
 def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTarget]:

@@ -120,24 +120,24 @@ def check_with_onnxruntime(
     """
     precision = parse_target(target).precision
     expected = run_onnxruntime(model, inputs)
-    found = compare(outputs, expected, precision)
-    if found.passed:
-        return found
+    comparison = compare(outputs, expected, precision)
+    if comparison.passed:
+        return comparison
     weights = rounded_weights(model, precision)
     effects = compare(
         run_onnxruntime(weights, rounded_inputs(inputs, precision)), expected, precision
     )
-    explained = zip(found.differences, effects.differences, strict=True)
+    explained = zip(comparison.differences, effects.differences, strict=True)
     return Comparison(tuple(_with_cause(*pair, precision) for pair in explained))
 
 
-def _with_cause(found: Difference, effect: Difference, precision: str) -> Difference:
+def _with_cause(difference: Difference, effect: Difference, precision: str) -> Difference:
     """The difference, with its cause as far as the model's sensitivity to rounding explains it."""
-    if found.passed or found.problem or effect.problem:
-        return found
+    if difference.passed or difference.problem or effect.problem:
+        return difference
     rounding = f"rounding inputs and weights to {precision} alone gives {effect.relative:.2g}"
-    if found.relative <= EXPLAINED * effect.relative:
+    if difference.relative <= EXPLAINED * effect.relative:
         cause = f"the model is sensitive: {rounding}, so this is the precision's error"
     else:
         cause = f"{rounding}, so the precision does not explain this: the result is wrong"
-    return replace(found, cause=cause)
+    return replace(difference, cause=cause)

@@ -39,7 +39,7 @@ def compile_arguments(options: Namespace) -> dict[str, Any]:
 
 def _buckets(options: Namespace) -> dict[str, list[int]]:
     """The sizes of each dimension of all `--bucket`."""
-    found: dict[str, list[int]] = {}
+    buckets: dict[str, list[int]] = {}
     for name, sizes in options.bucket:
-        found.setdefault(name, []).extend(sizes)
-    return found
+        buckets.setdefault(name, []).extend(sizes)
+    return buckets

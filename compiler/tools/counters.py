@@ -23,7 +23,11 @@ def arena_bytes_in_use(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
         ]
         ended += [one for one in live if _touches(one[0], task.writes)]
         live = [one for one in live if not _touches(one[0], task.writes)]
-        live += [(v, time.start, time.end) for v in task.writes if _in_arena(schedule, v)]
+        live += [
+            (v, time.start, time.end)
+            for v in task.writes
+            if schedule.allocations[v.allocation].kind == "arena"
+        ]
     return _summed(_changes((start, end, view.nbytes) for view, start, end in (*ended, *live)))
 
 
@@ -42,10 +46,6 @@ def tasks_ready(schedule: Schedule, times: Sequence[TaskTime]) -> Steps:
     return _summed(_changes(waiting))
 
 
-def _in_arena(schedule: Schedule, view: View) -> bool:
-    return schedule.allocations[view.allocation].kind == "arena"
-
-
 def _touches(view: View, others: Sequence[View]) -> bool:
     end = view.offset + view.nbytes
     return any(
@@ -60,14 +60,14 @@ def _changes(
     spans: "Sequence[tuple[float, float, int]] | Iterator[tuple[float, float, int]]",
 ) -> Steps:
     """The changes at the start and the end of spans, in order of time."""
-    found = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
-    return sorted(found)
+    changes = [(at, by) for start, end, size in spans for at, by in ((start, size), (end, -size))]
+    return sorted(changes)
 
 
 def _summed(changes: Steps) -> Steps:
     """The value after all changes at each time."""
-    total, found = 0, dict[float, int]()
+    total, values = 0, dict[float, int]()
     for at, by in changes:
         total += by
-        found[at] = total
-    return list(found.items())
+        values[at] = total
+    return list(values.items())

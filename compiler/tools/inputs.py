@@ -34,16 +34,6 @@ def read_inputs(path: Path) -> dict[str, Array]:
         ) from error
 
 
-def _check_static(spec: Any) -> None:
-    """Raise ShapeError for an input whose shape is not known."""
-    shape: Any = spec.shape
-    if shape is None or any(not isinstance(size, int) for size in shape):
-        raise ShapeError(
-            f"the input {spec} has no fixed shape: give one with --input-shape {spec.name}=SIZES,"
-            " or the inputs with --inputs"
-        )
-
-
 def random_inputs(module: Module, seed: int) -> dict[str, Array]:
     """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
     return random_arrays(module.inputs, seed)
@@ -54,7 +44,12 @@ def random_arrays(specs: Iterable[Allocation], seed: int) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for spec in specs:
-        _check_static(spec)
+        shape: Any = spec.shape
+        if shape is None or any(not isinstance(size, int) for size in shape):
+            raise ShapeError(
+                f"the input {spec} has no fixed shape: give one with --input-shape"
+                f" {spec.name}=SIZES, or the inputs with --inputs"
+            )
         if np.dtype(spec.dtype).kind in "iub":
             inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)
         else:

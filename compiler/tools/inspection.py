@@ -1,12 +1,9 @@
-"""Opens saved modules without their device, and predicts their runs."""
+"""Opens saved modules without their device."""
 
 import os
 
 from compiler.artifact import artifact
 from compiler.artifact.module import Module
-from compiler.scheduling.prediction import Prediction, gap, prediction
-
-__all__ = ["Prediction", "gap", "open_module", "prediction"]
 
 
 def open_module(directory: str | os.PathLike[str]) -> Module:

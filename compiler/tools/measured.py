@@ -38,15 +38,6 @@ class MeasuredRun:
     help: Sequence[HelpTime] = ()
 
 
-def measured_times(module: Module, inputs: Mapping[str, Any]) -> list[TaskTime] | None:
-    """Each task's thread (on a GPU its stream), start and end, in ns; None without the device.
-
-    The run of median length of 15 is taken. GPUs run on random data instead of the inputs.
-    """
-    times = measured_run(module, inputs).times
-    return None if times is None else list(times)
-
-
 def measured_run(module: Module, inputs: Mapping[str, Any]) -> MeasuredRun:
     """The times of all tasks in a run, if the module's device is there, and how it ran."""
     try:

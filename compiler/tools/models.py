@@ -18,26 +18,26 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def named_model(name: Path) -> "Path | onnx.ModelProto":
     """The file itself, or the network with its weights; raises ModelError for unknown names."""
-    collection, wanted = _split(name)
+    collection, network = _split(name)
     if name.exists() or not collection:
         return name
     light = _loader(collection)
-    known = light.files(EXAMPLES / collection)
-    if wanted not in known:
-        raise ModelError(f"the {collection} has no model {wanted!r}; it has {', '.join(known)}")
-    return light.load_file(known[wanted])
+    files = light.files(EXAMPLES / collection)
+    if network not in files:
+        raise ModelError(f"the {collection} has no model {network!r}; it has {', '.join(files)}")
+    return light.load_file(files[network])
 
 
 def default_artifact(name: Path) -> Path:
     """The directory that a model is compiled to if none is given, in the current one."""
-    collection, wanted = _split(name)
-    return Path(f"{wanted if collection else name.stem}.flowloom")
+    collection, network = _split(name)
+    return Path(f"{network if collection else name.stem}.flowloom")
 
 
 def _split(name: Path) -> tuple[str, str]:
     """The collection and the network that a name says, or an empty string and the name."""
-    collection, _, wanted = str(name).partition(":")
-    return (collection, wanted) if collection in COLLECTIONS and wanted else ("", str(name))
+    collection, _, network = str(name).partition(":")
+    return (collection, network) if collection in COLLECTIONS and network else ("", str(name))
 
 
 def _loader(collection: str) -> Any:

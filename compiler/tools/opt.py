@@ -20,7 +20,7 @@ from compiler.verify.schedule_json import from_json
 def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: bool) -> str:
     """The text of the module after the passes; raises a FlowloomError for bad text or IR."""
     passes = parse(pipeline)
-    runner = Runner(dump)
+    runner = Runner(dump, each=True)
     module = _parse(text, name)
     verify(module)
     runner.write(module, "input", "input")

@@ -17,8 +17,8 @@ from compiler.schedule.choices import (
 )
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
+from compiler.scheduling.prediction import Prediction, gap, prediction
 from compiler.support.words import counted
-from compiler.tools.inspection import Prediction, gap, prediction
 from compiler.verify.footprints import containment_lines
 
 MOST_COSTLY = 10
@@ -30,13 +30,13 @@ MOST_POLICIES = 8
 
 def report(module: Module) -> str:
     """The report as text."""
-    found = prediction(module)
+    predicted = prediction(module)
     sections = [
         _head(module),
-        _kernels(module, found),
+        _kernels(module, predicted),
         _accesses(module),
-        _path(module, found),
-        _streams(module, found),
+        _path(module, predicted),
+        _streams(module, predicted),
         _memory(module),
         _choice(module),
         _semantics(module),
@@ -58,19 +58,19 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _kernels(module: Module, found: Prediction) -> list[str]:
+def _kernels(module: Module, predicted: Prediction) -> list[str]:
     tasks, total = Counter[str](), Counter[str]()
-    for task, work in zip(module.schedule.tasks, found.works, strict=True):
+    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
         tasks[task.kernel] += 1
         total[task.kernel] += round(work.time)
-    measured = len(found.measured & tasks.keys())
+    measured = len(predicted.measured & tasks.keys())
     lines = [
         f"kernels  {counted(len(tasks), 'kernel')} in {counted(tasks.total(), 'task')}, times of"
         f" {measured} measured"
     ]
     lines.append(f"         {'all us':>9} {'tasks':>5} {'us each':>9}  most costly kernels")
     for name, cost in total.most_common(MOST_COSTLY):
-        how = "" if name in found.measured else " (estimated)"
+        how = "" if name in predicted.measured else " (estimated)"
         each = cost / tasks[name]
         lines.append(f"         {cost / 1e3:9.1f} {tasks[name]:5} {each / 1e3:9.2f}  {name}{how}")
     return lines
@@ -81,25 +81,25 @@ def _accesses(module: Module) -> list[str]:
     return [f"access   {first}", *(f"         {line}" for line in rest)]
 
 
-def _path(module: Module, found: Prediction) -> list[str]:
+def _path(module: Module, predicted: Prediction) -> list[str]:
     tasks = module.schedule.tasks
-    names, times = [task.kernel for task in tasks], [work.time for work in found.works]
-    steps = path_steps(names, times, needs(module.schedule), module.kernels, found.device)
+    names, times = [task.kernel for task in tasks], [work.time for work in predicted.works]
+    steps = path_steps(names, times, needs(module.schedule), module.kernels, predicted.device)
     first, *rest = table(steps, MOST_COSTLY)
     return [f"path     {first}", *(f"         {line}" for line in rest)]
 
 
-def _streams(module: Module, found: Prediction) -> list[str]:
+def _streams(module: Module, predicted: Prediction) -> list[str]:
     tasks, busy = Counter[int](), Counter[int]()
-    for task, work in zip(module.schedule.tasks, found.works, strict=True):
+    for task, work in zip(module.schedule.tasks, predicted.works, strict=True):
         tasks[task.stream] += 1
         busy[task.stream] += round(work.time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
-    span = found.timeline.makespan
+    span = predicted.timeline.makespan
     lines = [
         f"streams  {len(tasks)} with {counted(waits, 'wait')}, predicted run {span / 1e3:.1f} us"
     ]
-    lines.append(f"         {gap(module, found)}")
+    lines.append(f"         {gap(module, predicted)}")
     for stream in sorted(tasks):
         launched = counted(tasks[stream], "task")
         lines.append(f"         stream {stream}: {launched}, {busy[stream] / 1e3:.1f} us")
@@ -158,19 +158,19 @@ def _semantics(module: Module) -> list[str]:
     return ["results  where onnxruntime differs from the ONNX text (docs/differences.md)", *lines]
 
 
-def _search(found: SearchRecord | None) -> Iterator[str]:
+def _search(search: SearchRecord | None) -> Iterator[str]:
     """The schedule that the search found, and the policies that it tried, the best first."""
-    if found is None:
+    if search is None:
         return
-    start, moved, bound = found.started_at, found.moved, max(found.bound.values())
+    start, moved, bound = search.started_at, search.moved, max(search.bound.values())
     gain = "no gain" if moved >= start else "not taken, as it gains too little"
-    taken = "taken" if found.makespan < start else gain
+    outcome = "taken" if search.makespan < start else gain
     yield (
-        f"search   {found.start} {start / 1e3:.1f} us; {found.kept} of {found.steps} moves"
-        f" (seed {found.seed}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"
+        f"search   {search.start} {start / 1e3:.1f} us; {search.kept} of {search.steps} moves"
+        f" (seed {search.seed}): {moved / 1e3:.1f} us, {outcome}; bound {bound / 1e3:.1f} us,"
         " all simulated"
     )
-    tried = sorted(found.policies.items(), key=lambda entry: entry[1])
+    tried = sorted(search.policies.items(), key=lambda entry: entry[1])
     for name, time in [*tried[:MOST_POLICIES], *tried[MOST_POLICIES:][-1:]]:
         yield f"         {time / 1e3:9.1f} us  {name}"
 
@@ -189,13 +189,15 @@ def _figures(choice: ScheduleChoice) -> Iterator[str]:
     for name, binding in zip(choice.bindings, choice.within, strict=True):
         ways = ", ".join(f"{way} {time / 1e3:.1f}" for way, time in binding.times.items())
         yield f"         {name} in memory that moves: by {binding.chosen} (us: {ways})"
-    errors = [abs(estimates[name] / found.median - 1) for name, found in timings.items()]
+    errors = [abs(estimates[name] / timing.median - 1) for name, timing in timings.items()]
     if errors:
         yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"
 
 
-def _timing(found: Timing | None) -> str:
-    if found is None:
+def _timing(timing: Timing | None) -> str:
+    if timing is None:
         return f"{'-':>28} {'-':>5}"
-    low, middle, high = (nanoseconds / 1e3 for nanoseconds in (found.low, found.median, found.high))
-    return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {found.count:5}"
+    low, middle, high = (
+        nanoseconds / 1e3 for nanoseconds in (timing.low, timing.median, timing.high)
+    )
+    return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {timing.count:5}"

@@ -16,8 +16,8 @@ def disassembler() -> str | None:
     """The path of nvdisasm, of CUDA's tools or of the package nvidia-cuda-nvdisasm."""
     spec = find_spec("nvidia")
     places = list(spec.submodule_search_locations or ()) if spec else []
-    found = (str(path) for place in places for path in Path(place).glob("*/bin/nvdisasm"))
-    return shutil.which("nvdisasm") or next(found, None)
+    in_packages = (str(path) for place in places for path in Path(place).glob("*/bin/nvdisasm"))
+    return shutil.which("nvdisasm") or next(in_packages, None)
 
 
 def sass_of(cubin: bytes) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from compiler.artifact.module import Module
 from compiler.schedule.tasks import Schedule
+from compiler.scheduling.prediction import Prediction, prediction
 from compiler.tools.counters import Steps, arena_bytes_in_use, tasks_ready
-from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import HelpTime, MeasuredRun, TaskTime, is_cpu, measured_run
 
 Event = Mapping[str, Any]
@@ -15,10 +15,12 @@ PREDICTED, MEASURED = 1, 2
 
 def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The trace of a module, and a note on whether its run was measured."""
-    found = prediction(module)
-    starts = zip(module.schedule.tasks, found.timeline.start, found.timeline.end, strict=True)
+    predicted = prediction(module)
+    starts = zip(
+        module.schedule.tasks, predicted.timeline.start, predicted.timeline.end, strict=True
+    )
     times = [TaskTime(task.stream, start, end) for task, start, end in starts]
-    events = process(PREDICTED, predicted_label(module, found), module.schedule, times)
+    events = process(PREDICTED, predicted_label(module, predicted), module.schedule, times)
     run = measured_run(module, inputs)
     if run.times is not None:
         events += _measured(module, run, run.times)
@@ -26,12 +28,13 @@ def trace(module: Module, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], st
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": data}, run.note
 
 
-def predicted_label(module: Module, found: Prediction) -> str:
+def predicted_label(module: Module, predicted: Prediction) -> str:
     """The label of the predicted rows."""
     used = {task.kernel for task in module.schedule.tasks}
     return (
-        f"predicted, not measured: mode {found.mode}, {len(used & found.measured)} of {len(used)} "
-        "kernel times measured alone, the others estimated"
+        f"predicted, not measured: mode {predicted.mode},"
+        f" {len(used & predicted.measured)} of {len(used)} kernel times"
+        " measured alone, the others estimated"
     )
 
 

@@ -94,7 +94,14 @@ def from_json(text: str) -> Schedule:
     Types and names are checked here; whether the schedule is valid is for `check_schedule`.
     """
     head = read.as_object(read.parse_json(text, "the schedule"), "the schedule")
-    _check_version(head)
+    if head.get("format") != FORMAT:
+        raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
+    version = read.checked_integer(head.get("version"), "the schedule's version")
+    if not WITHOUT_CONTROL <= version <= VERSION:
+        raise ArtifactError(
+            f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
+            " compile the model again"
+        )
     return _schedule(head, "the schedule")
 
 
@@ -105,17 +112,6 @@ def _schedule(value: object, path: str) -> Schedule:
         read.checked_sequence(entry, "allocations", path, _allocation),
         read.checked_sequence(entry, "tasks", path, _task),
     )
-
-
-def _check_version(head: dict[str, object]) -> None:
-    if head.get("format") != FORMAT:
-        raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
-    version = read.checked_integer(head.get("version"), "the schedule's version")
-    if not WITHOUT_CONTROL <= version <= VERSION:
-        raise ArtifactError(
-            f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
-            " compile the model again"
-        )
 
 
 def _allocation(value: object, path: str) -> Allocation:

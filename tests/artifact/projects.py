@@ -133,6 +133,10 @@ def build(project: Path, gpu: str, *options: str, name: str = "build", target: s
     chosen = [f"-DFLOWLOOM_GPU={gpu}", "-DFLOWLOOM_WERROR=ON", *options]
     if gpu == "HIP":
         chosen.append("-DCMAKE_CXX_COMPILER=hipcc")
+    if gpu == "CUDA" and "CMAKE_CUDA_COMPILER_LAUNCHER" in os.environ:
+        # CMake reads the variable when the language is enabled, which is after the kernels' target
+        launcher = os.environ["CMAKE_CUDA_COMPILER_LAUNCHER"]
+        chosen.append(f"-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}")
     run("cmake", "-S", project, "-B", folder, *chosen)
     run("cmake", "--build", folder, "-j2", "--target", target)
     return folder

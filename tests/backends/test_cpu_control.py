@@ -80,7 +80,7 @@ def kernels_of(schedule: Schedule) -> dict[str, KernelSpec]:
     return {t.kernel: kernel_of(t) for t in schedule.all_tasks if t.control is None}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(controlled_schedules(), st.integers(0, 2**32), st.integers(1, 3))
 def test_random_nested_schedules_compute_what_their_bodies_do(
     schedule: Schedule, seed: int, threads: int

@@ -16,6 +16,7 @@ import compiler
 from compiler.backends.cpu.driver import usable_threads
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.scheduling.bounds import needs
+from compiler.scheduling.prediction import Prediction
 from compiler.scheduling.simulator import TaskDemand, Timeline
 from compiler.target.devices import CORES, H200
 from compiler.target.target import parse_target
@@ -26,7 +27,6 @@ from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sides import artifact_side
 from compiler.tools.explore.sources import NOT_COMPILED, kernel_sources
-from compiler.tools.inspection import Prediction
 from compiler.tools.measured import MeasuredRun, TaskTime
 from tests.explore.modules import branches, side_of, wide_schedule
 

@@ -101,6 +101,15 @@ def _rounded_integers(example: Example) -> Array:
     return np.rint(np.stack(rows))
 
 
+def _filled_integers(example: Example) -> Array:
+    """Rows of four at 8 positions of (-1.5, ..., 4.5), and what is nearest to the fill outside."""
+    (x,) = example.feeds.values()
+    at = np.linspace(-1.5, 4.5, 8)
+    nearest = np.clip(np.ceil(at - 0.5).astype(int), 0, 3)
+    fill = np.rint(example.attributes["extrapolation_value"])
+    return np.where((at < 0) | (at > 3), fill, x[:, nearest]).astype(np.float64)
+
+
 def _resampled(example: Example) -> Array:
     """Rows interpolated in float64 at i / scale."""
     (x,) = example.feeds.values()
@@ -263,6 +272,19 @@ EXAMPLES = (
         _rounded_integers,
         ("scales",),
         free={"x": (6, "width")},
+    ),
+    Example(
+        "resize-integers",
+        "Resize",
+        {"mode": "nearest", "extrapolation_value": -2.75, **_CROPS},
+        {
+            "x": np.arange(12, dtype=np.int32).reshape(3, 4),
+            "roi": _floats(0, -0.5, 1, 1.5),
+            "scales": _floats(1, 2),
+        },
+        _filled_integers,
+        ("roi", "scales"),
+        free={"x": (3, "width")},
     ),
     Example(
         "resize-crop-same-size",

@@ -20,11 +20,11 @@ from compiler.frontend.importing.unknown import RANDOM
 from compiler.frontend.interpreter import interpret
 from tests.frontend.test_onnx_nodes import (
     array,
-    every_case,
     has_tensors_only,
     imported,
     tolerance,
 )
+from tests.pages.onnx_nodes import node_cases
 
 Schema = tuple[str, str, int]
 """The domain, the name and the version of an operator."""
@@ -47,10 +47,10 @@ MOST = 3
 
 
 @cache
-def node_cases() -> Mapping[tuple[str, str], list[Any]]:
+def cases_of_operators() -> Mapping[tuple[str, str], list[Any]]:
     """Onnx's own cases of one node, by its domain and operator."""
     found: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
-    for case in every_case():
+    for case in node_cases().values():
         nodes = case.model.graph.node
         if len(nodes) == 1 and "expanded" not in case.name:
             found[nodes[0].domain, nodes[0].op_type].append(case)
@@ -77,7 +77,7 @@ def models_of(schema: Schema) -> list[tuple[onnx.ModelProto, dict[str, Any]]]:
     """Models of a version of an operator, with inputs."""
     domain, name, version = schema
     found: list[tuple[onnx.ModelProto, dict[str, Any]]] = []
-    for case in node_cases()[domain, name]:
+    for case in cases_of_operators()[domain, name]:
         model = of_version(case, domain, version)
         if model is not None and len(found) < MOST:
             names = [info.name for info in model.graph.input]

@@ -1,10 +1,8 @@
 """onnx's own test cases: whatever imports computes the expected result."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,13 @@ from onnx import numpy_helper
 from onnx.helper import get_attribute_value
 
 from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.graph import constant
 from compiler.frontend.importing import import_model
 from compiler.frontend.interpreter import interpret
-from compiler.frontend.sources import Source, check_source
-from compiler.net.operators import KnownTensor
+from compiler.frontend.node import ModelNode
+from compiler.frontend.sources import check_source
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from tests.pages.onnx_nodes import node_cases
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -28,19 +28,10 @@ Case = Any
 
 
 @cache
-def every_case() -> list[Case]:
-    """The cases of every domain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        node_cases: Any = import_module("onnx.backend.test.case.node")
-        return [*node_cases.collect_testcases(None)]
-
-
-@cache
 def cases() -> Mapping[str, list[Case]]:
     """The cases of the default domain by the first letter of their operator."""
     found: defaultdict[str, list[Case]] = defaultdict(list)
-    for case in every_case():
+    for case in node_cases().values():
         domains = {node.domain for node in case.model.graph.node}
         if domains <= {""} and case.model.opset_import[0].version >= 7:
             found[case.model.graph.node[0].op_type[0].upper()].append(case)
@@ -123,7 +114,7 @@ def test_what_imports_is_right(letter: str):
     )
 
 
-def source_of(case: Case) -> tuple[Source, list[np.ndarray | None]] | None:
+def source_of(case: Case) -> tuple[ModelNode, list[np.ndarray | None]] | None:
     """A case of one node as its check sees it, inputs known, and its results; None for others."""
     graph, (given, results) = case.model.graph, case.data_sets[0]
     if len(graph.node) != 1 or not has_tensors_only(case.model):
@@ -134,12 +125,13 @@ def source_of(case: Case) -> tuple[Source, list[np.ndarray | None]] | None:
     if any(value.dtype.name not in ELEMENT_BYTES for value in arrays.values()):
         return None
     inputs = [arrays.get(name) for name in node.input]
-    operands = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in inputs]
+    operands = [None if a is None else constant("", a) for a in inputs]
     values = {a.name: get_attribute_value(a) for a in node.attribute}
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
     version = onnx.defs.get_schema(node.op_type, case.model.opset_import[0].version).since_version
-    source = Source(node.op_type, version, operands, attributes, len(node.output))
-    return source, [arrays.get(name) for name in node.output]
+    used = [True] * len(node.output)
+    read = ModelNode(node.op_type, version, operands, attributes, used)
+    return read, [arrays.get(name) for name in node.output]
 
 
 def test_the_table_gives_the_types_of_the_results():

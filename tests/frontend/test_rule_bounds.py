@@ -130,7 +130,6 @@ BOUNDED = {
     "fourier.py:rows": "at most LONGEST_PRIME squared, or the transform's own length",
     "fourier.py:_factored": "the transform's length",
     "fourier.py:_prime": "about four times the transform's length",
-    "lower.py:_for_every_axis": "a number for each axis",
     "sampling.py:rewrite_affine_grid": "one number",
     "group_query.py:_lengths": "one number",
     "others.py:rewrite_inverse": "at most _LARGEST_INVERSE squared",

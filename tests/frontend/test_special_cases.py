@@ -1,8 +1,11 @@
 """Cases where ONNX's text, its shape inference and onnxruntime do not agree."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import compiler
 from tests.frontend.checks import parse
@@ -50,6 +53,50 @@ def test_a_gemm_with_beta_zero_does_not_read_c(shape: tuple[int, ...], known: bo
     feeds = {"a": a, "b": b} | ({} if known else {"c": c})
     found = compiler.compile(model, target=target).run(feeds)["y"]
     np.testing.assert_allclose(found, 2 * (a @ b), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("target", [None, *TARGETS])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("factors", [(0.5, 1.0), (1.5, 0.5), (1.0, 0.25), (3.0, 2.0), (0.0, 0.5)])
+def test_a_gemm_of_integers_is_truncated_once(
+    factors: tuple[float, float], dtype: str, target: str | None
+):
+    """onnxruntime has no such Gemm; without a target it is folded."""
+    random = np.random.default_rng(3)
+    arrays = [random.integers(0, 100, s).astype(dtype) for s in ((5, 3), (3, 4), (4,))]
+    names = dict(zip("abc", arrays, strict=True))
+    node = "Gemm<alpha = {}, beta = {}>".format(*factors)
+    inputs = f"{dtype}[5,3] a, {dtype}[3,4] b, {dtype}[4] c"
+    text = f"g ({inputs}) => ({dtype}[5,4] y) {{ y = {node}(a, b, c) }}"
+    evaluator: Any = ReferenceEvaluator(parse(text))
+    (wanted,) = evaluator.run(None, names)
+    if target is None:
+        text = f"g ({dtype}[5,4] x) => ({dtype}[5,4] y) {{ g = {node}(a, b, c) y = Add(x, g) }}"
+        zero = np.zeros((5, 4), dtype)
+        found = compiler.compile(parse(text, **names), budget=0).run({"x": zero})["y"]
+    else:
+        found = compiler.compile(parse(text), target=target, budget=0).run(names)["y"]
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_whole_factors_of_integers_wrap_around(known: bool):
+    """A factor beyond the type, and a result of more digits than float64 has."""
+    a, b = np.array([[3]], np.int32), np.array([[2**62 + 1]], np.int64)
+    values = {"a": a, "b": b, "c": np.array([[3]], np.int64)}
+    if known:
+        inputs, weights = "int32[1,1] p, int64[1,1] q", values
+    else:
+        inputs, weights = "int32[1,1] p, int64[1,1] q, int32[1,1] a, int64[1,1] b, int64[1,1] c", {}
+    text = f"""g ({inputs}) => (int32[1,1] y, int64[1,1] z) {{
+        s = Gemm<alpha = 10000000000.0>(a, a)  t = Gemm<alpha = 3.0>(b, c)
+        y = Add(p, s)  z = Add(q, t) }}"""
+    zeros = {"p": np.zeros((1, 1), np.int32), "q": np.zeros((1, 1), np.int64)}
+    feeds = zeros if known else {**zeros, **values}
+    found = compiler.compile(parse(text, **weights), budget=0).run(feeds)
+    exact = 9 * 10**10, 9 * (2**62 + 1)
+    for array, number in zip(found.values(), exact, strict=True):
+        assert (int(array[0, 0]) - number) % 2 ** (8 * array.dtype.itemsize) == 0
 
 
 def test_a_gemm_of_constants_with_beta_zero():

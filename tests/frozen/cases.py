@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from compiler.tools.onnx_nodes import node_cases
 from examples import named
 from tests import movement_cases, operator_cases
 from tests.frontend.interpreter.comparison import model_of
 from tests.operator_cases import Array, Case, Draw
+from tests.pages.onnx_nodes import node_cases
 
 TARGETS: Mapping[str, str] = {
     "cpu": "cpu:x86-64-v3",

@@ -278,7 +278,8 @@ def random_growth(seed: int, target: str) -> Case | None:
     result = g.emit("GatherND", [g.end, "i"])
     output = helper.make_tensor_value_info(result, g.element, [1])
     inputs = [*g.inputs, index]
-    within = draw.choice([_in_graph, _in_graph, _in_branch, _in_loop, _in_function])
+    places = [_in_graph, _in_graph, _in_branch, _in_loop, _in_nest, _in_function]
+    within = draw.choice(places)
     model = within(g.nodes, inputs, output)
     return Case("growth", seed, model.SerializeToString(), target=target)
 
@@ -327,16 +328,30 @@ def _renamed(output: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 def _in_loop(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx.ModelProto:
     """The nodes in a body that runs three times."""
-    number, go = (
-        helper.make_tensor_value_info(name, kind, [])
-        for name, kind in (("n", TensorProto.INT64), ("g", TensorProto.BOOL))
-    )
-    on = helper.make_tensor_value_info("o", TensorProto.BOOL, [])
-    keep = helper.make_node("Identity", ["g"], ["o"])
-    body = helper.make_graph([keep, *nodes], "body", [number, go], [on, output])
-    trips = helper.make_node("Constant", [], ["trips"], value_int=3)
-    made = helper.make_node("Loop", ["trips", ""], ["y"], body=body)
-    return _model([trips, made], inputs, _renamed(output))
+    return _in_loops(nodes, inputs, output, 1, 3)
+
+
+def _in_nest(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx.ModelProto:
+    """The nodes in a body that runs 27,000 times, in three loops in each other."""
+    return _in_loops(nodes, inputs, output, 3, 30)
+
+
+def _in_loops(
+    nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto, depth: int, trips: int
+) -> onnx.ModelProto:
+    for level in range(depth):
+        number, go = (
+            helper.make_tensor_value_info(f"{name}{level}", kind, [])
+            for name, kind in (("n", TensorProto.INT64), ("g", TensorProto.BOOL))
+        )
+        on = helper.make_tensor_value_info(f"o{level}", TensorProto.BOOL, [])
+        keep = helper.make_node("Identity", [go.name], [on.name])
+        body = helper.make_graph([keep, *nodes], "body", [number, go], [on, output])
+        name = "y" if level == depth - 1 else f"y{level}"
+        nodes = [helper.make_node("Loop", ["trips", ""], [name], body=body)]
+        output = helper.make_tensor_value_info(name, output.type.tensor_type.elem_type, None)
+    count = helper.make_node("Constant", [], ["trips"], value_int=trips)
+    return _model([count, *nodes], inputs, output)
 
 
 def _in_function(nodes: Nodes, inputs: Infos, output: onnx.ValueInfoProto) -> onnx.ModelProto:

@@ -1,6 +1,7 @@
 """Running a kernel without the executor: it is linked as in a module, its launches run in order."""
 
 import ctypes
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
@@ -9,11 +10,14 @@ import numpy
 from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
+from compiler.kernels.building import KernelCache
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.building.module import KERNELS_DEPEND_ON, exact_target
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators.canonical import canonical_use
 from compiler.net.spec import KnownTensor
 from compiler.schedule.kernels import KernelSpec
+from compiler.support.caches import COMPILED_VARIABLE
 from compiler.target.target import parse_target
 
 Array = numpy.ndarray
@@ -122,7 +126,7 @@ def single(
             infos.append(TensorInfo(array.dtype.name, array.shape))
     read = [i for i, a in enumerate(inputs) if a is not None and i not in constants]
     results = tuple(range(len(infos), len(infos) + len(outputs)))
-    operator = Operator(type, use.attributes, tuple(numbers), results, "node")
+    operator = Node(type, use.attributes, tuple(numbers), results, "node")
     flags = tuple(i in weights for i in read)
     values = (*infos, *outputs)
     group = Group(f"{type}_test", values, len(read), flags, fixed, (operator,), results)
@@ -132,3 +136,20 @@ def single(
 def evaluate(group: Group, inputs: Sequence[Array], target: str = "cpu") -> list[Array]:
     """Build a group's kernel and run it."""
     return run_kernel(build_kernel(group, parse_target(target)), group, inputs)
+
+
+def evaluate_once(group: Group, inputs: Sequence[Array], target: str = "cpu") -> list[Array]:
+    """Run a group's kernel, which is built unless FLOWLOOM_COMPILED has it of the same sources.
+
+    Only for tests that change nothing of what builds kernels.
+    """
+    folder = os.environ.get(COMPILED_VARIABLE)
+    if not folder:
+        return evaluate(group, inputs, target)
+    cache, exact = KernelCache(folder), exact_target(target)
+    facts = KERNELS_DEPEND_ON["cpu"](exact)
+    spec = cache.load(group, str(exact), facts)
+    if spec is None:
+        spec = build_kernel(group, exact)
+        cache.store(group, str(exact), spec, facts)
+    return run_kernel(spec, group, inputs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy
 
 from compiler.ir.layouts import can_block
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 
 Array = numpy.ndarray
 
@@ -23,7 +23,7 @@ class Case:
 def case(
     name: str,
     reads: Sequence[Sequence[int]],
-    operators: Sequence[Operator],
+    operators: Sequence[Node],
     results: Sequence[Sequence[int]],
     weights: int = 0,
     written: Sequence[int] = (),
@@ -63,71 +63,69 @@ DOUBLED = {"roi": [], "scales": [1.0, 1.0, 2.0, 2.0], "sizes": []}
 POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
 
 CASES = [
-    case("copy", [IMAGE], [Operator("Identity", {}, (0,), (1,))], [IMAGE]),
+    case("copy", [IMAGE], [Node("Identity", {}, (0,), (1,))], [IMAGE]),
     case(
         "residual",
         [IMAGE, IMAGE],
-        [Operator("Add", {}, (0, 1), (2,)), Operator("Relu", {}, (2,), (3,))],
+        [Node("Add", {}, (0, 1), (2,)), Node("Relu", {}, (2,), (3,))],
         [IMAGE, IMAGE],
     ),
     case(
         "gate",
         [IMAGE, (2, 8, 1, 1), (8, 1, 1)],
-        [Operator("Mul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,))],
+        [Node("Mul", {}, (0, 1), (3,)), Node("Add", {}, (3, 2), (4,))],
         [IMAGE, IMAGE],
         weights=1,
     ),
     case(
         "two",
         [IMAGE],
-        [Operator("Relu", {}, (0,), (1,)), Operator("Exp", {}, (0,), (2,))],
+        [Node("Relu", {}, (0,), (1,)), Node("Exp", {}, (0,), (2,))],
         [IMAGE, IMAGE],
         written=(1, 2),
     ),
     case(
         "largest",
         [IMAGE],
-        [Operator("MaxPool", POOL, (0,), (1,)), Operator("Relu", {}, (1,), (2,))],
+        [Node("MaxPool", POOL, (0,), (1,)), Node("Relu", {}, (1,), (2,))],
         [(2, 8, 3, 4), (2, 8, 3, 4)],
     ),
-    case("mean", [IMAGE], [Operator("AveragePool", POOL, (0,), (1,))], [(2, 8, 3, 4)]),
-    case("whole", [(1, 8, 9, 9)], [Operator("GlobalAveragePool", {}, (0,), (1,))], [(1, 8, 1, 1)]),
+    case("mean", [IMAGE], [Node("AveragePool", POOL, (0,), (1,))], [(2, 8, 3, 4)]),
+    case("whole", [(1, 8, 9, 9)], [Node("GlobalAveragePool", {}, (0,), (1,))], [(1, 8, 1, 1)]),
     case(
         "concat",
         [IMAGE, (2, 4, 5, 7)],
-        [Operator("Concat", {"axis": 1}, (0, 1), (2,))],
+        [Node("Concat", {"axis": 1}, (0, 1), (2,))],
         [(2, 12, 5, 7)],
     ),
-    case("rows", [IMAGE, IMAGE], [Operator("Concat", {"axis": 2}, (0, 1), (2,))], [(2, 8, 10, 7)]),
+    case("rows", [IMAGE, IMAGE], [Node("Concat", {"axis": 2}, (0, 1), (2,))], [(2, 8, 10, 7)]),
     case(
         "split",
         [(2, 12, 3, 3)],
-        [Operator("Split", {"axis": 1, "sizes": [8, 4]}, (0,), (1, 2))],
+        [Node("Split", {"axis": 1, "sizes": [8, 4]}, (0,), (1, 2))],
         [(2, 8, 3, 3), (2, 4, 3, 3)],
         written=(1, 2),
     ),
     case(
         "grow",
         [IMAGE],
-        [Operator("Resize", {"mode": "nearest", **DOUBLED}, (0,), (1,))],
+        [Node("Resize", {"mode": "nearest", **DOUBLED}, (0,), (1,))],
         [(2, 8, 10, 14)],
     ),
     case(
         "turn",
         [(1, 4, 8, 3)],
-        [Operator("Transpose", {"perm": [0, 2, 1, 3]}, (0,), (1,))],
+        [Node("Transpose", {"perm": [0, 2, 1, 3]}, (0,), (1,))],
         [(1, 8, 4, 3)],
     ),
-    case("line", [(2, 8, 9)], [Operator("Relu", {}, (0,), (1,))], [(2, 8, 9)]),
-    case("solid", [(1, 4, 3, 2, 5)], [Operator("Exp", {}, (0,), (1,))], [(1, 4, 3, 2, 5)]),
-    case("softmax", [(1, 8, 3, 3)], [Operator("Softmax", {"axis": 1}, (0,), (1,))], [(1, 8, 3, 3)]),
-    case(
-        "spatial", [(2, 8, 3, 5)], [Operator("Softmax", {"axis": -1}, (0,), (1,))], [(2, 8, 3, 5)]
-    ),
+    case("line", [(2, 8, 9)], [Node("Relu", {}, (0,), (1,))], [(2, 8, 9)]),
+    case("solid", [(1, 4, 3, 2, 5)], [Node("Exp", {}, (0,), (1,))], [(1, 4, 3, 2, 5)]),
+    case("softmax", [(1, 8, 3, 3)], [Node("Softmax", {"axis": 1}, (0,), (1,))], [(1, 8, 3, 3)]),
+    case("spatial", [(2, 8, 3, 5)], [Node("Softmax", {"axis": -1}, (0,), (1,))], [(2, 8, 3, 5)]),
     case(
         "instance",
         [IMAGE, (8,), (8,)],
-        [Operator("InstanceNormalization", {"epsilon": 1e-5}, (0, 1, 2), (3,))],
+        [Node("InstanceNormalization", {"epsilon": 1e-5}, (0, 1, 2), (3,))],
         [IMAGE],
         weights=2,
     ),
@@ -135,9 +133,9 @@ CASES = [
         "depthwise",
         [IMAGE, (8, 1, 3, 3), (8,)],
         [
-            Operator("Relu", {}, (0,), (3,)),
-            Operator("Conv", {"group": 8, "pads": [1] * 4}, (3, 1, 2), (4,)),
-            Operator("Relu", {}, (4,), (5,)),
+            Node("Relu", {}, (0,), (3,)),
+            Node("Conv", {"group": 8, "pads": [1] * 4}, (3, 1, 2), (4,)),
+            Node("Relu", {}, (4,), (5,)),
         ],
         [IMAGE, IMAGE, IMAGE],
         weights=2,
@@ -146,8 +144,8 @@ CASES = [
         "dense",
         [(2, 8, 5, 5), (12, 8, 3, 3), (12,), (2, 12, 3, 3)],
         [
-            Operator("Conv", {"strides": [2, 2], "pads": [1] * 4}, (0, 1, 2), (4,)),
-            Operator("Add", {}, (4, 3), (5,)),
+            Node("Conv", {"strides": [2, 2], "pads": [1] * 4}, (0, 1, 2), (4,)),
+            Node("Add", {}, (4, 3), (5,)),
         ],
         [(2, 12, 3, 3), (2, 12, 3, 3)],
     ),

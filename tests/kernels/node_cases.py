@@ -1,10 +1,8 @@
 """ONNX's own node test cases of the operators that have kernels, as groups of one operator."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy
@@ -18,6 +16,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from tests.kernels.harness import single
+from tests.pages.onnx_nodes import node_cases
 
 Array = numpy.ndarray
 
@@ -37,11 +36,8 @@ class NodeCase:
 @cache
 def backend_cases() -> dict[str, Any]:
     """Every single-node case of the installed onnx whose operator has a kernel."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        node_cases: Any = import_module("onnx.backend.test.case.node")
-        cases = node_cases.collect_testcases(None)
-    return {c.name: c for c in cases if c.model is not None and _is_kernel(c.model.graph)}
+    cases = node_cases().items()
+    return {n: c for n, c in cases if c.model is not None and _is_kernel(c.model.graph)}
 
 
 def _is_kernel(graph: onnx.GraphProto) -> bool:

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy
@@ -13,11 +14,11 @@ from compiler.graph.packing import apply_packing
 from compiler.kernels.building.kernel import compile_scheduled
 from compiler.kernels.building.select import Candidate, best
 from compiler.kernels.database.fields import Config
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.target import CpuTarget, parse_cpu
-from tests.kernels.harness import POISON, Array, entry
+from tests.kernels.harness import POISON, Array, entry, numpy_dtype
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
 """The host and narrower vectors."""
@@ -44,11 +45,11 @@ def fused(
         values.append(result)
         flags.append(False)
     reads, operands = len(values), list(range(len(arrays)))
-    operators: list[Operator] = []
+    operators: list[Node] = []
 
     def add(type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         values.append(info)
-        operators.append(Operator(type, attributes, tuple(inputs), (len(values) - 1,), "node"))
+        operators.append(Node(type, attributes, tuple(inputs), (len(values) - 1,), "node"))
         return len(values) - 1
 
     if prologue:
@@ -60,6 +61,35 @@ def fused(
     return Group(
         f"{type}_template", tuple(values), reads, tuple(flags), {}, tuple(operators), tuple(outputs)
     )
+
+
+def narrowed(group: Group, dtype: str) -> Group:
+    """A float32 group whose reads and results have 16 bits: Casts come before and after the rest.
+
+    So are the groups of a model in 16 bits, whose anchors compute in float32.
+    """
+    floats = [i for i in range(group.inputs) if group.values[i].dtype == "float32"]
+    values = [replace(v, dtype=dtype) if i in floats else v for i, v in enumerate(group.values)]
+    wide: dict[int, int] = {}
+    operators: list[Node] = []
+
+    def cast(value: int, to: str) -> int:
+        values.append(replace(values[value], dtype=to))
+        operators.append(
+            Node("Cast", {"to": ELEMENT_NUMBERS[to]}, (value,), (len(values) - 1,), "cast")
+        )
+        return len(values) - 1
+
+    wide = {i: cast(i, "float32") for i in floats}
+    for op in group.operators:
+        inputs = tuple(i if i is None else wide.get(i, i) for i in op.inputs)
+        operators.append(replace(op, inputs=inputs))
+    outputs = tuple(cast(i, dtype) for i in group.outputs)
+    return replace(group, values=tuple(values), operators=tuple(operators), outputs=outputs)
+
+
+ELEMENT_NUMBERS = {"float32": 1, "float16": 10, "bfloat16": 16}
+"""ONNX's numbers of the types of floats."""
 
 
 AXES = {
@@ -83,9 +113,9 @@ def with_other_axes(name: str) -> tuple[Group, list[Array], Array]:
     shapes = (*operands, shape, made, shape, shape)
     values = tuple(TensorInfo("float32", own) for own in shapes)
     operators = (
-        Operator(type, {}, (0, 1), (3,)),
-        Operator("Reshape", {"shape": list(shape)}, (3,), (4,)),
-        Operator("Add", {}, (4, 2), (5,)),
+        Node(type, {}, (0, 1), (3,)),
+        Node("Reshape", {"shape": list(shape)}, (3,), (4,)),
+        Node("Add", {}, (4, 2), (5,)),
     )
     group = Group("axes", values, 3, (False, True, False), {}, operators, (5,))
     arrays = [random_array(seed, v.shape) for seed, v in enumerate(values[:3])]
@@ -122,6 +152,7 @@ def check(
     results: Sequence[Array],
     target: str,
     config: Config | None = None,
+    relative: float = 1e-4,
 ) -> None:
     """Build a group's kernel by its template and run it block by block in a random order.
 
@@ -135,7 +166,8 @@ def check(
     for after in (True, False):
         for got, want in zip(run_guarded(spec, group, arrays, after), results, strict=True):
             scale = max(1.0, float(numpy.abs(want).max(initial=0)))
-            numpy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * scale)
+            got = got.astype(want.dtype)
+            numpy.testing.assert_allclose(got, want, rtol=relative, atol=1e-5 * scale)
 
 
 def run_guarded(
@@ -143,10 +175,10 @@ def run_guarded(
 ) -> list[Array]:
     """Run each launch's blocks one by one in a random order on guarded buffers."""
     packed = [apply_packing(a, p) for a, p in zip(arrays, spec.packings, strict=True)]
-    reads = [guarded(a.nbytes, 4, after) for a in packed]
+    reads = [guarded(a.nbytes, a.itemsize, after) for a in packed]
     for buffer, array in zip(reads, packed, strict=True):
         buffer[:] = array.reshape(-1).view(numpy.uint8)
-    writes = [guarded(t.nbytes, 4, after) for t in group.writes]
+    writes = [guarded(t.nbytes, numpy_dtype(t.dtype).itemsize, after) for t in group.writes]
     buffers = [*reads, *writes, *[guarded(n, 64, after) for n in spec.workspaces]]
     program = CpuProgram([spec])
     for launch in spec.launches:
@@ -157,7 +189,8 @@ def run_guarded(
         Random(launch.grid[0]).shuffle(order)
         for block in order:
             entry(program, launch.symbol)(pointers, block, block + 1)
-    return [w.view(t.dtype).reshape(t.shape) for w, t in zip(writes, group.writes, strict=True)]
+    results = zip(writes, group.writes, strict=True)
+    return [w.view(numpy_dtype(t.dtype)).reshape(t.shape) for w, t in results]
 
 
 def guarded(nbytes: int, alignment: int, after: bool) -> Array:

@@ -19,7 +19,7 @@ from compiler.kernels.building import kernel as kernel  # registers the lowering
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_cpu
-from compiler.kernels.group import Group, Operator, TensorInfo, extract_group
+from compiler.kernels.group import Group, Node, TensorInfo, extract_group
 from compiler.kernels.tir.expand import expand
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import launch_module, lower_function, split_launches
@@ -34,12 +34,12 @@ KINDS = "Relu LeakyRelu Elu Selu Celu Gelu HardSwish Mish Softplus Softsign Thre
 def recurrence(kind: str, steps: int, dtype: str = "float32", last: str = "") -> Group:
     """x = kind(x + first) some times, each step using the value before once and the input again."""
     info = TensorInfo(dtype, (4, 32))
-    operators: list[Operator] = []
+    operators: list[Node] = []
     for step in range(steps):
-        operators.append(Operator("Add", {}, (2 * step, 0), (2 * step + 1,)))
-        operators.append(Operator(kind, {}, (2 * step + 1,), (2 * step + 2,)))
+        operators.append(Node("Add", {}, (2 * step, 0), (2 * step + 1,)))
+        operators.append(Node(kind, {}, (2 * step + 1,), (2 * step + 2,)))
     if last:
-        operators.append(Operator(last, {}, (2 * steps,), (2 * steps + 1,)))
+        operators.append(Node(last, {}, (2 * steps,), (2 * steps + 1,)))
     values = (info,) * (len(operators) + 1)
     return Group("chain", values, 1, (False,), {}, tuple(operators), (len(operators),))
 
@@ -159,7 +159,7 @@ def test_choices_of_narrow_floats_are_widened():
 def concat(count: int) -> Group:
     """A concat of many tensors."""
     part, whole = TensorInfo("float32", (2, 1)), TensorInfo("float32", (2, count))
-    operator = Operator("Concat", {"axis": 1}, tuple(range(count)), (count,))
+    operator = Node("Concat", {"axis": 1}, tuple(range(count)), (count,))
     values = (*(part,) * count, whole)
     return Group("concat", values, count, (False,) * count, {}, (operator,), (count,))
 
@@ -203,11 +203,11 @@ def test_steps_of_a_residual_network_share_their_kernels():
 def look_up(steps: int, kind: str) -> Group:
     """An element at an index from data: a chain of operators that read the value before twice."""
     info = TensorInfo("int64", (8,))
-    operators: list[Operator] = []
+    operators: list[Node] = []
     for step in range(steps):
         twice = (step + 1, 0) if kind == "Mod" else (step + 1, step + 1)
-        operators.append(Operator(kind, {}, twice, (step + 2,)))
-    operators.append(Operator("Gather", {}, (0, steps + 1), (steps + 2,)))
+        operators.append(Node(kind, {}, twice, (step + 2,)))
+    operators.append(Node("Gather", {}, (0, steps + 1), (steps + 2,)))
     values = (info,) * (steps + 3)
     return Group("chain", values, 2, (False,) * 2, {}, tuple(operators), (steps + 2,))
 
@@ -226,10 +226,10 @@ def test_code_of_the_index_of_a_look_up_grows_linearly(kind: str):
 def look_ups(steps: int) -> Group:
     """Elements at an index that is computed by looking up: t[t[t[...] + i] + i]."""
     info = TensorInfo("int64", (8,))
-    operators: list[Operator] = []
+    operators: list[Node] = []
     for step in range(steps):
-        operators.append(Operator("Add", {}, (1, 2 * step + 1), (2 * step + 2,)))
-        operators.append(Operator("Gather", {}, (0, 2 * step + 2), (2 * step + 3,)))
+        operators.append(Node("Add", {}, (1, 2 * step + 1), (2 * step + 2,)))
+        operators.append(Node("Gather", {}, (0, 2 * step + 2), (2 * step + 3,)))
     values, last = (info,) * (2 * steps + 2), 2 * steps + 1
     return Group("chain", values, 2, (False,) * 2, {}, tuple(operators), (last,))
 

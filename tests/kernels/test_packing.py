@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.graph.packing import apply_packing, packed_shape
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 
 
 def test_blocks_of_sixteen_channels():
@@ -121,7 +121,7 @@ def test_rounding_keeps_what_is_not_finite():
 def gemm_of(operands: tuple[int, ...]) -> Group:
     """A Gemm of the operands with these numbers: 0 is a weight, 1 an input."""
     square = TensorInfo("float32", (4, 4))
-    gemm = Operator("Gemm", {}, operands, (2,))
+    gemm = Node("Gemm", {}, operands, (2,))
     return Group("gemm", (square,) * 3, 2, (True, False), {}, (gemm,), (2,))
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_target
-from tests.kernels.harness import evaluate, run_kernel, single
+from tests.kernels.harness import evaluate_once, run_kernel, single
 
 Array = numpy.ndarray
 few = settings(max_examples=12, deadline=None)
@@ -26,7 +26,7 @@ def draw(shape: Sequence[int], seed: int = 0) -> Array:
 def run(type: str, inputs: list[Array], shape: Sequence[int], **attributes: object) -> Array:
     """The result of one operator."""
     group, arrays = single(type, inputs, [TensorInfo("float32", tuple(shape))], attributes)
-    return evaluate(group, arrays)[0]
+    return evaluate_once(group, arrays)[0]
 
 
 @few
@@ -129,7 +129,7 @@ def test_blocks_in_any_order_and_split_give_the_same_bits(
 
 def test_a_chain_of_operators_is_one_launch_without_workspaces():
     info = TensorInfo("float32", (3, 5, 8))
-    chain = [Operator(t, {}, (i,), (i + 1,)) for i, t in enumerate(("Relu", "Exp", "Tanh"))]
+    chain = [Node(t, {}, (i,), (i + 1,)) for i, t in enumerate(("Relu", "Exp", "Tanh"))]
     group = Group("chain", (info,) * 4, 1, (False,), {}, tuple(chain), (3,))
     spec = build_kernel(group, parse_target("cpu"))
     x = draw(info.shape)
@@ -142,7 +142,7 @@ def test_a_result_that_is_an_input_is_copied():
     info = TensorInfo("float32", (4, 7))
     group = Group("copy", (info,), 1, (False,), {}, (), (0,))
     x = draw(info.shape)
-    numpy.testing.assert_array_equal(evaluate(group, [x])[0], x)
+    numpy.testing.assert_array_equal(evaluate_once(group, [x])[0], x)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
@@ -151,7 +151,7 @@ def test_integer_division_never_traps(dtype: str):
     a = numpy.array([limits.min, limits.max, -7 % limits.max, 7, 5], dtype)
     b = numpy.array([limits.max if limits.min == 0 else -1, 2, 2, 0, 1], dtype)
     group, arrays = single("Div", [a, b], [TensorInfo(dtype, a.shape)])
-    result = evaluate(group, arrays)[0]
+    result = evaluate_once(group, arrays)[0]
     assert result[1] == limits.max // 2
     assert result[3] == 0
     assert result[4] == 5
@@ -160,7 +160,7 @@ def test_integer_division_never_traps(dtype: str):
 def test_an_index_outside_stays_inside():
     x, indices = draw((5, 4)), numpy.array([-1, 99, -99, 2])
     group, arrays = single("Gather", [x, indices], [TensorInfo("float32", (4, 4))])
-    numpy.testing.assert_array_equal(evaluate(group, arrays)[0], x[[4, 4, 0, 2]])
+    numpy.testing.assert_array_equal(evaluate_once(group, arrays)[0], x[[4, 4, 0, 2]])
 
 
 def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
@@ -170,20 +170,20 @@ def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
     expected = numpy.tile(x, repeats)
     infos = [TensorInfo("float32", expected.shape)]
     group, arrays = single("Tile", [x, repeats], infos, {}, [1])
-    numpy.testing.assert_array_equal(evaluate(group, arrays)[0], expected)
+    numpy.testing.assert_array_equal(evaluate_once(group, arrays)[0], expected)
 
 
 def test_a_long_chain_that_uses_values_twice_does_not_explode():
     info = TensorInfo("float32", (4, 100))
-    chain: list[Operator] = []
+    chain: list[Node] = []
     for i in range(0, 40, 2):
         chain += [
-            Operator("Sigmoid", {}, (i,), (i + 1,)),
-            Operator("Mul", {}, (i, i + 1), (i + 2,)),
+            Node("Sigmoid", {}, (i,), (i + 1,)),
+            Node("Mul", {}, (i, i + 1), (i + 2,)),
         ]
     group = Group("swishes", (info,) * 41, 1, (False,), {}, tuple(chain), (40,))
     x = draw(info.shape)
     expected = x.astype("float64")
     for _ in range(20):
         expected = expected / (1 + numpy.exp(-expected))
-    numpy.testing.assert_allclose(evaluate(group, [x])[0], expected, rtol=1e-4, atol=1e-6)
+    numpy.testing.assert_allclose(evaluate_once(group, [x])[0], expected, rtol=1e-4, atol=1e-6)

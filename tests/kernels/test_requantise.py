@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.building.kernel import build_kernel
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.requantise import requantised
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
@@ -27,13 +27,13 @@ def quantising(dtype: str, zero: int, low: float, high: float, number: str = "fl
     results = [float_, float_, float_, TensorInfo(dtype, X.shape), whole, whole]
     values = (float_, *scalars, TensorInfo("int32", ()), *results, TensorInfo("float32", X.shape))
     operators = (
-        Operator("Round", {}, (0,), (5,)),
-        Operator("Add", {}, (5, 1), (6,)),
-        Operator("Clip", {}, (6, 2, 3), (7,)),
-        Operator("Cast", {"to": TYPES[dtype]}, (7,), (8,)),
-        Operator("Cast", {"to": 6}, (8,), (9,)),
-        Operator("Sub", {}, (9, 4), (10,)),
-        Operator("Cast", {"to": 1}, (10,), (11,)),
+        Node("Round", {}, (0,), (5,)),
+        Node("Add", {}, (5, 1), (6,)),
+        Node("Clip", {}, (6, 2, 3), (7,)),
+        Node("Cast", {"to": TYPES[dtype]}, (7,), (8,)),
+        Node("Cast", {"to": 6}, (8,), (9,)),
+        Node("Sub", {}, (9, 4), (10,)),
+        Node("Cast", {"to": 1}, (10,), (11,)),
     )
     constants = dict(enumerate(given, 1))
     return Group("quantise", values, 1, (False,), constants, operators, (8, 11))
@@ -59,15 +59,15 @@ def quantising_by_operand(dtype: str, byte: str) -> Group:
     values = (wide, TensorInfo(byte, ()), scalar, scalar, TensorInfo("int32", ()), scalar)
     values += (wide, wide, wide, TensorInfo(dtype, X.shape), whole, whole, wide)
     operators = (
-        Operator("Cast", {"to": 6}, (1,), (4,)),
-        Operator("Cast", {"to": 1}, (1,), (5,)),
-        Operator("Round", {}, (0,), (6,)),
-        Operator("Add", {}, (6, 5), (7,)),
-        Operator("Clip", {}, (7, 2, 3), (8,)),
-        Operator("Cast", {"to": TYPES[dtype]}, (8,), (9,)),
-        Operator("Cast", {"to": 6}, (9,), (10,)),
-        Operator("Sub", {}, (10, 4), (11,)),
-        Operator("Cast", {"to": 1}, (11,), (12,)),
+        Node("Cast", {"to": 6}, (1,), (4,)),
+        Node("Cast", {"to": 1}, (1,), (5,)),
+        Node("Round", {}, (0,), (6,)),
+        Node("Add", {}, (6, 5), (7,)),
+        Node("Clip", {}, (7, 2, 3), (8,)),
+        Node("Cast", {"to": TYPES[dtype]}, (8,), (9,)),
+        Node("Cast", {"to": 6}, (9,), (10,)),
+        Node("Sub", {}, (10, 4), (11,)),
+        Node("Cast", {"to": 1}, (11,), (12,)),
     )
     limits = numpy.iinfo(dtype)
     constants = {2: numpy.array(limits.min, "f4"), 3: numpy.array(limits.max, "f4")}

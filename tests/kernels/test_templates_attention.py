@@ -1,5 +1,7 @@
 """Attention by the CPU's template against float64 numpy."""
 
+from dataclasses import replace
+
 import numpy
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.target.target import parse_cpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
-from tests.kernels.harness import Array
+from tests.kernels.harness import Array, numpy_dtype
 from tests.kernels.template_cases import check, targets, template_kernel
 
 
@@ -52,6 +54,26 @@ def run(case: Attention, target: str = "cpu", inputs: dict[str, Array] | None = 
     inputs, group = inputs or case.inputs(), attention_group(case)
     result = case.expected(inputs).reshape(group.writes[0].shape)
     check(group, arrays(case, group, inputs), [result], target)
+
+
+UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""The largest relative error of one rounding."""
+
+
+def run_narrow(case: Attention, dtype: str, target: str = "cpu") -> None:
+    """Check one attention all of whose floats have 16 bits: only the result is rounded."""
+    group, own = attention_group(case), numpy_dtype(dtype)
+    inputs = {n: x if x.dtype == bool else x.astype(own) for n, x in case.inputs().items()}
+    values = tuple(
+        replace(info, dtype=dtype) if info.dtype == "float32" else info for info in group.values
+    )
+    with numpy.errstate(over="ignore"):  # -1e9 is -inf in float16
+        constants = {i: c.astype(own).astype(c.dtype) for i, c in group.constants.items()}
+    group = replace(group, values=values, constants=constants)
+    exact = {n: x if x.dtype == bool else x.astype("float32") for n, x in inputs.items()}
+    result = case.expected(exact).reshape(group.writes[0].shape)
+    given = arrays(case, group, inputs)
+    check(group, given, [result], target, relative=1.01 * UNIT[dtype])
 
 
 extents = st.one_of(st.integers(1, 9), st.sampled_from([15, 16, 17, 33, 49, 70]))
@@ -94,6 +116,27 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_special_attention(name: str) -> None:
     run(LARGE[name])
+
+
+@pytest.mark.parametrize("dtype", UNIT)
+@pytest.mark.parametrize("name", LARGE)
+def test_special_attention_in_16_bits(name: str, dtype: str) -> None:
+    run_narrow(LARGE[name], dtype)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.sampled_from(FORMS),
+    st.sampled_from(MASKS),
+    st.sampled_from([8, 9, 17, 49]),
+    *[extents] * 3,
+    st.sampled_from(list(UNIT)),
+    targets,
+)
+def test_any_attention_in_16_bits(
+    form: str, mask: str, rows: int, columns: int, depth: int, width: int, dtype: str, target: str
+) -> None:
+    run_narrow(Attention(form, mask, 2, 2, rows, columns, depth, width), dtype, target)
 
 
 def test_rows_without_a_key_are_nan_and_keys_left_out_have_no_weight() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
 from tests.kernels.template_cases import (
@@ -166,8 +166,8 @@ def test_a_value_used_twice_where_functions_have_no_vector_form(
         result,
         result,
     )
-    chain = [Operator("MatMul", {}, (0, 1), (2,), "node")]
-    chain += [Operator(name, {}, (2 + i,), (3 + i,), "node") for i, name in enumerate(names)]
+    chain = [Node("MatMul", {}, (0, 1), (2,), "node")]
+    chain += [Node(name, {}, (2 + i,), (3 + i,), "node") for i, name in enumerate(names)]
     group = Group("MatMul_shared", values, 2, (False, False), {}, tuple(chain), (4, 3))
     functions = {"Tanh": numpy.tanh, "Neg": numpy.negative, "Erf": numpy.vectorize(math.erf)}
     first = functions[names[0]](a.astype("float64") @ b.astype("float64"))
@@ -180,11 +180,11 @@ def test_a_matmul_and_softplus_above_a_threshold() -> None:
     reads = (TensorInfo("float32", a.shape), TensorInfo("float32", b.shape))
     between = (result, result, result, TensorInfo("bool", (61, 40)))
     operators = (
-        Operator("MatMul", {}, (0, 1), (3,), "node"),
-        Operator("Relu", {}, (3,), (4,), "node"),
-        Operator("Softplus", {}, (4,), (5,), "node"),
-        Operator("Greater", {}, (4, 2), (6,), "node"),
-        Operator("Where", {}, (6, 4, 5), (7,), "node"),
+        Node("MatMul", {}, (0, 1), (3,), "node"),
+        Node("Relu", {}, (3,), (4,), "node"),
+        Node("Softplus", {}, (4,), (5,), "node"),
+        Node("Greater", {}, (4, 2), (6,), "node"),
+        Node("Where", {}, (6, 4, 5), (7,), "node"),
     )
     values = (*reads, TensorInfo("float32", ()), *between, result)
     group = Group("softplus", values, 2, (False, False), {2: threshold}, operators, (7,))

@@ -8,7 +8,7 @@ import llvmlite.binding as llvm
 import numpy
 import pytest
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.mathematics import FUNCTIONS, link_mathematics, vector_symbol
 from tests.kernels.harness import Array
 from tests.kernels.template_cases import check, random_array
@@ -28,7 +28,7 @@ REFERENCES: dict[str, Callable[[Array], Array]] = {
 def test_epilogue_of_a_whole_vector_and_a_shorter_one(type: str) -> None:
     a, b = random_array(1, (5, 33)), random_array(2, (33, 23))
     infos = [TensorInfo("float32", shape) for shape in (a.shape, b.shape, (5, 23), (5, 23))]
-    operators = (Operator("MatMul", {}, (0, 1), (2,), "m"), Operator(type, {}, (2,), (3,), "n"))
+    operators = (Node("MatMul", {}, (0, 1), (2,), "m"), Node(type, {}, (2,), (3,), "n"))
     group = Group(f"vector_{type}", tuple(infos), 2, (False, False), {}, operators, (3,))
     sums = a.astype("float64") @ b.astype("float64")
     with numpy.errstate(invalid="ignore"):

@@ -27,6 +27,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor
 from compiler.net.operators.canonical import infer_onnx as infer
 from compiler.target.target import parse_gpu
+from compiler.tensors.dtypes import INTEGERS
 from tests import movement_cases, operator_cases, own_cases
 from tests.frontend.interpreter.comparison import differences, evaluate, model_of
 from tests.kernels import harness
@@ -51,9 +52,9 @@ KNOWS_LESS = {"GroupNormalization", "MeanVarianceNormalization", "OneHot"}
 
 
 @cache
-def drawn() -> dict[str, list[Case]]:
-    """Uses of each operator, of which the first ones are those of the least seeds."""
-    found: dict[str, list[Case]] = defaultdict(list)
+def all_drawn() -> dict[str, list[list[Case]]]:
+    """Every use that each generator of an operator draws, by seed."""
+    found: dict[str, list[list[Case]]] = defaultdict(list)
     with np.errstate(all="ignore"):
         for generator in GENERATORS.values():
             own: dict[str, list[Case]] = defaultdict(list)
@@ -61,8 +62,40 @@ def drawn() -> dict[str, list[Case]]:
                 case = generator(Draw(seed))
                 own[case.op_type].append(case)
             for name, cases in own.items():
-                found[name] += cases[:CASES]
+                found[name].append(cases)
     return found
+
+
+@cache
+def drawn() -> dict[str, list[Case]]:
+    """Uses of each operator, of which the first ones are those of the least seeds."""
+    return {
+        name: [case for cases in generators for case in cases[:CASES]]
+        for name, generators in all_drawn().items()
+    }
+
+
+def numbers_of_integers(op_type: str) -> set[str]:
+    """The attributes that are floats of an operator whose data may be integers."""
+    entry = OPERATORS[op_type]
+    if not entry.dtypes(0) & INTEGERS:
+        return set()
+    return {name for name, attribute in entry.attributes.items() if attribute.kind == "float"}
+
+
+OF_INTEGERS = sorted(name for name in OPERATORS if numbers_of_integers(name))
+
+
+def fractions_of_integers(op_type: str) -> dict[str, list[Case]]:
+    """The uses in which integers meet a fraction, by the attribute."""
+    uses: dict[str, list[Case]] = defaultdict(list)
+    for case in (case for cases in all_drawn()[op_type] for case in cases):
+        if case.inputs[0] is None or case.inputs[0].dtype.name not in INTEGERS:
+            continue
+        for name in numbers_of_integers(op_type):
+            if not float(case.attributes.get(name, 0)).is_integer():
+                uses[name].append(case)
+    return uses
 
 
 def operands(case: Case) -> list[KnownTensor | None]:
@@ -152,6 +185,18 @@ def grouped(case: Case) -> tuple[Group, list[Array]]:
 def test_a_kernel_computes_what_the_entry_means(op_type: str):
     explicit = [c for c in drawn()[op_type] if c.attributes.get("auto_pad", "NOTSET") == "NOTSET"]
     for case in explicit[:KERNELS]:
+        group, arrays = grouped(case)
+        assert not differences(harness.evaluate_once(group, arrays), results(case)), case
+
+
+@pytest.mark.parametrize("op_type", OF_INTEGERS)
+def test_generators_draw_fractions_of_integers(op_type: str):
+    assert fractions_of_integers(op_type).keys() == numbers_of_integers(op_type)
+
+
+@pytest.mark.parametrize("op_type", OF_INTEGERS)
+def test_a_kernel_computes_fractions_of_integers(op_type: str):
+    for case in (c for cases in fractions_of_integers(op_type).values() for c in cases[:KERNELS]):
         group, arrays = grouped(case)
         assert not differences(harness.evaluate(group, arrays), results(case)), case
 

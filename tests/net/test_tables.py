@@ -13,7 +13,7 @@ LEAST = 3
 
 TABLES = {
     "frontend/sources/checking.py": (1, "where onnx infers other shapes"),
-    "frontend/first_opsets.py": (2, "how opsets before 7 differ: no entry has such a form"),
+    "frontend/rules/first_opsets.py": (2, "how opsets before 7 differ: no entry has such a form"),
     "frontend/padding/graphs.py": (1, "padding goes with symbolic shapes"),
     "frontend/padding/indexing.py": (1, "padding goes with symbolic shapes"),
     "frontend/padding/movement.py": (1, "padding goes with symbolic shapes"),
@@ -26,7 +26,7 @@ TABLES = {
     "frontend/rules/contrib/signatures.py": (1, "onnxruntime's forms of them"),
     "frontend/rules/forms.py": (1, "a rewriting of reductions over no axes"),
     "frontend/sources/attributes.py": (1, "ONNX's forms before they are rewritten"),
-    "frontend/sources/forms.py": (2, "ONNX's forms before they are rewritten"),
+    "frontend/sources/forms.py": (1, "ONNX's forms before they are rewritten"),
     "frontend/sources/others.py": (1, "ONNX's forms before they are rewritten"),
     "graph/rewriting/simplify.py": (1, "the simplification of each"),
     "graph/fusion/simplify.py": (1, "the simplification of each that does not follow from facts"),
@@ -39,7 +39,6 @@ TABLES = {
     "kernels/ops/reduction.py": (1, "TVM's expression of each"),
     "rewrite/rules/pooling.py": (1, "the pools that rules are proved for"),
     "rewrite/search/attention.py": (2, "what attention's kernels read through"),
-    "tools/substitution_docs.py": (1, "the sign of each in a formula"),
 }
 """Files with tables of operators, how many, and why: numbers here may only become smaller."""
 

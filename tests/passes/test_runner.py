@@ -1,6 +1,7 @@
 """The runner dumps before it verifies, and names the pass that fails."""
 
 import gc
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from compiler.ir import dataflow, taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.types import tensor_type
 from compiler.passes.pipeline import DEFAULT_PIPELINE, parse
-from compiler.passes.runner import Runner, verify
+from compiler.passes.runner import Runner, Snapshot, verify, watching
 from compiler.support.collector import collector_paused
 from tests.passes.test_pipeline import DEFAULT_PASSES
 
@@ -136,6 +137,42 @@ def test_the_collector_pauses_for_a_pass_and_runs_on_after_an_error():
     with collector_paused(), collector_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@dataclass(frozen=True)
+class Renamed(ModulePass):
+    """A pass of a user that changes nothing."""
+
+    name = "renamed"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Leave the module as it is."""
+
+
+@pytest.mark.parametrize(
+    ("reason", "count"), [("none", 1), ("each", 2), ("dump", 2), ("watcher", 2), ("user", 2)]
+)
+def test_each_pass_is_verified_where_somebody_looks(
+    reason: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    states = iter(range(9))
+    verified: list[ModuleOp] = []
+    monkeypatch.setattr("compiler.passes.runner.verify", verified.append)
+
+    def another_state(module: ModuleOp) -> list[object]:
+        return [module, next(states)]
+
+    monkeypatch.setattr("compiler.passes.runner.verified_state", another_state)
+    runner = Runner(tmp_path if reason == "dump" else None, each=reason == "each")
+    first, second = parse("canonicalize,fuse-operators")
+    steps = [first, Renamed() if reason == "user" else second]
+
+    def watch(snapshot: Snapshot) -> None:
+        assert snapshot.name
+
+    with watching(watch) if reason == "watcher" else nullcontext():
+        runner.run(parse_module(CHAIN), steps)
+    assert len(verified) == count
 
 
 def test_a_module_is_verified_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch):

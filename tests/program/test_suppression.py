@@ -26,3 +26,17 @@ def test_boxes_are_those_of_onnxruntime(centred: int, limit: int, overlap: float
         "least": np.array(0.2, "f4"),
     }
     check(compiled(text), model_of(text), inputs)
+
+
+@pytest.mark.parametrize(("limit", "side"), [(3000, 0.01), (3000, 0.3), (1100, 0.01), (64, 0.1)])
+def test_many_boxes_are_compared_in_blocks(limit: int, side: float):
+    text = TEXT.replace("CENTRED", "0")
+    corners, sides = np.random.default_rng(limit).random((2, 1, 3000, 2)).astype("f4")
+    inputs = {
+        "boxes": np.concatenate([corners, corners + side * sides], 2),
+        "scores": np.random.default_rng(1).random((1, 1, 3000)).astype("f4"),
+        "limit": np.array(limit),
+        "overlap": np.array(0.4, "f4"),
+        "least": np.array(0.0, "f4"),
+    }
+    check(compiled(text), model_of(text), inputs)

@@ -329,6 +329,26 @@ def test_ngrams_are_counted_and_weighted_by_their_places_in_the_pool(mode: str, 
     assert found.tolist() == [0] * 4
 
 
+@pytest.mark.parametrize("shape", [(300,), (7, 40), (3, 2), (40, 1)])
+@pytest.mark.parametrize("words", [False, True])
+def test_ngrams_of_any_length_are_those_of_onnxruntime(words: bool, shape: tuple[int, ...]):
+    random = np.random.default_rng(len(shape))
+    pool = sorted({tuple(row) for row in random.integers(-1, 2, (9, 3)).tolist()})
+    singles, count = [-1, 0, 1], 3 + len(pool)
+    items = [*singles, *(item for gram in pool for item in gram)]
+    attributes: dict[str, Any] = {"ngram_counts": [0, 3, 3], "max_skip_count": 3}
+    attributes |= {"min_gram_length": 1, "max_gram_length": 3, "mode": "TFIDF"}
+    attributes["ngram_indexes"] = random.permutation(count).tolist()
+    attributes["weights"] = random.random(count).tolist()
+    attributes["pool_strings" if words else "pool_int64s"] = [*map(str, items)] if words else items
+    x = random.integers(-2, 3, shape)
+    x = texts(*map(str, x.ravel())).reshape(shape) if words else x
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **attributes)
+    (wanted,) = reference(model_of(node, [x], [FLOAT]), {"x": x}).values()
+    (found,) = run("TfIdfVectorizer", [x], [FLOAT], **attributes)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

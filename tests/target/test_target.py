@@ -39,7 +39,8 @@ def targets(draw: st.DrawFn) -> Target:
         case _:
             mcpu = draw(st.sampled_from(["", "x86-64-v3", "znver4"]))
             features = draw(st.sampled_from(["", "+avx512f,-sse4a"])) if mcpu else ""
-            return CpuTarget(mcpu=mcpu, features=features)
+            precision = draw(st.sampled_from(PRECISIONS_OF["cpu"]))
+            return CpuTarget(mcpu=mcpu, features=features, precision=precision)
 
 
 @given(targets())
@@ -53,6 +54,10 @@ def test_the_text_form_round_trips(target: Target):
     [
         ("cpu", "cpu", "fp32"),
         ("cpu:x86-64-v3", "cpu:x86-64-v3", "fp32"),
+        ("cpu:fp32", "cpu", "fp32"),
+        ("cpu:bf16", "cpu:bf16", "bf16"),
+        ("cpu:x86-64-v3:fp16", "cpu:x86-64-v3:fp16", "fp16"),
+        ("cpu:x86-64-v3:+avx512f:bf16", "cpu:x86-64-v3:+avx512f:bf16", "bf16"),
         ("cuda", "cuda:sm_90:tf32", "tf32"),
         ("cuda:sm_80", "cuda:sm_80:tf32", "tf32"),
         ("cuda::fp16", "cuda:sm_90:fp16", "fp16"),
@@ -74,6 +79,7 @@ def test_what_a_text_leaves_open_has_a_default(text: str, full: str, precision: 
         ("gpu", "unknown target 'gpu': use 'cpu'"),
         ("", "unknown target '': use 'cpu'"),
         ("cpu::+avx2", "features but no CPU: write cpu:MCPU:FEATURES"),
+        ("cpu:tf32", "target 'cpu' has no precision 'tf32': use one of fp32, fp16, bf16"),
         ("cuda:sm_70", "sm_70 is too old: the oldest is sm_80"),
         ("cuda:gfx942", "'gfx942' is not an architecture of NVIDIA: use one such as sm_80"),
         ("cuda:sm_80,sm_90", "'sm_80,sm_90' is not an architecture of NVIDIA"),
@@ -111,12 +117,14 @@ def test_options_override_the_text_and_the_device():
     assert completed("hip::bf16", None, None) == "hip:gfx1030:bf16"
     assert completed("emu", None, None) == "emu:gfx942:fp32"
     assert completed("cpu:x86-64", "znver4", "fp32") == "cpu:znver4"
+    assert completed("cpu:x86-64:bf16", "znver4", None) == "cpu:znver4:bf16"
+    assert completed("cpu", None, "fp16") == "cpu:fp16"
     with pytest.raises(DeviceError, match="unknown target 'tpu'; the targets are cpu, cuda"):
         completed("tpu", None, None)
     with pytest.raises(DeviceError, match="'emu:gfx942' has no precision 'tf32'; it has fp32,"):
         completed("emu", None, "tf32")
-    with pytest.raises(DeviceError, match="target 'cpu' has no precision 'fp16'; it has fp32"):
-        completed("cpu", None, "fp16")
+    with pytest.raises(DeviceError, match="target 'cpu' has no precision 'tf32'; it has fp32"):
+        completed("cpu", None, "tf32")
 
 
 @given(targets())

@@ -16,7 +16,7 @@ from tests.controlled import controlled_schedules, unrolled
 UNROLLINGS = 6
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(controlled_schedules())
 def test_what_passes_has_no_race_in_any_unrolling(schedule: Schedule):
     found = [unrolled(schedule, seed, whole=False) for seed in range(UNROLLINGS)]
@@ -27,7 +27,7 @@ def test_what_passes_has_no_race_in_any_unrolling(schedule: Schedule):
             check_schedule(schedule)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(controlled_schedules())
 def test_what_is_refused_has_a_fault_if_a_task_may_touch_all_its_tensors(schedule: Schedule):
     found = [unrolled(schedule, seed, whole=True) for seed in range(10 * UNROLLINGS)]

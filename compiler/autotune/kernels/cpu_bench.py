@@ -107,7 +107,7 @@ class CpuBench:
         self._matches = matches
         self._target = target
         self._kept = KeptKernels(cache, target)
-        self._workers = WorkerPool(jobs)
+        self._workers = WorkerPool.of(jobs)
         self._pool = ThreadPoolExecutor(jobs, "compiling candidates")
         self._running: dict[Future[KernelSpec | str], tuple[str, Config]] = {}
         self._ready: deque[tuple[str, Config, KernelSpec | str]] = deque()

@@ -11,7 +11,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.kernels.building import KernelCache
 from compiler.kernels.group import Group
 from compiler.schedule.choices import TuningRecord
-from compiler.target.target import Target, parse_cpu, parse_gpu
+from compiler.target.target import Target
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,33 +38,15 @@ class KernelTuner:
         mark = _mark(counted)
         if cache is not None and cache.load_text(mark, str(target)) is not None:
             return TuningRecord()
-        record, complete = self._measured(driver, counted, target, cache)
+        from compiler.autotune.kernels.present_device import tune_here
+
+        record, complete = tune_here(driver, counted, target, cache, self.limits)
         if cache is not None and complete:
             cache.store_text(mark, str(target), "no kernel is worth measuring")
         record = replace(record, seconds=perf_counter() - start)
         if record.kernels:
             _LOG.info("%s", record)
         return record
-
-    def _measured(
-        self,
-        driver: Driver | None,
-        groups: Sequence[tuple[Group, int]],
-        target: Target,
-        cache: KernelCache | None,
-    ) -> tuple[TuningRecord, bool]:
-        from compiler.autotune.kernels.while_compiling import tune_groups
-
-        if target.is_gpu:
-            from compiler.autotune.kernels.device_bench import GpuDevice
-
-            assert driver is not None, "a GPU's kernels are measured on a device"
-            device = GpuDevice(driver, parse_gpu(str(target)))
-            return tune_groups(device, groups, device.target, self.limits)
-        from compiler.autotune.kernels.cpu_bench import HostCpu, weight_bytes
-
-        host = HostCpu(parse_cpu(str(target)), cache, weight_bytes(groups))
-        return tune_groups(host, groups, host.target, self.limits)
 
     def after(self, seconds: float) -> "KernelTuner":
         return KernelTuner(self.limits.after(seconds))

@@ -302,19 +302,17 @@ class CandidateBench:
         for call in calls:
             driver.launch(call, stream)
         ends = np.cumsum([0, *sizes])
-        pinned = self._pinned_of(int(ends[-1]))
-        for address, size, end in zip(places, sizes, ends, strict=False):
-            driver.copy(pinned.address + int(end), address, size, stream)
-        driver.synchronize_stream(stream)
-        return pinned.bytes[: ends[-1]].copy()
-
-    def _pinned_of(self, nbytes: int) -> Pinned:
-        """Page-locked memory of so many bytes, which is kept: getting it takes long."""
+        # page-locked memory stays for later kernels, since getting it takes long
+        nbytes = int(ends[-1])
         if self.pinned is None or self.pinned.bytes.size < nbytes:
             if self.pinned is not None:
                 self.pinned.close()
             self.pinned = Pinned(self.driver, nbytes)
-        return self.pinned
+        pinned = self.pinned
+        for address, size, end in zip(places, sizes, ends, strict=False):
+            driver.copy(pinned.address + int(end), address, size, stream)
+        driver.synchronize_stream(stream)
+        return pinned.bytes[: ends[-1]].copy()
 
     def _differs(self, kernel: TunableKernel, outputs: Array) -> str:
         """The error of results; empty if there is none. The first results are the reference."""

@@ -26,15 +26,8 @@ LEAST_GAIN = 3e-4
 
 SECONDS_EACH = 0.8
 MOST_TUNING_SECONDS = 5.0
-"""Seconds of measuring for each kernel that no database has, and at most for all, by default."""
-
-CPU_SECONDS_EACH = 0.4
-CPU_MOST_SECONDS = 8.0
-CPU_RUNS = 1000
-"""Those seconds on a CPU, and the most runs of the model that measuring may take as long as."""
-
-LEAST_SECONDS = 1.0
-"""Fewer seconds than these are not worth starting a CPU's compilers for."""
+"""Seconds of measuring for each kernel that no database has, and at most for all, by default on a
+GPU. On a CPU nothing is measured by default: it would take longer than all else."""
 
 KERNELS_PART = 0.5
 """The part of a given budget that kernels may take; schedules get the rest."""
@@ -146,15 +139,12 @@ def improved(
 class TuningLimits:
     """The seconds that measuring kernels may take: `each` for every one, and `most` for all.
 
-    They are no more than so many `runs` of the model take, and none if they would be fewer than the
-    `least`. Where `shared`, schedules have the less for it.
+    Where `shared`, schedules have the less for it.
     """
 
     each: float = SECONDS_EACH
     most: float = MOST_TUNING_SECONDS
     shared: bool = False
-    runs: float = inf
-    least: float = 0.0
 
     @classmethod
     def of(cls, budget: float | None) -> "TuningLimits":
@@ -163,15 +153,12 @@ class TuningLimits:
 
     @classmethod
     def on_cpu(cls, budget: float | None) -> "TuningLimits":
-        """The limits on a CPU, where schedules take nothing of a budget."""
-        default = cls(CPU_SECONDS_EACH, CPU_MOST_SECONDS, runs=CPU_RUNS, least=LEAST_SECONDS)
-        return default if budget is None else cls(inf, budget)
+        """The limits on a CPU, where schedules take nothing of a budget; without one they are 0."""
+        return cls(inf, budget or 0.0)
 
-    def seconds(self, kernels: int, run: float = inf) -> float:
-        """The seconds for so many kernels of a model that takes some seconds a run."""
-        limit = min(self.most, self.runs * run) if self.runs < inf else self.most
-        seconds = min(limit, self.each * kernels) if kernels else 0.0
-        return seconds if seconds >= self.least else 0.0
+    def seconds(self, kernels: int) -> float:
+        """The seconds for so many kernels."""
+        return min(self.most, self.each * kernels) if kernels else 0.0
 
     def after(self, seconds: float, parts: int = 1) -> "TuningLimits":
         """The limits of each of some compilations when some seconds were spent."""

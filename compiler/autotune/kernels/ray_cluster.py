@@ -143,7 +143,13 @@ class RayCluster:
         running = {task.remote(part): (n, part) for n, (_, part) in enumerate(parts)}
         while running:
             ready, _ = self._ray.wait([*running], timeout=POLL_S)
-            self._say_lost()
+            lost = sum(not node["Alive"] for node in self._ray.nodes())
+            if lost > self._lost:
+                nodes = "a node" if lost == self._lost + 1 else f"{lost - self._lost} nodes"
+                notify(
+                    Announcement(f"{nodes} of the Ray cluster died: others do those parts again")
+                )
+            self._lost = lost
             for reference in ready:
                 number, part = running.pop(reference)
                 value, seconds = self._value(step, reference)
@@ -170,14 +176,6 @@ class RayCluster:
                 f"a part of `{step}` was lost {RETRIES + 1} times ({reason}): see what `ray status`"
                 " and the logs of Ray say of its nodes"
             ) from error
-
-    def _say_lost(self) -> None:
-        """Announce nodes that have died since the last time."""
-        lost = sum(not node["Alive"] for node in self._ray.nodes())
-        if lost > self._lost:
-            nodes = "a node" if lost == self._lost + 1 else f"{lost - self._lost} nodes"
-            notify(Announcement(f"{nodes} of the Ray cluster died: others do those parts again"))
-        self._lost = lost
 
 
 def _count(node: RayNode, kind: str) -> int:

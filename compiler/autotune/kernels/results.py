@@ -62,8 +62,8 @@ class Header:
 class ResultList:
     """The results of one device and one compiler in memory; `found` may begin with known ones."""
 
-    def __init__(self, found: Iterable[Result] = ()) -> None:
-        self.found = list(found)
+    def __init__(self, results: Iterable[Result] = ()) -> None:
+        self.found = list(results)
 
     def add(self, result: Result) -> None:
         """Keep a result."""

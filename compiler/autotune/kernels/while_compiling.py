@@ -94,8 +94,7 @@ def tune_groups(
     """
     start = perf_counter()
     matches, subjects, others = tunable(groups, target, device.likely)
-    run = others + sum(subject.time({}) for subject in subjects)
-    seconds = limits.seconds(len(subjects), run / 1e9)
+    seconds = limits.seconds(len(subjects))
     if not seconds or not device.header.device:
         return TuningRecord(), not subjects
     left = seconds - (perf_counter() - start)

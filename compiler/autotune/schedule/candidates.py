@@ -87,7 +87,7 @@ def _verified(module: ModuleOp, pipeline: str) -> Schedule:
     try:
         check_schedule(schedule)
     except ScheduleError:
-        scheduled(module.clone(), pipeline, Runner())  # verified pass by pass: the error names one
+        scheduled(module.clone(), pipeline, Runner(each=True))  # the error names one
         raise
     return schedule
 

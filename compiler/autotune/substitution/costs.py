@@ -7,10 +7,10 @@ import numpy as np
 
 from compiler.autotune.substitution.attentions import attention_key
 from compiler.autotune.substitution.kernels import KernelCosts
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.ir.dataflow import GraphOp
+from compiler.net.spec import KnownTensor
 from compiler.rewrite.search.cost_model import CostPolicy
 from compiler.rewrite.search.kernels import TermKernel, kernels_of, mixed_cost
 from compiler.scheduling.simulator import Simulator, TaskDemand
@@ -145,7 +145,7 @@ def _contraction(terms: Terms, value: Term) -> Term:
     if channels > MOST_CHANNELS:
         return value
     shape = (channels, channels) + (1,) * (rank - 2 if kind == "Conv" else 0)
-    weight = terms.leaf("weight", GraphValue(value.dtype, shape), key="around")
+    weight = terms.leaf("weight", KnownTensor(value.dtype, shape), key="around")
     return terms.apply(kind, [value, weight])
 
 

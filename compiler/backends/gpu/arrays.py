@@ -72,7 +72,13 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
         return DeviceView(array.address, array.dtype, array.shape, None, array)
     interface = _interface(array)
     if interface is not None:
-        return _from_interface(interface, array)
+        dtype = np.dtype(interface["typestr"])
+        name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides")
+        if strides is not None:
+            _check_contiguous(shape, tuple(step // dtype.itemsize for step in strides))
+        return DeviceView(interface["data"][0], name, shape, interface.get("stream"), array)
     if not hasattr(array, "__dlpack_device__"):
         return None
     kind, ordinal = array.__dlpack_device__()
@@ -85,16 +91,6 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
             f"{driver.dlpack_device}: move the array or load the module on its device"
         )
     return _from_capsule(array, device, driver.handle_address(stream))
-
-
-def _from_interface(interface: dict[str, Any], owner: object) -> DeviceView:
-    dtype = np.dtype(interface["typestr"])
-    name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
-    shape = tuple(interface["shape"])
-    strides = interface.get("strides")
-    if strides is not None:
-        _check_contiguous(shape, tuple(step // dtype.itemsize for step in strides))
-    return DeviceView(interface["data"][0], name, shape, interface.get("stream"), owner)
 
 
 def _from_capsule(array: Any, device: tuple[int, int], stream: int) -> DeviceView:

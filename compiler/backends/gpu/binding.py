@@ -175,7 +175,14 @@ class Binder:
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = view.address, self._own[index], view.nbytes
         check_apart(views)
-        check_apart_on_host({name: targets[name] for name in targets if name not in views})
+        on_host = [
+            (name, array)
+            for name, array in targets.items()
+            if name not in views and array is not None
+        ]
+        for (first, first_array), (second, second_array) in combinations(on_host, 2):
+            if np.shares_memory(first_array, second_array):
+                raise _shared(first, second)
         placement.copies_out = self._in_turn(copies)
 
     def _in_turn(self, copies: Mapping[int, CopyRange]) -> list[CopyRange]:
@@ -315,14 +322,6 @@ def check_apart(outputs: Mapping[str, DeviceView]) -> None:
     spans = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
     for (start, nbytes, first), (begin, _, second) in pairwise(span for span in spans if span[1]):
         if begin < start + nbytes:
-            raise _shared(first, second)
-
-
-def check_apart_on_host(outputs: Mapping[str, Array | None]) -> None:
-    """Raise ShapeError for outputs that share memory of the host."""
-    arrays = [(name, array) for name, array in outputs.items() if array is not None]
-    for (first, first_array), (second, second_array) in combinations(arrays, 2):
-        if np.shares_memory(first_array, second_array):
             raise _shared(first, second)
 
 

@@ -384,23 +384,21 @@ class GpuExecutor:
                 for pointer, value in self._calls.move(index, address):
                     self._driver.write(pointer, value, stream)
                 self._at[index] = address
-        variant = self._variants.get(frozenset(placement.staged))
+        staged = frozenset(placement.staged)
+        variant = self._variants.get(staged)
         if variant is None:
-            variant = self._new_variant(frozenset(placement.staged), stream)
+            if len(self._variants) >= VARIANTS:
+                self._synchronize()
+                self._ready = None
+                self._variants.pop(next(iter(self._variants))).runner.close()
+            variant = _Variant(self._make(staged, stream), dict(self._at))
+            self._variants[staged] = variant
         stale = [index for index, address in self._at.items() if variant.at[index] != address]
         if stale:
             calls = {call for index in stale for call in self._calls.touching(index)}
             variant.runner.update(sorted(calls))
             variant.at = dict(self._at)
         return variant.runner
-
-    def _new_variant(self, staged: frozenset[int], stream: Handle) -> _Variant:
-        if len(self._variants) >= VARIANTS:
-            self._synchronize()
-            self._ready = None
-            self._variants.pop(next(iter(self._variants))).runner.close()
-        self._variants[staged] = _Variant(self._make(staged, stream), dict(self._at))
-        return self._variants[staged]
 
     def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         kinds = self._plan.schedule.allocations

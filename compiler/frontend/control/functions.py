@@ -4,7 +4,7 @@ ONNX's inliner forgets the defaults of attributes of functions that functions ca
 are inputs. A static graph needs none of this: `specialise.py` walks into functions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -13,7 +13,9 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import schema_of
-from compiler.frontend.expansion import Expansion
+from compiler.frontend.expansion import DEEPEST, Expansion
+from compiler.frontend.liveness import live_nodes
+from compiler.frontend.load import NEWEST_OPSET
 
 _Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
 
@@ -58,12 +60,42 @@ def _means_others(
 
 
 @dataclass
+class CallSizes:
+    """How many nodes calls of functions expand to, counted without expanding them.
+
+    Functions that each call the one below twice double with each level. Bodies are not counted: of
+    an If one branch is taken, and loops may never run.
+    """
+
+    functions: _Functions
+    _counted: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
+
+    def of(self, node: onnx.NodeProto, used: Collection[str], depth: int = 0) -> int:
+        """The least number of nodes that a node, some of whose outputs are used, stands for."""
+        name = domain_of(node), node.op_type, node.overload
+        function = self.functions.get(name)
+        if function is None or depth > DEEPEST:
+            return 1
+        pairs = zip(function.output, node.output, strict=False)
+        wanted = [inner for inner, outer in pairs if outer in used]
+        key = (*name, *wanted)
+        if key not in self._counted:
+            self._counted[key] = 0  # of a function that calls itself, which is refused for that
+            live = live_nodes(function.node, wanted)
+            self._counted[key] = sum(self.of(*one, depth + 1) for one in live)
+        return 1 + self._counted[key]
+
+
+@dataclass
 class _Inliner:
     """Replaces calls; the values of each call have unique names."""
 
     functions: _Functions
     expansion: Expansion = field(default_factory=Expansion)
     calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.sizes = CallSizes(self.functions)
 
     def replace(self, graph: onnx.GraphProto) -> None:
         """Replace the calls of a graph and of the bodies in it, in place."""
@@ -81,6 +113,7 @@ class _Inliner:
             yield node
             return
         with self.expansion.inside(f"{node.op_type} {node.name!r}"):
+            self.expansion.expect(self.sizes.of(node, node.output), node.op_type)
             for inner in self.body_of(node, function):
                 yield from self.inlined(inner)
 
@@ -119,6 +152,16 @@ def excess_of(call: onnx.NodeProto, function: onnx.FunctionProto) -> str:
         if len(given) > len(known):
             return f"it has {len(given)} {what}, the function has {len(known)}"
     return ""
+
+
+def with_opsets(body: onnx.FunctionProto, opsets: Mapping[str, int]) -> onnx.FunctionProto:
+    """The body of a schema; of those that it does not import it uses a caller's opsets."""
+    imported = {"": NEWEST_OPSET, **opsets, **opsets_of(body.opset_import)}
+    function = onnx.FunctionProto()
+    function.CopyFrom(body)
+    del function.opset_import[:]
+    function.opset_import.extend(helper.make_opsetid(*opset) for opset in imported.items())
+    return function
 
 
 def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:

@@ -21,13 +21,12 @@ from compiler.frontend.graph import (
     Operator,
     Unsupported,
     Value,
-    axis_of,
     constant,
 )
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
-from compiler.net.operators.shapes import listed
+from compiler.net.operators.shapes import axis_in, listed
 from compiler.schedule.tasks import ControlForm
 
 if TYPE_CHECKING:
@@ -49,6 +48,24 @@ def attempt(walker: "Specialiser") -> Generator[None]:
         del graph.operators[operators:], walker.problems[problems:]
         builder.graph, builder.node = graph, node
         walker.reported, walker.watch.outputs = reported, watched
+        raise
+
+
+class TooLarge(NeedsHost):
+    """Raised for a loop of so many operators that it is better repeated than unrolled."""
+
+
+@contextmanager
+def attempt_to_unroll(walker: "Specialiser", node: "BodyNode") -> Generator[None]:
+    """An attempt that is made once for a loop, however often loops around repeat it."""
+    visited = walker.expansion.visited
+    try:
+        with attempt(walker):
+            yield
+    except Unsupported as error:
+        walker.repeated.add(node.key)
+        if isinstance(error, TooLarge):  # nothing of it remains, and it is not done again
+            walker.expansion.visited = visited
         raise
 
 
@@ -129,11 +146,6 @@ def _place(
     return outputs
 
 
-def _named(node: "BodyNode", first: int = 0) -> list[bool]:
-    """Which outputs of a node, from one on, have names."""
-    return [bool(name) for name in node.proto.output[first:]]
-
-
 def _spread(found: Sequence[Value], wanted: Sequence[bool]) -> list[Value]:
     """Values at the places that are wanted, unknown ones elsewhere."""
     values = iter(found)
@@ -144,7 +156,7 @@ def if_region(walker: "Specialiser", node: "BodyNode", condition: Value) -> Sequ
     """An If whose condition is computed at run time, of branches with results of one type."""
     with attempt(walker):
         traced = [_traced(walker, node, name, []) for name in ("then_branch", "else_branch")]
-        wanted = _named(node)
+        wanted = node.used
         columns = [[v for v, w in zip(t.results, wanted, strict=False) if w] for t in traced]
         for one, other in zip(*columns, strict=True):
             _check_same(one, other, "its branches give")
@@ -181,7 +193,7 @@ def loop_region(
         going, results = body.results[0], body.results[1:]
         for before, after in zip(formals, results, strict=False):
             _check_same(before, after, "it carries")
-        wanted = _named(node, len(carried))
+        wanted = node.used[len(carried) :]
         rows = [row for row, want in zip(results[len(carried) :], wanted, strict=False) if want]
         conditional = not (going.array is not None and going.array.all())
         length = None if conditional else _length(limit, condition)
@@ -230,9 +242,9 @@ def scan_region(
 ) -> Sequence[Value]:
     """A Scan as a Loop that reads and writes rows."""
     with attempt(walker):
-        length = sequences[0].shape[axis_of(rows.input_axes[0], sequences[0].rank)]
+        length = sequences[0].shape[rows.input_axes[0]]
         first = [
-            _moved(walker, value, axis_of(axis, value.rank), 0)
+            _moved(walker, value, axis, 0)
             for value, axis in zip(sequences, rows.input_axes, strict=True)
         ]
         formals = _carried(node, states)
@@ -240,7 +252,7 @@ def scan_region(
         body = _traced(walker, node, "body", [*formals, *slices])
         for before, after in zip(formals, body.results, strict=False):
             _check_same(before, after, "it carries")
-        wanted = _named(node, len(states))
+        wanted = node.used[len(states) :]
         kept = [i for i, want in enumerate(wanted) if want]
         results = [body.results[len(states) + i] for i in kept]
         form = ControlForm(
@@ -257,7 +269,7 @@ def scan_region(
         made = _place(walker, node, form, [*states, *first], types, [body.graph])
         columns = zip(made[len(states) :], kept, strict=True)
         stacks = [
-            _moved(walker, value, 0, axis_of(rows.output_axes[i], value.rank))
+            _moved(walker, value, 0, axis_in(rows.output_axes[i], value.rank))
             for value, i in columns
         ]
         return [*made[: len(states)], *_spread(stacks, wanted)]

@@ -7,19 +7,29 @@ Others stay control flow in the graph where the target runs it.
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from compiler.frontend.control.bodies import check_carried, check_number, check_passed
 from compiler.frontend.control.regions import (
     ScannedRows,
-    attempt,
+    TooLarge,
+    attempt_to_unroll,
     if_region,
     loop_region,
     scan_region,
 )
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import (
+    Inputs,
+    NeedsHost,
+    Operator,
+    Unsupported,
+    Value,
+    constant,
+)
 from compiler.net.operators import Mismatch, ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 if TYPE_CHECKING:
     from compiler.frontend.importing.specialise import BodyNode, Specialiser
@@ -32,7 +42,15 @@ from compiler.ir.values import numpy_dtype
 LONGEST_LOOP = 64
 """The most iterations of a Loop or a Scan that it pays to unroll."""
 
+MOST_UNROLLED = 1024
+"""The most operators that a Loop or a Scan becomes which could be repeated as well.
+
+Each takes 3 ms or more to compile. Loops in each other multiply: of three with 60 iterations, the
+innermost alone is unrolled.
+"""
+
 _REMEDY = "export the model with a constant condition, or split the model there"
+_SHORTEN = "export the model with shorter loops, or with fewer in each other"
 
 
 def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
@@ -49,14 +67,14 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
 def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
     """Values stacked along a new axis."""
     builder = walker.builder
-    axes = builder.integers([axis_of(axis, values[0].rank + 1)])
-    parts = [builder.one("Unsqueeze", value, axes) for value in values]
-    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.content[0]))
+    axis = axis_in(axis, values[0].rank + 1)
+    parts = [builder.one("Unsqueeze", value, axes=[axis]) for value in values]
+    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=axis)
 
 
 def _none_of(value: Value, axis: int) -> Value:
     """An empty stack along a new axis, of values of the type of `value`."""
-    axis = axis_of(axis, value.rank + 1)
+    axis = axis_in(axis, value.rank + 1)
     shape = (*value.shape[:axis], 0, *value.shape[axis:])
     return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
 
@@ -76,10 +94,54 @@ def _trip_count(limit: Value | None) -> int:
     return int(limit.array.reshape(()))
 
 
-def _check_length(walker: "Specialiser", trips: int) -> None:
-    """Raise Unsupported for more iterations than are unrolled."""
-    if walker.longest_loop < trips < sys.maxsize:
-        raise NeedsHost(f"its {trips} iterations are too many to unroll")
+@dataclass
+class _Growth:
+    """The operators of a loop's iterations, of which there will be `trips`.
+
+    `most` are the operators that it may become. Where `certain`, no condition ends it earlier.
+    """
+
+    walker: "Specialiser"
+    trips: int
+    certain: bool
+    most: int
+    operators: int = 0
+
+    def __post_init__(self) -> None:
+        if self.walker.longest_loop < self.trips < sys.maxsize:
+            raise NeedsHost(f"its {self.trips} iterations are too many to unroll")
+        self._read = len(self.walker.builder.graph.operators)
+        self._visited = self.walker.expansion.visited
+
+    def add(self, step: int) -> None:
+        """Count an iteration; raises TooLarge if it and those to come are more than is unrolled.
+
+        An endless loop raises ModelError.
+        """
+        graph, expansion = self.walker.builder.graph, self.walker.expansion
+        own = graph.operators[self._read :]
+        count, visited = operator_count(own), expansion.visited - self._visited
+        self._read, self._visited = len(graph.operators), expansion.visited
+        self.operators += count
+        rest = self.trips - step - 1 if self.certain else 0
+        if self.certain and self.trips == sys.maxsize:
+            expansion.expect(rest, f"{self.trips} iterations")
+        operators, nodes = self.operators + rest * count, expansion.visited + rest * visited
+        if operators > self.most or nodes > expansion.most:
+            what = f"{operators:,} operators" if operators > self.most else f"{nodes:,} nodes"
+            more = "" if self.certain else " or more"
+            raise TooLarge(f"unrolled it would become {what}{more}", _SHORTEN)
+
+
+def operator_count(operators: Sequence[Operator]) -> int:
+    """The operators, and those in their bodies."""
+    return sum(1 + sum(operator_count(b.operators) for b in o.bodies) for o in operators)
+
+
+def _most(walker: "Specialiser", repeats: bool) -> int:
+    """The most operators of an unrolled loop, which the target or the host may repeat instead."""
+    alternative = repeats or walker.longest_loop < sys.maxsize
+    return MOST_UNROLLED if alternative else walker.expansion.most
 
 
 def _holds(condition: Value | None) -> bool:
@@ -106,16 +168,18 @@ def loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         return _unrolled_loop(walker, node)
     limit, condition = node.inputs[:2]
     args = limit, condition, _given(node.inputs[2:])
-    if _is_long(limit):
+    if not _is_long(limit) and node.key not in walker.repeated:
         try:
-            return loop_region(walker, node, *args)
+            with attempt_to_unroll(walker, node):
+                return _unrolled_loop(walker, node, repeats=True)
+        except TooLarge:
+            pass
         except Unsupported:
-            return _unrolled_loop(walker, node)
+            return loop_region(walker, node, *args)
     try:
-        with attempt(walker):
-            return _unrolled_loop(walker, node)
-    except Unsupported:
         return loop_region(walker, node, *args)
+    except Unsupported:
+        return _unrolled_loop(walker, node)
 
 
 def _is_long(limit: Value | None) -> bool:
@@ -125,14 +189,16 @@ def _is_long(limit: Value | None) -> bool:
     return limit.array is None or int(limit.array.reshape(())) > LONGEST_LOOP
 
 
-def _unrolled_loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
-    """A Loop whose trip count and conditions are known."""
+def _unrolled_loop(
+    walker: "Specialiser", node: "BodyNode", repeats: bool = False
+) -> Sequence[Value]:
+    """A Loop whose trip count and conditions are known; `repeats` if it need not be unrolled."""
     body = node.attributes["body"]
     limit, condition = node.inputs[:2]
     carried = _given(node.inputs[2:])
     stacked: list[list[Value]] = []
     trips, step = _trip_count(limit), 0
-    _check_length(walker, trips)
+    growth = _Growth(walker, trips, _keeps_going(body), _most(walker, repeats))
     while step < trips and _holds(condition):
         walker.expansion.count(f"iteration {step}")
         number, test = constant("", np.array(step, np.int64)), condition or _true()
@@ -144,10 +210,9 @@ def _unrolled_loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         carried, rows = results[: len(carried)], results[len(carried) :]
         stacked.append(rows)
         walker.builder.node = node.name
+        growth.add(step)
         step += 1
-        if step == 1 and _keeps_going(body):
-            walker.expansion.expect(trips - 1, f"{trips} iterations")
-    wanted = [bool(name) for name in node.proto.output[len(carried) :]]
+    wanted = node.used[len(carried) :]
     columns = [[rows[i] for rows in stacked] for i in range(len(wanted))]
     first = [constant("", np.array(0, np.int64)), condition or _true(), *carried]
     return [*carried, *_stacked(walker, node, columns, [0] * len(wanted), first)]
@@ -161,7 +226,7 @@ def _stacked(
     first: Sequence[Value],
 ) -> list[Value]:
     """The last outputs of a node, stacked over all iterations; `first` is given to the first."""
-    wanted = [bool(name) for name in node.proto.output[len(node.proto.output) - len(columns) :]]
+    wanted = node.used[len(node.used) - len(columns) :]
     if any(wanted) and not all(columns):
         types = walker.types_of(node.attributes["body"], node, first)[-len(columns) :]
         stacks = [_none_of(value, axis) for value, axis in zip(types, axes, strict=False)]
@@ -178,23 +243,41 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A Scan (opset 9 and newer) over its static sequence, unrolled if it is not long."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8 scans a batch", "export the model with opset 9 or newer")
-    attributes, body, builder = node.attributes, node.attributes["body"], walker.builder
-    count = attributes["num_scan_inputs"]
+    attributes, count = node.attributes, node.attributes["num_scan_inputs"]
     states, sequences = _given(node.inputs[:-count]), _given(node.inputs[-count:])
-    axes: list[int] = attributes.get("scan_input_axes", [0] * count)
-    backwards = attributes.get("scan_input_directions", [0] * count)
+    outputs = len(attributes["body"].output) - len(states)
+    named: list[int] = attributes.get("scan_input_axes", [0] * count)
+    rows_of = ScannedRows(
+        input_axes=[axis_in(a, v.rank) for a, v in zip(named, sequences, strict=True)],
+        input_backwards=attributes.get("scan_input_directions", [0] * count),
+        output_axes=attributes.get("scan_output_axes", [0] * outputs),
+        output_backwards=attributes.get("scan_output_directions", [0] * outputs),
+    )
+    args = walker, node, states, sequences, rows_of
+    if not walker.regions:
+        return _unrolled_scan(*args)
+    length = sequences[0].shape[rows_of.input_axes[0]]
+    if length <= LONGEST_LOOP and node.key not in walker.repeated:
+        with suppress(TooLarge), attempt_to_unroll(walker, node):
+            return _unrolled_scan(*args, repeats=True)
+    with suppress(Unsupported):
+        return scan_region(*args)
+    return _unrolled_scan(*args)
+
+
+def _unrolled_scan(
+    walker: "Specialiser",
+    node: "BodyNode",
+    states: Sequence[Value],
+    sequences: Sequence[Value],
+    rows_of: ScannedRows,
+    repeats: bool = False,
+) -> Sequence[Value]:
+    """A Scan of known length; `repeats` if it need not be unrolled."""
+    body, builder = node.attributes["body"], walker.builder
+    axes, backwards = rows_of.input_axes, rows_of.input_backwards
     length = sequences[0].shape[axes[0]]
-    if walker.regions and length > LONGEST_LOOP:
-        outputs = len(body.output) - len(states)
-        rows_of = ScannedRows(
-            input_axes=axes,
-            input_backwards=backwards,
-            output_axes=attributes.get("scan_output_axes", [0] * outputs),
-            output_backwards=attributes.get("scan_output_directions", [0] * outputs),
-        )
-        with suppress(Unsupported):
-            return scan_region(walker, node, states, sequences, rows_of)
-    _check_length(walker, length)
+    growth = _Growth(walker, length, True, _most(walker, repeats))
     rows: list[list[Value]] = []
     for step in range(length):
         walker.expansion.count(f"iteration {step}")
@@ -202,7 +285,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         slices: list[Value] = []
         for value, axis, back in zip(sequences, axes, backwards, strict=True):
             index = builder.constant(length - 1 - step if back else step, "int64")
-            slices.append(builder.one("Gather", value, index, axis=axis_of(axis, value.rank)))
+            slices.append(builder.one("Gather", value, index, axis=axis))
         passed = [*states, *slices]
         check_passed(body, passed, len(passed) if walker.shapes_bind and not step else 0)
         results = walker.body(body, scope, passed)
@@ -210,18 +293,17 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name
-    count = len(node.proto.output) - len(states)
+        growth.add(step)
+    count = len(node.used) - len(states)
     columns = [[row[i] for row in rows] for i in range(count)]
-    backwards = attributes.get("scan_output_directions", [0] * count)
+    backwards = rows_of.output_backwards
     columns = [c[::-1] if back else c for c, back in zip(columns, backwards, strict=False)]
     slices = [_slice_type(value, axis) for value, axis in zip(sequences, axes, strict=True)]
-    axes = attributes.get("scan_output_axes", [0] * count)
-    return [*states, *_stacked(walker, node, columns, axes, [*states, *slices])]
+    return [*states, *_stacked(walker, node, columns, rows_of.output_axes, [*states, *slices])]
 
 
 def _slice_type(value: Value, axis: int) -> Value:
-    """A value with the type of a tensor's slices along an axis."""
-    axis = axis_of(axis, value.rank)
+    """A value with the type of a tensor's slices along an axis, which counts from the front."""
     return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
@@ -239,9 +321,12 @@ def sequence_map(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
         walker.expansion.count(f"tensor {index}")
         passed = [value if value.items is None else value.items[index] for value in inputs]
         check_passed(body, passed, 0)
+        before = walker.expansion.visited
         rows.append(walker.body(body, node.scope.inner(f"{node.name}/{index}/"), passed))
         walker.builder.node = node.name
-    columns = [[row[i] for row in rows] for i in range(len(node.proto.output))]
+        rest = (length - index - 1) * (walker.expansion.visited - before)
+        walker.expansion.expect(rest, f"{length} tensors")
+    columns = [[row[i] for row in rows] for i in range(len(node.used))]
     return [_mapped(*pair) for pair in zip(columns, body.output, strict=False)]
 
 

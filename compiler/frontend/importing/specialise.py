@@ -15,7 +15,7 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.control.bodies import check_bodies
-from compiler.frontend.control.functions import excess_of
+from compiler.frontend.control.functions import CallSizes, excess_of, with_opsets
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import (
@@ -29,12 +29,9 @@ from compiler.frontend.evaluate import (
 )
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.external import ModelFolder
-from compiler.frontend.first_opsets import FIRST_KNOWN, Old, modernise
 from compiler.frontend.graph import (
-    Attributes,
     Contradiction,
     Graph,
-    Inputs,
     Unsupported,
     Value,
     constant,
@@ -43,12 +40,12 @@ from compiler.frontend.importing.unknown import DATA_DEPENDENT, RANDOM, unknown_
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import NEWEST_OPSET
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.rules.counted import CREATED
-from compiler.frontend.semantics import ONNX, NodeForm, SemanticsRule
+from compiler.frontend.rules.first_opsets import FIRST_KNOWN, modernise
+from compiler.frontend.semantics import ONNX
 from compiler.frontend.sources.checking import Declared, NodeCheck
 from compiler.frontend.tensors import array_of, arrays_of, dense_array_of
 from compiler.net.operators import KINDS, Mismatch
@@ -95,18 +92,18 @@ class Scope:
         return replace(self, values={}, outer=self, prefix=prefix, declared={})
 
 
-@dataclass(slots=True)
-class BodyNode:
-    """An ONNX node in its scope: inputs looked up, attribute references replaced."""
+@dataclass(slots=True, kw_only=True)
+class BodyNode(Call):
+    """An ONNX node in its scope: inputs looked up, attribute references replaced.
+
+    `live` are the results that are read.
+    """
 
     proto: onnx.NodeProto
-    used: set[str]
+    live: set[str]
     scope: Scope
     name: str
-    inputs: Inputs
     protos: Mapping[str, onnx.AttributeProto]
-    attributes: Attributes
-    onnxruntime: Sequence[SemanticsRule] = ()  # in which it follows onnxruntime
 
     @property
     def domain(self) -> str:
@@ -116,11 +113,16 @@ class BodyNode:
     @property
     def label(self) -> str:
         """Its operator and name, for messages."""
-        return f"{self.proto.op_type} {self.name!r}"
+        return f"{self.op_type} {self.name!r}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identity of its node, which every iteration of a loop shares."""
+        return self.op_type, self.proto.name, *self.proto.output
 
     def unknown(self) -> Unsupported:
         """The error for an operator of which no form can be compiled."""
-        return unknown_operator(self.proto.op_type, self.domain, self.opset)
+        return unknown_operator(self.op_type, self.domain, self.opset)
 
     @property
     def opset(self) -> int:
@@ -155,6 +157,7 @@ class Specialiser:
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
         self.expansion = Expansion()
+        self.sizes = CallSizes(self.functions)
         self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
@@ -162,6 +165,7 @@ class Specialiser:
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
         self.regions = False
+        self.repeated: set[tuple[str, ...]] = set()
         self.problems: list[Problem] = []
         self._names: set[str] = set()
         self.reported: set[tuple[str, ...]] = set()
@@ -197,16 +201,16 @@ class Specialiser:
         for proto, used in live_nodes(nodes, outputs):
             self.visit(proto, used, scope)
 
-    def visit(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> None:
-        """Specialise a node, of which some outputs are used."""
-        node = self._node(proto, used, scope)
+    def visit(self, proto: onnx.NodeProto, live: set[str], scope: Scope) -> None:
+        """Specialise a node, of which some outputs are read."""
+        node = self._node(proto, live, scope)
         self.expansion.count(node.label)
         for name, value in zip(proto.output, self._outputs(node), strict=False):
             if name:
                 value.name = value.name or scope.prefix + name
                 scope.values[name] = value
 
-    def _node(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> BodyNode:
+    def _node(self, proto: onnx.NodeProto, live: set[str], scope: Scope) -> BodyNode:
         inputs = [scope[name] if name else None for name in proto.input]
         attributes: dict[str, onnx.AttributeProto] = {}
         for attribute in proto.attribute:
@@ -216,13 +220,17 @@ class Specialiser:
                 attributes[attribute.name] = scope.attributes[attribute.ref_attr_name]
         values = {name: self._attribute(a) for name, a in attributes.items()}
         return BodyNode(
+            op_type=proto.op_type,
+            version=scope.opsets.get(domain_of(proto), 0),
+            inputs=inputs,
+            attributes=values,
+            used=[bool(name) for name in proto.output],
+            builder=self.builder,
             proto=proto,
-            used=used,
+            live=live,
             scope=scope,
             name=self._unique(proto, scope),
-            inputs=inputs,
             protos=attributes,
-            attributes=values,
         )
 
     def _attribute(self, attribute: onnx.AttributeProto) -> object:
@@ -261,20 +269,23 @@ class Specialiser:
             return self._after_unknown(node)
         check = self._check_of(node)
         try:
-            if node.is_first and schema_of(node.proto.op_type, node.opset) is not None:
-                check.inputs, check.attributes = self._modernised(node)
+            schema = schema_of(node.op_type, node.opset, node.domain)
+            if node.is_first and schema is not None:
+                modernise(node)
+            node.version = node.opset if schema is None else schema.since_version
             check.before_shapes()
-            node.onnxruntime = self._onnxruntime_rules(node) if check.is_own else ()
+            if check.is_own:
+                node.onnxruntime = self.semantics.followed(node.name, node)
             check.is_by_text = not any(rule.changes_shape for rule in node.onnxruntime)
             check.is_valid_by_text = not any(rule.refuses for rule in node.onnxruntime)
             check.shapes()
             if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)
-                check_bodies(node.proto.op_type, *args)
+                check_bodies(node.op_type, *args)
             outputs = self._specialise(node)
             node.scope.declared = check.after(outputs, node.scope.declared)
             if self.watching and check.is_own:
-                args = node.proto.op_type, node.name, node.inputs
+                args = node.op_type, node.name, node.inputs
                 self.watch.watch(*args, self._standard_call(node).__getitem__)
         except Unsupported as error:
             return self._problem(node, error)
@@ -284,50 +295,27 @@ class Specialiser:
             raise check.error(Mismatch(str(error))) from error
         return outputs
 
-    def _onnxruntime_rules(self, node: BodyNode) -> Sequence[SemanticsRule]:
-        """The rules in which a checked node follows onnxruntime; warns of those nobody chose."""
-        outputs = sum(map(bool, node.proto.output))
-        use = NodeForm(node.proto.op_type, node.inputs, node.attributes, outputs)
-        return self.semantics.followed(node.name, use)
-
-    def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:
-        """Give a node of the first opsets inputs and attributes of the form that rules know."""
-        args = node.proto.op_type, node.imported, list(node.inputs), dict(node.attributes)
-        old = Old(*args, self.builder)
-        modernise(old)
-        node.inputs, node.attributes = old.inputs, old.attributes
-        return node.inputs, node.attributes
-
     def _has_bodies(self, node: BodyNode) -> bool:
         """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
-        old = node.proto.op_type == "Scan" and node.opset < 9
-        return node.proto.op_type in CONTROL and not node.domain and not old
+        old = node.op_type == "Scan" and node.opset < 9
+        return node.op_type in CONTROL and not node.domain and not old
 
     def _check_of(self, node: BodyNode) -> NodeCheck:
         """The check of a node; only ONNX's operators without bodies are checked themselves."""
-        op_type = node.proto.op_type
+        op_type = node.op_type
         own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
-        opset, outputs = node.opset if own else 0, node.proto.output
-        return NodeCheck(
-            op_type=op_type,
-            name=node.name,
-            opset=opset,
-            inputs=node.inputs,
-            attributes=node.attributes,
-            outputs=outputs,
-            remedy=self.remedy,
-        )
+        opset = node.opset if own else 0
+        return NodeCheck(node, node.name, opset, node.proto.output, self.remedy)
 
     def _function_of(self, node: BodyNode) -> onnx.FunctionProto | None:
         """The model-local function that a node calls, if it calls one."""
-        return self.functions.get((node.domain, node.proto.op_type, node.proto.overload))
+        return self.functions.get((node.domain, node.op_type, node.proto.overload))
 
     def _problem(self, node: BodyNode, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
-        key = (node.proto.op_type, node.proto.name, *node.proto.output)
-        if key not in self.reported:  # reported once, however often a loop repeats it
-            self.reported.add(key)
-            self.problems.append(Problem(node.name, node.proto.op_type, where, error))
+        if node.key not in self.reported:  # reported once, however often a loop repeats it
+            self.reported.add(node.key)
+            self.problems.append(Problem(node.name, node.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
     def _after_unknown(self, node: BodyNode) -> list[Value]:
@@ -338,7 +326,7 @@ class Specialiser:
 
     def _meaning(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
         """The handler of the node's operator, or None if it has none."""
-        op_type = node.proto.op_type
+        op_type = node.op_type
         if operator_name(node.domain, op_type) in REGISTERED:
             return self._registered
         if self._function_of(node) is not None:
@@ -353,7 +341,7 @@ class Specialiser:
 
     def _standard(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
         """The handler of an operator of the default domain; None for one of another."""
-        op_type = node.proto.op_type
+        op_type = node.op_type
         if node.domain or op_type in RANDOM:
             return None
         if op_type in CONTROL:
@@ -375,55 +363,43 @@ class Specialiser:
 
     def _can_evaluate(self, node: BodyNode) -> bool:
         """Whether the operator is supported on constants only, and its inputs are constants."""
-        op_type = node.proto.op_type
+        op_type = node.op_type
         compiled = op_type in RULES or op_type in KINDS
         return not compiled and is_known_operator(op_type) and is_known(node.inputs)
 
     def _evaluated(self, node: BodyNode) -> Sequence[Value]:
-        names, op_type = list(node.proto.output), node.proto.op_type
+        names, op_type = list(node.proto.output), node.op_type
         if op_type in CREATED:
             return CREATED[op_type](self._standard_call(node))
         if op_type != "Constant":
             types = check_types(op_type, node.inputs, node.attributes, names, node.opset)
             self.builder.check_folding(types, node.inputs)
-        arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
+        arrays = evaluate(op_type, node.inputs, node.attributes, node.used)
         return [Value("") if a is None else constant("", a) for a in arrays]
 
-    def _call(self, node: BodyNode, version: int) -> Call:
-        return Call(
-            op_type=node.proto.op_type,
-            version=version,
-            inputs=list(node.inputs),
-            attributes=dict(node.attributes),
-            used=[bool(name) for name in node.proto.output],
-            builder=self.builder,
-        )
-
     def _rewritten(self, node: BodyNode) -> Sequence[Value]:
-        return RULES[node.proto.op_type](self._standard_call(node))
+        return RULES[node.op_type](self._standard_call(node))
 
     def _emitted(self, node: BodyNode) -> Sequence[Value]:
         return self._standard_call(node).emit()
 
     def _standard_call(self, node: BodyNode) -> Call:
-        call = self._call(node, known_schema(node.proto.op_type, node.opset).since_version)
-        call.attributes = {**inexact_defaults(call.op_type, node.opset), **call.attributes}
-        call.onnxruntime = node.onnxruntime
-        return call
+        attributes = {**inexact_defaults(node.op_type, node.opset), **node.attributes}
+        return replace(node, inputs=list(node.inputs), attributes=attributes)
 
     def _registered(self, node: BodyNode) -> Sequence[Value]:
-        call = self._call(node, node.opset)
-        return replace(call, op_type=operator_name(node.domain, call.op_type)).emit()
+        name = operator_name(node.domain, node.op_type)
+        return replace(_copied(node), op_type=name).emit()
 
     def _contributed(self, node: BodyNode) -> Sequence[Value]:
-        return rewrite_contrib(node.domain, self._call(node, node.opset))
+        return rewrite_contrib(node.domain, _copied(node))
 
     def _classical(self, node: BodyNode) -> Sequence[Value]:
-        return CLASSICAL[node.proto.op_type](self._call(node, node.opset))
+        return CLASSICAL[node.op_type](_copied(node))
 
     def _controlled(self, node: BodyNode) -> Sequence[Value]:
         with self.expansion.inside(node.label):
-            return CONTROL[node.proto.op_type](self, node)
+            return CONTROL[node.op_type](self, node)
 
     def _model_function(self, node: BodyNode) -> Sequence[Value]:
         function = self._function_of(node)
@@ -433,19 +409,19 @@ class Specialiser:
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: BodyNode) -> Sequence[Value]:
-        schema: Any = known_schema(node.proto.op_type, node.opset, node.domain)
+        schema: Any = known_schema(node.op_type, node.opset, node.domain)
         defaults = {
             n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
         }
         if schema.has_function:
-            return self._function(node, _with_opsets(schema.function_body, node), defaults)
+            return self._function(
+                node, with_opsets(schema.function_body, node.scope.opsets), defaults
+            )
         names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
-        proto = make_node(
-            node.proto.op_type, names, node.proto.output, node.attributes, node.domain
-        )
+        proto = make_node(node.op_type, names, node.proto.output, node.attributes, node.domain)
         types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
         body = schema.get_context_dependent_function(proto.SerializeToString(), types)
-        function = _with_opsets(onnx.FunctionProto.FromString(body), node)
+        function = with_opsets(onnx.FunctionProto.FromString(body), node.scope.opsets)
         return self._function(node, function, defaults)
 
     def _function(
@@ -459,26 +435,22 @@ class Specialiser:
         scope.values.update(dict.fromkeys(function.input))
         scope.values.update(zip(function.input, node.inputs, strict=False))
         names = zip(function.output, node.proto.output, strict=False)
-        pairs = [(inner, outer in node.used) for inner, outer in names]
+        pairs = [(inner, outer in node.live) for inner, outer in names]
         with self.expansion.inside(node.label):
+            self.expansion.expect(self.sizes.of(node.proto, node.live), node.label)
             self.walk(function.node, scope, (name for name, used in pairs if used))
         return [required(scope[name]) if used else Value("") for name, used in pairs]
 
 
+def _copied(node: BodyNode) -> Call:
+    """A node whose inputs and attributes a rule may change."""
+    return replace(node, inputs=list(node.inputs), attributes=dict(node.attributes))
+
+
 def _has_body(node: BodyNode) -> bool:
     """Whether onnx defines a node's operator as a function of others."""
-    schema: Any = known_schema(node.proto.op_type, node.opset, node.domain)
+    schema: Any = known_schema(node.op_type, node.opset, node.domain)
     return schema.has_function or schema.has_context_dependent_function
-
-
-def _with_opsets(body: onnx.FunctionProto, node: BodyNode) -> onnx.FunctionProto:
-    """The body of a schema; of those that it does not import it uses the node's opsets."""
-    opsets = {"": NEWEST_OPSET, **node.scope.opsets, **opsets_of(body.opset_import)}
-    function = onnx.FunctionProto()
-    function.CopyFrom(body)
-    del function.opset_import[:]
-    function.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
-    return function
 
 
 def required(value: Value | None) -> Value:

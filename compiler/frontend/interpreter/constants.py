@@ -12,8 +12,9 @@ from compiler.frontend.interpreter.suppression import non_maximum_suppression
 from compiler.net.attributes import Attribute, Mismatch, Shape
 from compiler.net.evaluation.elementwise import exact
 from compiler.net.evaluation.indexing import accumulated
-from compiler.net.evaluation.registry import Array, positive_axis
+from compiler.net.evaluation.registry import Array
 from compiler.net.evaluation.rounding import converted_array, double
+from compiler.net.operators.shapes import axis_in
 from compiler.net.spec import Evaluation, Kind, OpSpec, Use
 
 ON_CONSTANTS: dict[str, Evaluation] = {}
@@ -125,7 +126,7 @@ def compressed(x: Array, condition: Array, axis: int | None = None) -> Array:
     """The result of Compress; a condition of any rank counts as flat, as onnxruntime reads it."""
     if axis is None:
         x, axis = x.reshape(-1), 0
-    return np.compress(condition.reshape(-1)[: x.shape[positive_axis(axis, x.ndim)]], x, axis)
+    return np.compress(condition.reshape(-1)[: x.shape[axis_in(axis, x.ndim)]], x, axis)
 
 
 @on_constants("Unique")
@@ -235,7 +236,7 @@ def evaluate_max_unpool(node: Use) -> Array:
 @on_constants("TensorScatter")
 def evaluate_tensor_scatter(node: Use) -> Array:
     """A cache with an update written from an index of each batch entry on."""
-    axis = positive_axis(node["axis"], node.array(0).ndim)
+    axis = axis_in(node["axis"], node.array(0).ndim)
     cache, update = (np.moveaxis(node.array(i), axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node.array(2) if node.has(2) else np.zeros(batch, np.int64)
@@ -259,7 +260,7 @@ def evaluate_fourier_transform(node: Use) -> Array:
     x, inverse = _complex(node.array(0)), node["inverse"]
     # opset 17 has an attribute, whose default the rules write down; later ones have an input
     given = node.array(2).reshape(()).item() if node.has(2) else node["axis"]
-    axis = positive_axis(-2 if given is None else given, node.array(0).ndim)
+    axis = axis_in(-2 if given is None else given, node.array(0).ndim)
     length = node.array(1).reshape(()).item() if node.has(1) else None
     onesided = node["onesided"]
     if inverse and onesided:
@@ -299,7 +300,8 @@ def evaluate_sum(node: Use) -> Array:
 @on_constants("CumProd")
 def evaluate_cum_prod(node: Use) -> Array:
     """All elements multiplied, up to each one of an axis."""
-    return accumulated(np.cumprod, 1, node)
+    axis = axis_in(int(node.array(1).reshape(())), node.array(0).ndim)
+    return accumulated(np.cumprod, 1, node, axis)
 
 
 @on_constants("BitCast")

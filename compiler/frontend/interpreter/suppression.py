@@ -2,6 +2,9 @@
 
 import numpy as np
 
+BLOCK, COMPARED = 64, 1024
+"""The boxes that are compared with others at a time, and those others, so that caches hold them."""
+
 
 def non_maximum_suppression(
     boxes: np.ndarray,
@@ -49,17 +52,39 @@ def _candidates(scores: np.ndarray, threshold: float | None) -> np.ndarray:
 
 
 def _kept(corners: np.ndarray, order: np.ndarray, most: int, widest: float) -> list[int]:
-    """The boxes, best first, that overlap no better one by more than the bound."""
+    """The boxes, best first, that overlap no better one by more than the bound.
+
+    A block of boxes is compared with those that are kept before, then its boxes with each other.
+    """
+    sides = np.ascontiguousarray(corners.T)
+    sizes = (sides[2] - sides[0]) * (sides[3] - sides[1])
     kept: list[int] = []
-    areas = (corners[:, 2:] - corners[:, :2]).prod(1)
-    while order.size and len(kept) < most:
-        best, order = order[0], order[1:]
-        kept.append(int(best))
-        low = np.maximum(corners[best, :2], corners[order, :2])
-        high = np.minimum(corners[best, 2:], corners[order, 2:])
-        shared = np.maximum(high - low, np.float32(0)).prod(1)
-        union = areas[best] + areas[order] - shared
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(shared > 0, shared / union, np.float32(0))
-        order = order[share <= np.float32(widest)]
-    return kept
+    for first in range(0, order.size, BLOCK):
+        if len(kept) >= most:
+            break
+        block = order[first : first + BLOCK]
+        for start in range(0, len(kept), COMPARED):
+            better = np.array(kept[start : start + COMPARED])
+            block = block[~_overlapping(sides, sizes, block, better, widest).any(1)]
+        overlaps = _overlapping(sides, sizes, block, block, widest)
+        free = np.ones(block.size, bool)
+        for place, box in enumerate(block.tolist()):
+            if free[place]:
+                kept.append(box)
+                free &= ~overlaps[place]
+    return kept[: max(most, 0)]
+
+
+def _overlapping(
+    sides: np.ndarray, sizes: np.ndarray, ones: np.ndarray, others: np.ndarray, widest: float
+) -> np.ndarray:
+    """Whether each of some boxes overlaps each of others by more than the bound."""
+    shared = np.ones((ones.size, others.size), np.float32)
+    for low, high in ((0, 2), (1, 3)):
+        length = np.minimum(sides[high, ones, None], sides[high, others])
+        length -= np.maximum(sides[low, ones, None], sides[low, others])
+        shared *= np.maximum(length, np.float32(0), out=length)
+    union = sizes[ones, None] + sizes[others] - shared
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(shared > 0, shared / union, np.float32(0))
+    return ~(share <= np.float32(widest))

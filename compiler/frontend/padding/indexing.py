@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from compiler.frontend.graph import axis_of
 from compiler.frontend.padding.axes import Axis, Crop
 from compiler.frontend.padding.effects import (
     HIGHEST,
@@ -38,7 +37,7 @@ def _wraps(pair: OperatorPair, axis: int, position: int | None = None) -> list[N
 
 def _gather(pair: OperatorPair) -> Effect:
     data, indices = pair.operand(0), pair.operand(1)
-    axis = axis_of(int(pair.operator["axis"]), data.large.rank)
+    axis: int = pair.operator["axis"]
     axes = (*data.axes[:axis], *indices.axes, *data.axes[axis + 1 :])
     if data.axes[axis].open and indices.large.array is not None:
         if _are_places(indices, data.axes[axis]):
@@ -61,7 +60,7 @@ def _are_places(indices: Pair, axis: Axis) -> bool:
 
 def _elements(pair: OperatorPair) -> Effect:
     """A GatherElements: along other axes, an index reads at its own position."""
-    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
+    axis: int = pair.operator["axis"]
     _expect_aligned(pair, axis)
     return Effect([pair.operand(1).axes], _wraps(pair, axis))
 
@@ -87,7 +86,7 @@ def _tuples(pair: OperatorPair) -> Effect:
 
 def _scatter_elements(pair: OperatorPair) -> Effect:
     """Along other axes, padding is written at its own position, which is padding."""
-    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
+    axis: int = pair.operator["axis"]
     _expect_aligned(pair, axis)
     expect_whole(pair, [axis], index=1)
     indices = pair.operand(1)
@@ -109,7 +108,7 @@ def _scatter_tuples(pair: OperatorPair) -> Effect:
 def _top_k(pair: OperatorPair) -> Effect:
     """The first K of a sorted axis, in which padding comes last."""
     data = pair.operand(0)
-    axis = axis_of(int(pair.operator["axis"]), data.large.rank)
+    axis: int = pair.operator["axis"]
     expect_single(pair, data.axes[axis])
     fill = LOWEST if pair.operator["largest"] else _largest(data)
     axes = _replaced(data, axis, pair.output.axes[axis])
@@ -128,7 +127,7 @@ def _replaced(data: Pair, axis: int, by: Axis) -> tuple[Axis, ...]:
 def _one_hot(pair: OperatorPair) -> Effect:
     """A new axis for each index, whose length is the same in all runs."""
     indices = pair.operand(0)
-    axis = axis_of(int(pair.operator["axis"]), indices.large.rank + 1)
+    axis: int = pair.operator["axis"]
     if pair.operator["depth"] != pair.smaller["depth"]:
         raise pair.refusal("has a depth that depends on the size", *indices.axes)
     axes = (*indices.axes[:axis], pair.output.axes[axis], *indices.axes[axis:])

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from compiler.frontend.graph import axis_of
 from compiler.frontend.padding.axes import Axis, Factor, regrouped
 from compiler.frontend.padding.effects import (
     Effect,
@@ -46,7 +45,7 @@ def _expand(pair: OperatorPair) -> Effect:
 def _concat(pair: OperatorPair) -> Effect:
     """A Concat, of which the last operand may be padded along its axis."""
     operands = [operand for operand in pair.inputs if operand is not None]
-    axis = axis_of(int(pair.operator.attributes["axis"]), pair.output.large.rank)
+    axis: int = pair.operator["axis"]
     if any(operand.axes[axis].open for operand in operands[:-1]):
         raise pair.refusal("concatenates a padded axis", *(o.axes[axis] for o in operands))
     columns = zip(*(operand.axes for operand in operands), strict=True)
@@ -58,7 +57,7 @@ def _concat(pair: OperatorPair) -> Effect:
 
 
 def _split(pair: OperatorPair) -> Effect:
-    axis = axis_of(int(pair.operator["axis"]), pair.operand(0).large.rank)
+    axis = pair.operator["axis"]
     expect_whole(pair, [axis])
     return Effect([() if out is None else resized_each(pair, out) for out in pair.outputs])
 
@@ -125,8 +124,9 @@ def _blocks(pair: OperatorPair) -> Effect:
 def _reversed(pair: OperatorPair) -> Effect:
     """A ReverseSequence, whose lengths are within the elements."""
     data, lengths = pair.operand(0), pair.operand(1)
-    batch = axis_of(int(pair.operator["batch_axis"]), data.large.rank)
-    expect_single(pair, data.axes[axis_of(int(pair.operator["time_axis"]), data.large.rank)])
+    time: int = pair.operator["time_axis"]
+    batch: int = pair.operator["batch_axis"]
+    expect_single(pair, data.axes[time])
     unified(pair, data.axes[batch], lengths.axes[0])
     return Effect([data.axes])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.frontend.graph import Graph, Operator, Value, axis_of
+from compiler.frontend.graph import Graph, Operator, Value
 from compiler.frontend.padding.axes import Axes, Axis, Crop, boxed_axes
 from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 
@@ -229,7 +229,7 @@ def _indices(operator: Operator, data: Pair | None) -> tuple[int, ...]:
     """The operand with places in a padded axis, whose numbers may be other ones in the bucket."""
     if operator.op_type != "Gather" or data is None:
         return ()
-    axis = axis_of(int(operator["axis"]), len(data.axes))
+    axis: int = operator["axis"]
     return (1,) if data.axes[axis].open else ()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compiler.frontend.graph import axis_of
 from compiler.frontend.padding.axes import ONE, Axes, Axis
 from compiler.frontend.padding.effects import (
     HIGHEST,
@@ -90,16 +89,11 @@ def _normalisation(axes: Callable[[OperatorPair], Sequence[int]]) -> Rule:
 
 def _trailing(pair: OperatorPair) -> Sequence[int]:
     rank = pair.operand(0).large.rank
-    return range(axis_of(int(pair.operator["axis"]), rank), rank)
+    return range(pair.operator["axis"], rank)
 
 
 def _all_but_batch(pair: OperatorPair) -> Sequence[int]:
     return range(1, pair.operand(0).large.rank)
-
-
-def _listed(pair: OperatorPair) -> Sequence[int]:
-    rank = pair.operand(0).large.rank
-    return [axis_of(axis, rank) for axis in pair.operator["axes"]]
 
 
 def _matmul(pair: OperatorPair) -> Effect:
@@ -172,7 +166,7 @@ REDUCTION_RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         ("InstanceNormalization", "GroupNormalization"), _normalisation(_all_but_batch)
     ),
-    "MeanVarianceNormalization": _normalisation(_listed),
+    "MeanVarianceNormalization": _normalisation(_reduced_axes),
     "LRN": _normalisation(lambda pair: [1]),
     **dict.fromkeys(("MatMul", "MatMulInteger", "MatMulFloat8"), _matmul),
     "MatMulNBits": _rows,

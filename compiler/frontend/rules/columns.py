@@ -1,6 +1,7 @@
 """Rules for operators that put windows back into an image: Col2Im and MaxUnpool."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -9,26 +10,29 @@ from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import MAX_UNPOOL_OUTPUT_SHAPE
-from compiler.frontend.semantics.windows import unpooled
+from compiler.frontend.semantics.windows import Windows
 from compiler.net.operators import Mismatch, ShapeMismatch
 from compiler.net.operators.shapes import listed
 
 
+@dataclass(frozen=True, slots=True)
 class WindowTaps:
-    """The taps of a convolution's kernel, and the positions that they read."""
+    """The taps of windows at as many places as `output` has, and the positions that they read."""
 
-    def __init__(self, call: Call, kernel: Sequence[int], output: Sequence[int]) -> None:
-        self.kernel, self.output = tuple(kernel), tuple(output)
-        rank = len(self.kernel)
-        self.strides = call.attributes.get("strides") or [1] * rank
-        self.dilations = call.attributes.get("dilations") or [1] * rank
-        self.pads = (call.attributes.get("pads") or [0] * 2 * rank)[:rank]
+    windows: Windows
+    output: Sequence[int]
+
+    @property
+    def kernel(self) -> Sequence[int]:
+        """The taps along each axis."""
+        return self.windows.kernel
 
     def along(self, axis: int) -> np.ndarray:
         """The positions on an axis that its taps read for its results: [taps, results]."""
-        taps, results = np.arange(self.kernel[axis]), np.arange(self.output[axis])
-        starts = results * self.strides[axis] - self.pads[axis]
-        return taps.reshape(-1, 1) * self.dilations[axis] + starts
+        windows, results = self.windows, np.arange(self.output[axis])
+        taps = np.arange(self.kernel[axis]).reshape(-1, 1)
+        starts = results * windows.strides[axis] - windows.pads[axis]
+        return taps * windows.dilations[axis] + starts
 
     def positions(self) -> list[np.ndarray]:
         """For each axis the positions of all taps at all results: [taps, results]."""
@@ -46,26 +50,16 @@ def rewrite_columns_to_image(call: Call) -> list[Value]:
     x = in_float32(call, call.data)
     batch, rows, columns = x.shape
     channels, taps = rows // prod(block), prod(block)
-    table = _places(call, WindowTaps(call, block, _counts(call, image, block)), image)
+    windows = Windows.of(call, block)
+    table = _places(call, WindowTaps(windows, windows.counts(image)), image)
     if 0 in (*x.shape, *table.shape):
         return [call.filled(0, (batch, channels, *image), call.data.dtype)]
     flat = call.reshaped(x, [batch, channels, taps * columns])
     zero = call.builder.constant(0, x.dtype)
-    padded = call.one("Pad", flat, call.vector([0, 0, 0, 0, 0, 1]), zero)
+    padded = call.one("Pad", flat, zero, pads=[0, 0, 0, 0, 0, 1])
     terms = call.one("Gather", padded, call.builder.constant(table, "int64"), axis=2)
-    total = call.one("ReduceSum", terms, call.vector([2]), keepdims=0)
+    total = call.one("ReduceSum", terms, axes=[2], keepdims=0)
     return [in_type(call, call.reshaped(total, [batch, channels, *image]), call.data.dtype)]
-
-
-def _counts(call: Call, image: Sequence[int], block: Sequence[int]) -> list[int]:
-    """The blocks along each axis."""
-    rank = len(image)
-    pads = call.attributes.get("pads") or [0] * 2 * rank
-    strides = call.attributes.get("strides") or [1] * rank
-    dilations = call.attributes.get("dilations") or [1] * rank
-    full = [n + pads[i] + pads[rank + i] for i, n in enumerate(image)]
-    sizes = zip(full, block, strides, dilations, strict=True)
-    return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
 def _places(call: Call, taps: WindowTaps, image: Sequence[int]) -> np.ndarray:
@@ -113,10 +107,8 @@ def _elements_along(
 def rewrite_max_unpool(call: Call) -> list[Value]:
     """Elements scattered into zeros, which may be padded at their ends."""
     x, index = call.data, call.operand(1)
-    kernel = call.attributes["kernel_shape"]
-    strides = call.attributes.get("strides") or [1] * len(kernel)
-    pads = call.attributes.get("pads") or [0] * 2 * len(kernel)
-    own, wanted = unpooled(x.shape, kernel, strides, pads), call.known(2)
+    windows, wanted = Windows.of(call, call.attributes["kernel_shape"]), call.known(2)
+    own = windows.unpooled(x.shape)
     if MAX_UNPOOL_OUTPUT_SHAPE in call.onnxruntime and wanted is not None:
         own = tuple(int(size) for size in wanted)
     if index.array is not None and index.content.max(initial=0) >= prod(own):
@@ -129,5 +121,4 @@ def rewrite_max_unpool(call: Call) -> list[Value]:
     after = [int(n) - o for n, o in zip(wanted, own, strict=True)]
     if min(after, default=0) < 0:
         raise ShapeMismatch(f"its output {wanted.tolist()} is smaller than {own}")
-    pads = call.vector([*[0] * len(after), *after])
-    return [call.one("Pad", result, pads, call.builder.constant(0, x.dtype))]
+    return [call.one("Pad", result, call.scalar(0), pads=[*[0] * len(after), *after])]

@@ -20,9 +20,7 @@ def numbers_up_to(call: Call, count: int) -> Value:
     high = call.builder.constant(np.arange(rows)[:, None] * width, "int64")
     low = call.builder.constant(np.arange(width), "int64")
     numbers = call.reshaped(call.one("Add", high, low), [rows * width])
-    if rows * width == count:
-        return numbers
-    return call.one("Slice", numbers, *(call.vector([n]) for n in (0, count, 0, 1)))
+    return call.part(numbers, 0, 0, count)
 
 
 def rewrite_range(call: Call) -> list[Value]:
@@ -49,10 +47,10 @@ def rewrite_range(call: Call) -> list[Value]:
 def rewrite_constant_of_shape(call: Call) -> list[Value]:
     """One number in the given shape."""
     value = np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-    shape = call.integers("shape", 0) or []
+    shape: list[int] = call.content(0).reshape(-1).tolist()
     number = constant("", value)
     check_size(number.dtype, tuple(shape))
-    return [number] if not shape else [call.one("Expand", number, call.vector(shape))]
+    return [call.expanded(number, shape) if shape else number]
 
 
 def rewrite_mel_weight_matrix(call: Call) -> list[Value]:

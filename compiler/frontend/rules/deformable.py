@@ -7,13 +7,14 @@ from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.columns import WindowTaps
 from compiler.frontend.rules.sampling import Image, component, floating
 from compiler.frontend.rules.types import in_type
+from compiler.frontend.semantics.windows import Windows
 
 
 @rule("DeformConv")
 def rewrite_deformable_convolution(call: Call) -> list[Value]:
     """A GEMM of the weights by pixels read at the kernel's positions moved by the offsets."""
     x, weight, offset = (floating(call, call.operand(i)) for i in range(3))
-    taps = WindowTaps(call, weight.shape[2:], offset.shape[2:])
+    taps = WindowTaps(Windows.of(call, weight.shape[2:]), offset.shape[2:])
     batch, channels, *sizes = x.shape
     groups, own = call["group"], call["offset_group"]
     count, places = prod(taps.kernel), prod(taps.output)

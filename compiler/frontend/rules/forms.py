@@ -8,7 +8,7 @@ from math import prod
 
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.semantics.table import CAST_PACKED_INTEGERS, SQUEEZE_EMPTY_AXES
 from compiler.ir.values import numpy_dtype
@@ -28,7 +28,7 @@ def rewrite_softmax(call: Call) -> list[Value]:
     """Before opset 13 it normalised the axis and all that follow."""
     x, rank = call.data, call.data.rank
     old = call.version < 13
-    axis = axis_of(call["axis"], rank)
+    axis = call.axis()
     wide = [i for i in range(axis, rank) if x.shape[i] != 1]
     if not old or len(wide) <= 1:
         return call.emit(axis=wide[0] if old and wide else axis)
@@ -78,7 +78,7 @@ def rewrite_axes(call: Call) -> list[Value]:
     """Axes were attributes before opset 13; a Squeeze without any drops every axis of size one."""
     if SQUEEZE_EMPTY_AXES in call.onnxruntime:
         call.inputs = call.inputs[:1]
-        call.attributes.pop("axes", None)
+        call.drop("axes")
     use = call.canonical()
     return call.emit_use(use) if use.attributes["axes"] else [call.data]
 
@@ -126,12 +126,6 @@ def rewrite_pad(call: Call) -> list[Value]:
     return call.emit_use(replace(use, inputs=[call.data, value] if filled else [call.data]))
 
 
-@rule("TopK")
-def rewrite_topk(call: Call) -> list[Value]:
-    """K was an attribute before opset 10."""
-    return call.emit_use(call.canonical())
-
-
 @rule("Dropout")
 def rewrite_dropout(call: Call) -> list[Value]:
     """The identity, as in inference."""
@@ -160,9 +154,7 @@ def rewrite_cast(call: Call) -> list[Value]:
         supported(Value("", target))
         if target == x.dtype:
             return [x]
-        attributes.pop("round_mode", None)
-        if target not in FLOAT8:
-            attributes.pop("saturate", None)
+        call.drop("round_mode", *(("saturate",) if target not in FLOAT8 else ()))
     if CAST_PACKED_INTEGERS in call.onnxruntime:
         x = _rounded_half_away(call, x)
     return [call.one("Cast", x, **{**attributes, "to": element_type(target)})]
@@ -201,8 +193,7 @@ def rewrite_group_normalization(call: Call) -> list[Value]:
     repeats = x.shape[1] // groups
     channels: list[Value] = []
     for value in call.operands[1:]:
-        column = call.reshaped(value, [groups, 1])
-        wide = call.one("Expand", column, call.vector([groups, repeats]))
+        wide = call.expanded(call.reshaped(value, [groups, 1]), [groups, repeats])
         channels.append(call.reshaped(wide, [-1]))
     return call.emit([x, *channels])
 
@@ -210,7 +201,7 @@ def rewrite_group_normalization(call: Call) -> list[Value]:
 @rule("Concat")
 def rewrite_concat(call: Call) -> list[Value]:
     """Empty inputs are dropped; one input is the result."""
-    axis = axis_of(call.attributes["axis"], call.data.rank)
+    axis = call.axis()
     kept = [v for v in call.inputs if v is not None and v.shape[axis] != 0]
     first, *others = kept or [call.data]
     return call.emit([first, *others], axis=axis) if others else [first]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from compiler.frontend.graph import FourBits, axis_of
+from compiler.frontend.graph import FourBits
 from compiler.frontend.rules.call import Call
 from compiler.net.four_bits import FOUR_BIT_MIDDLE, Array
 
@@ -10,14 +10,14 @@ HALF_BYTES = ("int4", "uint4")
 """The dtypes of four bits."""
 
 
-def four_bits(call: Call, axis: int) -> FourBits | None:
+def four_bits(call: Call) -> FourBits | None:
     """The integers of DequantizeLinear's constant result; None unless they are a matrix's."""
     x, scale, zero = call.data, call.operand(1), call.input(2)
     if x.array is None or scale.array is None or x.rank != 2 or scale.dtype != "float32":
         return None
     if zero is not None and zero.array is None:
         return None
-    axis, block = axis_of(axis, 2), call["block_size"]
+    axis, block = call.axis(), call["block_size"]
     scales = _shaped(scale.content)
     if scales.ndim == 2 and not block:
         block = -(-x.shape[axis] // scales.shape[axis])

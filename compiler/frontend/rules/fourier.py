@@ -1,15 +1,17 @@
 """Rules for Fourier transforms: GEMMs by constant matrices, in factors of the length."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
 
 from compiler.frontend.builder import LONGEST_VECTOR
-from compiler.frontend.graph import NeedsHost, Value, axis_of
+from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -30,6 +32,10 @@ class Complex:
         """The shape of both parts."""
         return self.real.shape
 
+    def each(self, compute: Callable[[Value], Value]) -> "Complex":
+        """A function of both parts."""
+        return Complex(compute(self.real), self.imaginary and compute(self.imaginary))
+
 
 @dataclass(frozen=True)
 class Fourier:
@@ -40,16 +46,11 @@ class Fourier:
 
     def each(self, x: Complex, op_type: str, *inputs: Value, **attributes: object) -> Complex:
         """An operator on both parts."""
-        parts = [
-            None if part is None else self.call.one(op_type, part, *inputs, **attributes)
-            for part in (x.real, x.imaginary)
-        ]
-        assert parts[0] is not None, op_type
-        return Complex(parts[0], parts[1])
+        return x.each(lambda part: self.call.one(op_type, part, *inputs, **attributes))
 
     def reshaped(self, x: Complex, *shape: int) -> Complex:
         """Both parts in another shape."""
-        return self.each(x, "Reshape", self.call.vector(shape))
+        return x.each(lambda part: self.call.reshaped(part, shape))
 
     def transposed(self, x: Complex) -> Complex:
         """Both parts with their last two axes exchanged."""
@@ -109,21 +110,21 @@ class Fourier:
 
     def sized(self, x: Complex, length: int) -> Complex:
         """Rows with zeros at the end, or without their end."""
-        have, vector = x.shape[1], self.call.vector
-        if have > length:
-            return self.each(x, "Slice", *(vector([v]) for v in (0, length, 1, 1)))
+        added = length - x.shape[1]
+        if added <= 0:
+            return x.each(lambda rows: self.call.part(rows, 1, 0, length))
         zero = self.call.builder.constant(0, x.real.dtype)
-        return x if have == length else self.each(x, "Pad", vector([0, 0, 0, length - have]), zero)
+        return self.each(x, "Pad", zero, pads=[0, 0, 0, added])
 
     def mirrored(self, x: Complex, length: int) -> Complex:
         """All of a transform of real numbers of which the first half is known."""
         x = self.sized(x, length // 2 + 1)
-        ends = ((length - 1) // 2, 0, 1, -1)
-        rest = self.each(x, "Slice", *(self.call.vector([v]) for v in ends))
+        opposite = range((length - 1) // 2, 0, -1)
+        rest = x.each(lambda rows: self.call.elements(rows, {1: opposite}))
         imaginary = None
         if x.imaginary is not None and rest.imaginary is not None:
-            opposite = self.call.one("Neg", rest.imaginary)
-            imaginary = self.call.one("Concat", x.imaginary, opposite, axis=1)
+            negative = self.call.one("Neg", rest.imaginary)
+            imaginary = self.call.one("Concat", x.imaginary, negative, axis=1)
         return Complex(self.call.one("Concat", x.real, rest.real, axis=1), imaginary)
 
 
@@ -135,12 +136,8 @@ def _factor(length: int) -> int:
 def _parts(call: Call, x: Value) -> Complex:
     """The parts of a tensor whose last axis has one or both."""
     axis = x.rank - 1
-    parts = [
-        call.reshaped(
-            call.one("Slice", x, *(call.vector([v]) for v in (i, i + 1, axis, 1))), x.shape[:-1]
-        )
-        for i in range(x.shape[-1])
-    ]
+    slices = (call.part(x, axis, i, i + 1) for i in range(x.shape[-1]))
+    parts = [call.reshaped(part, x.shape[:-1]) for part in slices]
     return Complex(parts[0], parts[1] if len(parts) > 1 else None)
 
 
@@ -168,8 +165,8 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
     """The transform along an axis, which was an attribute before opset 20."""
     x, inverse = in_float32(call, call.data), bool(call["inverse"])
     onesided = bool(call["onesided"])
-    axis = call.integers("axis", 2) if call.version >= 20 else [call["axis"]]
-    at = axis_of((axis or [-2])[0], x.rank)
+    given, axis = call.known(2), call["axis"] if call.version < 20 else -2
+    at = axis_in(axis if given is None else int(given.reshape(())), x.rank)
     if at == x.rank - 1 or x.shape[-1] not in (1, 2):
         raise ShapeMismatch(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
     given, have = call.known(1), x.shape[at]

@@ -1,13 +1,13 @@
 """Rules that decompose operators into simpler ones of the table."""
 
 from collections.abc import Sequence
-from math import prod
+from math import prod, trunc
 
 import numpy as np
 
 from compiler.frontend.builder import is_known
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Inputs, NeedsHost, Unsupported, Value, axis_of
+from compiler.frontend.graph import Attributes, NeedsHost, Unsupported, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.dead_taps import crop_dead_taps
 from compiler.frontend.rules.onnxruntime_resize import (
@@ -21,10 +21,12 @@ from compiler.frontend.semantics.table import (
     RESIZE_CROP_SAME_SIZE,
     RESIZE_INTEGERS,
     RESIZE_SAME_SIZE,
-    factors,
 )
-from compiler.frontend.semantics.windows import effective
+from compiler.frontend.semantics.windows import Windows, divided_pads
+from compiler.frontend.sources.forms import resize_form
 from compiler.ir.values import numpy_dtype
+from compiler.net.attributes import Shape
+from compiler.net.operators.canonical import CanonicalUse
 from compiler.net.operators.resize import scaled_size
 
 
@@ -69,8 +71,7 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
     check_statistics(training, not per_activation, call.used)
     if training:
         return _normalised_by_batch(call)
-    call.attributes.pop("spatial", None)
-    call.attributes.pop("momentum", None)
+    call.drop("spatial", "momentum")
     constants = _affine(call) if is_known(call.inputs[1:5]) else None
     if constants is None:
         return [_normalised(call)] if per_activation else call.emit()
@@ -92,10 +93,10 @@ def check_statistics(training: bool, spatial: bool, used: Sequence[bool]) -> Non
 def _normalised_by_batch(call: Call) -> list[Value]:
     """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
     x, scale, bias, mean, variance = (in_float32(call, value) for value in call.operands)
-    axes = call.vector([axis for axis in range(x.rank) if axis != 1])
-    centre = call.one("ReduceMean", x, axes, keepdims=1)
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    centre = call.one("ReduceMean", x, axes=axes)
     centred = call.one("Sub", x, centre)
-    spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes, keepdims=1)
+    spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes=axes)
     epsilon = call.builder.constant(call["epsilon"], x.dtype)
     factor, shift = (
         in_type(call, call.reshaped(v, [-1, *[1] * (x.rank - 2)]), x.dtype) for v in (scale, bias)
@@ -136,11 +137,6 @@ def _normalised(call: Call) -> Value:
     return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
 
 
-def _same_pads(mode: str, total: list[int]) -> list[int]:
-    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
-
-
 @rule("Gemm")
 def rewrite_gemm(call: Call) -> list[Value]:
     """Without C where beta is 0: as in BLAS it is not read then, whatever it holds."""
@@ -158,56 +154,35 @@ def rewrite_convolution(call: Call) -> list[Value]:
 
 def explicit_window(call: Call) -> dict[str, list[int]]:
     """The strides, dilations and pads of windows; `auto_pad` is taken from the attributes."""
-    attributes, kernel = call.attributes, call.attributes["kernel_shape"]
-    ones = [1] * len(kernel)
-    strides = attributes.get("strides") or ones
-    dilations = attributes.get("dilations") or ones
-    mode = call.take("auto_pad")
-    pads = attributes.get("pads") or [0] * (2 * len(kernel))
-    if mode == "VALID":
-        pads = [0] * len(pads)
-    elif mode.startswith("SAME"):
-        attributes.pop("ceil_mode", None)
-        sizes = zip(call.data.shape[2:], strides, effective(kernel, dilations), strict=True)
-        pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
-    return {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+    windows, mode = Windows.of(call, call.attributes["kernel_shape"]), call.take("auto_pad")
+    if mode.startswith("SAME"):
+        call.drop("ceil_mode")
+    windows = windows.padded(mode, call.data.shape[2:])
+    return {"strides": windows.strides, "dilations": windows.dilations, "pads": windows.pads}
 
 
 @rule("ConvTranspose")
 def rewrite_conv_transpose(call: Call) -> list[Value]:
     """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
-    attributes, kernel = call.attributes, list(call.operand(1).shape[2:])
-    ones, rank = [1] * len(kernel), len(kernel)
-    strides = attributes.get("strides") or ones
-    dilations = attributes.get("dilations") or ones
-    extra = attributes.get("output_padding") or [0] * rank
-    pads = attributes.get("pads") or [0] * (2 * rank)
-    mode, target = call.take("auto_pad"), attributes.pop("output_shape", None)
-    sizes = call.data.shape[2:]
+    windows, sizes = Windows.of(call, call.operand(1).shape[2:]), call.data.shape[2:]
+    pads, extra = windows.pads, call.take("output_padding") or [0] * len(sizes)
+    mode, target = call.take("auto_pad"), call.take("output_shape")
     if not target and mode.startswith("SAME"):
-        target = [n * s for n, s in zip(sizes, strides, strict=True)]
+        target = [n * s for n, s in zip(sizes, windows.strides, strict=True)]
     if target:
-        window = effective(kernel, dilations)
-        full = [s * (n - 1) + k for n, s, k in zip(sizes, strides, window, strict=True)]
-        total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
-        pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
+        axes = zip(sizes, windows.strides, windows.spans, strict=True)
+        full = [s * (n - 1) + k for n, s, k in axes]
+        total = [f + e - t for f, e, t in zip(full, extra, target[-len(sizes) :], strict=True)]
+        pads = divided_pads([max(t, 0) for t in total], more_before=mode != "SAME_UPPER")
         if CONV_TRANSPOSE_SAME_SHORT_KERNEL not in call.onnxruntime:
             extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
-    explicit: dict[str, object] = {"strides": list(strides), "dilations": list(dilations)}
-    explicit["pads"] = list(pads)
+    explicit: dict[str, object] = {"strides": windows.strides, "dilations": windows.dilations}
     if any(extra):
         explicit["output_padding"] = list(extra)
-    else:
-        attributes.pop("output_padding", None)
     weight = call.operand(1).array
     if weight is not None and not np.isfinite(weight).all():
         explicit["finite"] = 0
-    return call.emit(None, kernel_shape=kernel, **explicit)
-
-
-def _given(value: Value | None) -> Value | None:
-    """The value; None for an empty tensor, which once meant an omitted input."""
-    return None if value is None or value.shape == (0,) else value
+    return call.emit(None, kernel_shape=windows.kernel, pads=pads, **explicit)
 
 
 @rule("Upsample", "Resize")
@@ -217,41 +192,45 @@ def rewrite_resize(call: Call) -> list[Value]:
         return [call.data]
     if call.op_type == "Upsample" or call.version == 10:
         return [_resize_by_scale(call)]
-    x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
     mode = call.attributes.get("coordinate_transformation_mode")
     if mode == "tf_half_pixel_for_nn":
         return _of_old_mode(call)
-    roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
-    if RESIZE_CROP_SAME_SIZE in call.onnxruntime and roi is not None:
-        roi = _cropping_scaled(call, roi, scales, sizes)
-    stretched = call["keep_aspect_ratio_policy"] == "stretch"
-    if "axes" in call.attributes and roi is None and stretched:
-        scales, sizes = _for_every_axis(call, scales, sizes)
-    antialias = bool(call["antialias"])
-    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and antialias:
-        return [aligned_antialiased(call, [x, None, scales])]
-    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and scales is not None:
-        scales, sizes = None, _whole_sizes(call, scales)
-    inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
+    crops = mode == "tf_crop_and_resize"
+    use = resize_form(call).canonical()
+    shape, numbers = call.data.shape, use.attributes
+    if RESIZE_CROP_SAME_SIZE in call.onnxruntime and crops:
+        numbers["roi"] = _cropping_scaled(shape, numbers)
+    if "axes" in numbers and not crops and call["keep_aspect_ratio_policy"] == "stretch":
+        _name_every_axis(shape, numbers)
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and call["antialias"]:
+        return [aligned_antialiased(call, numbers)]
+    if RESIZE_ALIGN_CORNERS_SCALE in call.onnxruntime and numbers["scales"]:
+        # the whole sizes that scales give, in the place of which they align corners
+        pairs = zip(numbers.get("axes") or range(len(shape)), numbers["scales"], strict=True)
+        numbers["sizes"] = [scaled_size(shape[axis], scale) for axis, scale in pairs]
+    if numbers["sizes"]:
+        numbers["scales"] = []
     if RESIZE_INTEGERS in call.onnxruntime:
-        return [interpolated_integers(call, inputs if sizes is not None else inputs[:3])]
-    return call.emit(inputs if sizes is not None else inputs[:3])
+        return _integers_of_onnxruntime(call, use)
+    return call.emit_use(use)
 
 
-def _cropping_scaled(call: Call, roi: Value, scales: Value | None, sizes: Value | None) -> Value:
-    """The region, which is everything along the axes that keep their sizes."""
-    axes = list(call.attributes.get("axes") or range(call.data.rank))
-    kept = [scale == 1 for scale in factors(call.data.shape, axes, scales or sizes)]
-    starts, ends = np.split(roi.content.reshape(-1), 2)
-    whole = np.where(kept, 0, starts), np.where(kept, 1, ends)
-    return call.builder.constant(np.concatenate(whole), roi.dtype)
+def _integers_of_onnxruntime(call: Call, use: CanonicalUse[Value]) -> list[Value]:
+    """Integers resized as onnxruntime does it, which truncates what lies outside the image."""
+    if call["mode"] != "nearest":
+        return [interpolated_integers(call, use.attributes)]
+    use.attributes["extrapolation_value"] = trunc(use.attributes["extrapolation_value"])
+    return call.emit_use(use)
 
 
-def _whole_sizes(call: Call, scales: Value) -> Value:
-    """The whole sizes that scales give, in the place of which they align corners."""
-    axes = call.attributes.get("axes") or range(call.data.rank)
-    pairs = zip(axes, scales.content.reshape(-1), strict=True)
-    return call.vector([scaled_size(call.data.shape[axis], scale) for axis, scale in pairs])
+def _cropping_scaled(shape: Shape, numbers: Attributes) -> list[float]:
+    """The region of a Resize, which is everything along the axes that keep their sizes."""
+    axes = numbers.get("axes") or range(len(shape))
+    sizes = zip(axes, numbers["sizes"], strict=False)
+    scales = numbers["scales"] or [size / max(shape[axis], 1) for axis, size in sizes]
+    starts, ends = np.split(np.array(numbers["roi"]), 2)
+    same = np.array(scales) == 1
+    return [*np.where(same, 0, starts).tolist(), *np.where(same, 1, ends).tolist()]
 
 
 def _of_old_mode(call: Call) -> list[Value]:
@@ -262,42 +241,34 @@ def _of_old_mode(call: Call) -> list[Value]:
     return call.evaluated()
 
 
-def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
-    shape = call.data.shape
-    axes = [axis_of(a, len(shape)) for a in call.attributes.pop("axes")]
-    if sizes is not None:
-        full = list(shape)
-        for axis, size in zip(axes, call.content(3).tolist(), strict=True):
-            full[axis] = size
-        return None, call.vector(full)
-    factors = np.ones(len(shape), np.float32)
-    factors[axes] = call.known(2)
-    return call.builder.constant(factors), None
+def _name_every_axis(shape: Shape, numbers: Attributes) -> None:
+    """Give the scales or sizes of some axes of a Resize those of the others, which stay."""
+    axes = numbers.pop("axes")
+    for name, every in (("scales", [1.0] * len(shape)), ("sizes", [*shape])):
+        for axis, number in zip(axes, numbers[name], strict=bool(numbers[name])):
+            every[axis] = number
+        numbers[name] = numbers[name] and every
 
 
 def _resize_by_scale(call: Call) -> Value:
     """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
-    given = call.attributes.pop("scales", None)
-    scales = np.asarray(call.content(1) if given is None else given, np.float32)
+    given = call.attributes.get("scales")
+    scales = np.asarray(call.content(1) if given is None else given, np.float32).reshape(-1)
     asked = call["mode"]
     mode = {"linear": "linear", "bilinear": "linear", "nearest": "nearest"}.get(asked)
     if mode is None:
         raise Unsupported(f"its mode is {asked!r}", "use nearest or linear, or opset 11 or newer")
+    numbers: Attributes = {"roi": [], "scales": scales.tolist(), "sizes": []}
+    numbers |= {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
     if RESIZE_INTEGERS in call.onnxruntime:
-        call.attributes |= {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
-        return interpolated_integers(call, [call.data, None, call.builder.constant(scales)])
+        return interpolated_integers(call, numbers)
     up, down = np.maximum(scales, 1), np.minimum(scales, 1)
     result = call.data
     parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]
     for part, rounding in parts:
         if (part != 1).any():
-            result = call.one(
-                "Resize",
-                *(result, None, call.builder.constant(part, "float32")),
-                mode=mode,
-                nearest_mode=rounding,
-                coordinate_transformation_mode="asymmetric",
-            )
+            of_part = numbers | {"scales": part.tolist(), "nearest_mode": rounding}
+            result = call.one("Resize", result, **of_part)
     return result
 
 
@@ -307,7 +278,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     x, old = call.data, call.version < 13
     if 0 in x.shape:
         return [x]
-    axis = call["axis"] % max(x.rank, 1)
+    axis = call.axis()
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
     if len(shape) == 1:  # OneHot does not accept a scalar
         shape, axis = [1, *shape], 1
@@ -315,8 +286,7 @@ def rewrite_hardmax(call: Call) -> list[Value]:
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
     known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot accepts since opset 24
     values = call.builder.constant([0, 1], known)
-    depth = call.builder.constant(flat.shape[axis], "int64")
-    result = call.one("OneHot", where, depth, values, axis=axis)
+    result = call.one("OneHot", where, values, depth=flat.shape[axis], axis=axis)
     if known != x.dtype:
         result = call.one("Cast", result, to=element_type(x.dtype))
     return [result if flat is x else call.reshaped(result, x.shape)]

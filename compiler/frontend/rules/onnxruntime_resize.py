@@ -9,11 +9,12 @@ rounding once.
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
+from math import isfinite
 
 import numpy as np
 
 from compiler.frontend.builder import input_bytes
-from compiler.frontend.graph import Inputs, Unsupported, Value
+from compiler.frontend.graph import Attributes, Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.frontend.semantics.table import RESIZE_ALIGN_CORNERS_SCALE
@@ -29,10 +30,10 @@ Tap = tuple[np.ndarray, np.ndarray]
 """The source position of each element along an axis, and its weight."""
 
 
-def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
+def aligned_antialiased(call: Call, attributes: Attributes) -> Value:
     """A Resize with antialias whose corners are those of whole sizes: a GEMM along each axis."""
     result = in_float32(call, call.data)
-    use = _use(call, inputs)
+    use = _use(call, attributes)
     widths = [(len(axis.at), axis.extent) for axis in float32_axes(use)]
     nbytes = sum(8 * size * extent for size, extent in widths if size != extent)
     if not call.builder.folds(nbytes, input_bytes([call.data])):
@@ -47,29 +48,29 @@ def aligned_antialiased(call: Call, inputs: Inputs) -> Value:
     return in_type(call, result, call.data.dtype)
 
 
-def _use(call: Call, inputs: Inputs) -> Use:
-    """A Resize of the newest opset on a tensor of any content."""
+def _use(call: Call, attributes: Attributes) -> Use:
+    """A Resize on a tensor of any content."""
     like = np.broadcast_to(np.zeros((), np.int8), call.data.shape)
-    known = [None if value is None else value.content for value in inputs[1:]]
-    return use_of("Resize", [like, *known], call.attributes)
+    return use_of("Resize", [like], attributes)
 
 
-def interpolated_integers(call: Call, inputs: Inputs) -> Value:
-    """A linear Resize of integers, by the inputs and attributes of the newest opset."""
+def interpolated_integers(call: Call, attributes: Attributes) -> Value:
+    """A linear Resize of integers, by its attributes in the canonical form."""
     # the innermost two or three, also where they stay as they are: the last element of such an
     # axis is its own neighbour, and its two halves are added one after the other
     inner = call.data.rank - (2 if call.data.rank % 2 == 0 else 3)
-    axes = float32_axes(_use(call, inputs))
-    axes = [axis for axis in axes if axis.number >= inner]
+    use = _use(call, attributes)
+    axes = [axis for axis in float32_axes(use) if axis.number >= inner]
     if 0 in call.data.shape or any(not axis.at.size for axis in axes):
-        return call.one("Resize", *inputs, **call.attributes)
+        return call.one("Resize", call.data, **attributes)
     parts = [_weighted(call, axes, choice) for choice in _choices(axes)]
     total = reduce(lambda total, part: _rounded(call, "Add", total, part), parts)
     result = in_type(call, total, call.data.dtype)
     outside = [_along(call, axis, axis.outside) for axis in axes]
     if not any(mask.any() for mask in outside):
         return result
-    fill = call.scalar(int(call["extrapolation_value"]))
+    number = float(use["extrapolation_value"])
+    fill = call.scalar(int(number) if isfinite(number) else 0)
     mask = call.builder.constant(reduce(np.logical_or, outside), "bool")
     return call.one("Where", mask, fill, result)
 

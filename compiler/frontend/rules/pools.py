@@ -59,15 +59,15 @@ def _explicit(call: Call, given: Window, counts: Sequence[int]) -> list[Value]:
 
 def _by_onnxruntime(call: Call) -> list[Value]:
     """A pool with onnxruntime's windows, some of which crop the image or reach over more."""
-    attributes, shape = call.attributes, call.data.shape
-    axes = pool_axes(shape[2:], call.__getitem__, as_onnxruntime=True)
+    shape = call.data.shape
+    axes = pool_axes(call, as_onnxruntime=True)
     counts = [axis.count for axis in axes]
     if 0 in counts:
         kinds = (call.data.dtype, "int64")[: len(call.used)]
         return [call.filled(0, (*shape[:2], *counts), dtype) for dtype in kinds]
     parts = [_on_part(call, axis) for axis in axes]
-    call.inputs[0] = _sliced(call, [part for part, _ in parts])
-    attributes.pop("auto_pad", None)
+    call.inputs[0] = call.elements(call.data, dict(enumerate((part for part, _ in parts), 2)))
+    call.drop("auto_pad")
     given = {
         "kernel_shape": [axis.kernel for _, axis in parts],
         "strides": [axis.stride for _, axis in parts],
@@ -111,16 +111,6 @@ def _share(axes: Sequence[PoolAxis], parts: Sequence[tuple[range, PoolAxis]]) ->
         if axis.room < 0
     ]
     return float(np.prod(shares))
-
-
-def _sliced(call: Call, parts: Sequence[range]) -> Value:
-    """Some elements of each spatial axis of the image."""
-    if parts == [range(size) for size in call.data.shape[2:]]:
-        return call.data
-    starts, ends, steps = ([getattr(p, n) for p in parts] for n in ("start", "stop", "step"))
-    spatial = list(range(2, call.data.rank))
-    bounds = (call.vector(values) for values in (starts, ends, spatial, steps))
-    return call.one("Slice", call.data, *bounds)
 
 
 def _indices_in(call: Call, indices: Value, shape: Sequence[int], parts: Sequence[range]) -> Value:

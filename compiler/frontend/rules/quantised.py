@@ -13,12 +13,12 @@ from compiler.frontend.graph import (
     NeedsHost,
     Quantised,
     Value,
-    axis_of,
 )
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.four_bits import HALF_BYTES, four_bits
 from compiler.frontend.rules.lower import rewrite_convolution
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.shapes import axis_in
 from compiler.tensors.dtypes import ALL, ELEMENT_BYTES
 
 
@@ -30,11 +30,12 @@ def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
     if value.rank == 0:
         return value
-    if value.rank > 1 or call["block_size"]:
-        return _blocks(call, value, axis_of(axis, rank))
-    if value.shape == (1,):
+    of_blocks = value.rank > 1 or call["block_size"]
+    if value.shape == (1,) and not of_blocks:
         return call.reshaped(value, [])
-    axis = axis_of(axis, rank)
+    axis = axis_in(axis, rank)
+    if of_blocks:
+        return _blocks(call, value, axis)
     return call.reshaped(value, [-1, *[1] * (rank - 1 - axis)])
 
 
@@ -48,12 +49,9 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
-    repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
+    repeated = call.expanded(column, [*before, count, block, *after])
     spread = call.reshaped(repeated, [*before, block * count, *after])
-    if block * count == size:
-        return spread
-    ends = [call.vector([number]) for number in (0, size, axis)]
-    return call.one("Slice", spread, *ends)
+    return call.part(spread, axis, 0, size)
 
 
 def less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
@@ -126,15 +124,14 @@ def dynamically_quantised(call: Call, x: Value) -> list[Value]:
 
 
 def _extreme(call: Call, op_type: str, x: Value) -> Value:
-    axes = call.vector(range(x.rank))
-    return call.one(op_type, x, axes, keepdims=0) if x.rank else x
+    return call.one(op_type, x, axes=list(range(x.rank)), keepdims=0) if x.rank else x
 
 
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call["axis"]
-    code = _code(call, axis)
+    code = _code(call)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
@@ -144,11 +141,11 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     result = _cast(call, result, target or scale.dtype)
     result.code = code if result.dtype == scale.dtype else None
     if x.dtype in HALF_BYTES and result.dtype == "float32":
-        result.code = four_bits(call, axis)
+        result.code = four_bits(call)
     return [result]
 
 
-def _code(call: Call, axis: int) -> Dequantised | None:
+def _code(call: Call) -> Dequantised | None:
     """The integers of DequantizeLinear's result, unless they have blocks."""
     x, scale, zero = call.data, call.operand(1), call.input(2)
     if scale.rank > 1 or call["block_size"] or scale.dtype != "float32":
@@ -157,7 +154,7 @@ def _code(call: Call, axis: int) -> Dequantised | None:
     shape = [] if whole else [-1]
     scale = call.reshaped(scale, shape)
     zero = None if zero is None else call.reshaped(zero, shape)
-    return Dequantised(x, scale, zero, 0 if whole else axis_of(axis, x.rank))
+    return Dequantised(x, scale, zero, 0 if whole else call.axis())
 
 
 def _rows(call: Call, value: Value, rank: int) -> Value:
@@ -205,7 +202,7 @@ def integer_matmul(
     by_row = a_zero is not None and prod(a_zero.shape) > 1
     result = call.one("MatMulInteger", a, b, None if by_row or a_zero is None else a_zero)
     if a_zero is not None and by_row:
-        sums = call.one("ReduceSum", _cast(call, b, "int32"), call.vector([-2]), keepdims=1)
+        sums = call.one("ReduceSum", _cast(call, b, "int32"), axes=[-2])
         shift = call.one("Mul", sums, _cast(call, _rows(call, a_zero, a.rank), "int32"))
         result = call.one("Sub", result, shift)
     return result
@@ -221,10 +218,10 @@ def _less_rows(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value]
     result = call.one("MatMulInteger", a, b)
     if a_zero is not None:
         exact = less_zero_point(call, b, b_zero, "int32")
-        sums = call.one("ReduceSum", exact, call.vector([-2]), keepdims=1)
+        sums = call.one("ReduceSum", exact, axes=[-2])
         shift = call.one("Mul", sums, _cast(call, _rows(call, a_zero, a.rank), "int32"))
         result = call.one("Sub", result, shift)
-    rows = call.one("ReduceSum", _cast(call, a, "int32"), call.vector([-1]), keepdims=1)
+    rows = call.one("ReduceSum", _cast(call, a, "int32"), axes=[-1])
     return call.one("Sub", result, call.one("Mul", rows, b_zero))
 
 
@@ -268,15 +265,8 @@ def float8_convolution(call: Call, x: Value, w: Value) -> Value:
 
 
 def _convolution(call: Call, op_type: str, inputs: Inputs) -> Value:
-    convolution = Call(
-        op_type=op_type,
-        version=call.version,
-        inputs=inputs,
-        attributes=dict(call.attributes),
-        used=[True],
-        builder=call.builder,
-    )
-    (result,) = rewrite_convolution(convolution)
+    own = {"attributes": dict(call.attributes), "used": [True]}
+    (result,) = rewrite_convolution(replace(call, op_type=op_type, inputs=inputs, **own))
     return result
 
 

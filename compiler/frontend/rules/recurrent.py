@@ -100,10 +100,7 @@ class RecurrentDirection:
 
     def gates(self, x: Value, count: int) -> list[Value]:
         """Equal parts of the last axis."""
-        sizes = self.call.vector([x.shape[1] // count] * count)
-        if count == 1:
-            return [x]
-        return self.call.builder.emit("Split", [x, sizes], {"axis": 1}, count)
+        return self.call.parts(x, 1, [x.shape[1] // count] * count)
 
     def recurrence(self, state: Value) -> Value:
         """The state projected for every gate: (batch, gates * hidden)."""
@@ -143,8 +140,7 @@ def _gru(cell: RecurrentDirection, x: Value, state: State) -> State:
         candidate = g(_add(call, xh, _mul(call, reset, hh)))
     else:
         size = hidden.shape[1]
-        sizes = call.vector([2 * size, size])
-        both, last = call.builder.emit("Split", [cell.recurrent, sizes], {"axis": 1}, 2)
+        both, last = call.parts(cell.recurrent, 1, [2 * size, size])
         hz, hr = cell.gates(call.one("MatMul", hidden, both), 2)
         reset = f(_add(call, xr, hr))
         candidate = g(_add(call, xh, call.one("MatMul", _mul(call, reset, hidden), last)))
@@ -182,8 +178,7 @@ def _parts(call: Call, value: Value | None, direction: int, count: int) -> list[
     if value is None:
         return None
     whole = sliced(call, value, direction)
-    sizes = call.vector([whole.shape[0] // count] * count)
-    return call.builder.emit("Split", [whole, sizes], {"axis": 0}, count)
+    return call.parts(whole, 0, [whole.shape[0] // count] * count)
 
 
 def direction_of(call: Call, index: int, activations: list[Activation]) -> RecurrentDirection:
@@ -249,14 +244,6 @@ def _concatenated(call: Call, values: Sequence[Value], shape: Sequence[int]) -> 
     return call.reshaped(whole, shape)
 
 
-def _steps(call: Call, projected: Value, steps: int, batch: int) -> list[Value]:
-    """The projected input of each step."""
-    if steps == 1:
-        return [projected]
-    sizes = call.vector([batch] * steps)
-    return call.builder.emit("Split", [projected, sizes], {"axis": 0}, steps)
-
-
 def _batch_first(call: Call, results: Sequence[Value]) -> list[Value]:
     """Outputs in the batch-first layout; those that are not used stay unknown."""
     perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
@@ -302,12 +289,13 @@ def unrolled(
     backwards = _BACKWARDS[call["direction"]]
     if not steps:
         return _without_steps(call, len(backwards), batch)
+    call.builder.expansion.expect(steps * len(backwards), f"{steps:,} steps of {call.op_type}")
     flat = call.reshaped(x, [-1, width])
     sequences: list[list[Value]] = []
     states: list[State] = []
     for index, functions in enumerate(_activations(call, len(backwards))):
         cell = make(call, index, functions)
-        parts = _steps(call, cell.projected(flat), steps, batch)
+        parts = call.parts(cell.projected(flat), 0, [batch] * steps)
         first = [_initial(call, i, index, batch) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
         outputs, state = _run(call, cell, parts, first, backwards[index])
         sequences.append(outputs)

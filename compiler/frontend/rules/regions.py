@@ -99,26 +99,26 @@ def _aligned(
         return call.filled(0, (total, channels, *bins), image.pixels.dtype)
     axes = [_samples(image, spans[i], i, bins[i], counts[i]) for i in (0, 1)]
     shape = [total, bins[0] * counts[0], bins[1] * counts[1]]
-    full = call.one("Expand", call.reshaped(batches, [total, 1, 1]), call.vector(shape))
+    full = call.expanded(call.reshaped(batches, [total, 1, 1]), shape)
     flat = [1, 1, prod(shape)]
     best = call["mode"] == "max"
     values: list[Value] = []
     for rows, columns in product(*[axis.taps for axis in axes]):
-        places = [full, *(_spread(call, tap[0], shape) for tap in (rows, columns))]
+        places = [full, *(call.expanded(tap[0], shape) for tap in (rows, columns))]
         read = image.read([call.reshaped(place, flat) for place in places])
         for tap in (rows, columns):
-            weight = call.reshaped(_spread(call, tap[1], shape), flat)
+            weight = call.reshaped(call.expanded(tap[1], shape), flat)
             read = image.op("Mul", read, weight)
         values.append(read)
     combined = values[0]
     for value in values[1:]:
         combined = image.op("Max" if best else "Add", combined, value)
     held = image.op("And", axes[0].inside, axes[1].inside)
-    held = call.reshaped(call.one("Expand", held, call.vector(shape)), flat)
+    held = call.reshaped(call.expanded(held, shape), flat)
     combined = image.op("Where", held, combined, 0.0)
     split = call.reshaped(combined, [channels, total, bins[0], counts[0], bins[1], counts[1]])
     reduce = "ReduceMax" if best else "ReduceMean"
-    result = call.one(reduce, split, call.vector([3, 5]), keepdims=0)
+    result = call.one(reduce, split, axes=[3, 5], keepdims=0)
     return call.one("Transpose", result, perm=[1, 0, 2, 3])
 
 
@@ -135,10 +135,6 @@ def _together(call: Call, x: Value) -> Value:
     batch, channels, *sizes = x.shape
     turned = x if batch == 1 else call.one("Transpose", x, perm=[1, 0, 2, 3])
     return call.reshaped(turned, [1, channels, batch * prod(sizes)])
-
-
-def _spread(call: Call, value: Value, shape: Sequence[int]) -> Value:
-    return call.one("Expand", value, call.vector(shape))
 
 
 def _samples(image: Image, span: _Span, axis: int, bins: int, count: int) -> _Samples:

@@ -129,8 +129,7 @@ class Image:
 def gathered(call: Call, pixels: Value, index: Value) -> Value:
     """Elements of [batch, channels, pixels] at [batch, 1, positions], the same of all channels."""
     shape = [*pixels.shape[:-1], index.shape[-1]]
-    full = call.one("Expand", index, call.vector(shape))
-    return call.one("GatherElements", pixels, full, axis=len(shape) - 1)
+    return call.one("GatherElements", pixels, call.expanded(index, shape), axis=len(shape) - 1)
 
 
 def floating(call: Call, value: Value) -> Value:
@@ -199,8 +198,8 @@ def rewrite_affine_grid(call: Call) -> list[Value]:
         for axis, line in enumerate(lines)
     ]
     columns = [*columns[::-1], call.builder.constant(np.ones(1), theta.dtype)]
-    shape = call.vector([*spatial, 1])
-    whole = call.one("Concat", *(call.one("Expand", c, shape) for c in columns), axis=-1)
+    full = (call.expanded(column, [*spatial, 1]) for column in columns)
+    whole = call.one("Concat", *full, axis=-1)
     base = call.reshaped(whole, [prod(spatial), len(spatial) + 1])
     turned = call.one("Transpose", theta, perm=[0, 2, 1])
     grid = call.reshaped(call.one("MatMul", base, turned), [batch, *spatial, len(spatial)])

@@ -1,20 +1,20 @@
 """Rules for running multiplications, and for caches that are written at run-time positions."""
 
 from compiler.frontend.builder import is_known
-from compiler.frontend.graph import Value, axis_of
+from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.net.operators.shapes import axis_in
 
 
 def shifted(call: Call, x: Value, axis: int, count: int, reverse: bool) -> Value:
     """A tensor moved along an axis, away from where a scan begins; ones come in."""
     size = x.shape[axis]
     first, last = (count, size) if reverse else (0, size - count)
-    ends = [call.vector([v]) for v in (first, last, axis, 1)]
     pads = [0] * (2 * x.rank)
     pads[axis + x.rank if reverse else axis] = count
     one = call.builder.constant(1, x.dtype)
-    return call.one("Pad", call.one("Slice", x, *ends), call.vector(pads), one)
+    return call.one("Pad", call.part(x, axis, first, last), one, pads=pads)
 
 
 @rule("CumProd")
@@ -24,7 +24,7 @@ def rewrite_running_multiplication(call: Call) -> list[Value]:
     An exclusive scan begins with the tensor moved by one.
     """
     x = in_float32(call, call.data)
-    axis = axis_of(int(call.content(1).reshape(())), x.rank)
+    axis = axis_in(int(call.content(1).reshape(())), x.rank)
     reverse = bool(call["reverse"])
     size = x.shape[axis] if x.rank else 1
     if call["exclusive"] and size:
@@ -42,7 +42,7 @@ def rewrite_tensor_scatter(call: Call) -> list[Value]:
     if is_known(call.inputs):
         return call.evaluated()
     cache, update = call.data, call.operand(1)
-    axis = axis_of(call["axis"], cache.rank)
+    axis = call.axis()
     batch, size, count = cache.shape[0], cache.shape[axis], update.shape[axis]
     if 0 in update.shape:
         return [cache]

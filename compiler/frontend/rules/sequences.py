@@ -4,10 +4,10 @@ import numpy as np
 from onnx import TensorProto
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import NeedsHost, Value, axis_of
+from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.net.operators import Mismatch, ShapeMismatch
-from compiler.net.operators.shapes import listed
+from compiler.net.operators.shapes import axis_in, listed
 
 
 def _items(call: Call) -> list[Value]:
@@ -84,9 +84,9 @@ def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     items, new = _items(call), call["new_axis"]
     if not items:
         raise ShapeMismatch("its sequence has no tensors")
-    axis = axis_of(call.attributes["axis"], items[0].rank + new)
+    axis = axis_in(call.attributes["axis"], items[0].rank + new)
     if new:
-        items = [call.one("Unsqueeze", item, call.vector([axis])) for item in items]
+        items = [call.one("Unsqueeze", item, axes=[axis]) for item in items]
     return [items[0] if len(items) == 1 else call.one("Concat", *items, axis=axis)]
 
 
@@ -112,12 +112,9 @@ def _parts(call: Call, axis: int, sizes: np.ndarray | None) -> list[int]:
 def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
-    axis = axis_of(call["axis"], x.rank)
-    parts, items = _parts(call, axis, sizes), [x]
-    if not parts:  # an axis without elements has no part, not an empty one
-        items = []
-    elif len(parts) > 1:
-        items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
+    axis = call.axis()
+    parts = _parts(call, axis, sizes)
+    items = call.parts(x, axis, parts) if parts else []  # an empty axis has no part
     if sizes is None and not call["keepdims"]:
-        items = [call.one("Squeeze", item, call.vector([axis])) for item in items]
+        items = [call.one("Squeeze", item, axes=[axis]) for item in items]
     return _sequence(items, x.dtype)

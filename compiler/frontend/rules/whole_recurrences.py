@@ -100,7 +100,7 @@ def _biases(call: Call, sizes: Recurrence) -> tuple[Value | None, Value | None]:
     rows, hidden = sizes.gates * sizes.hidden, sizes.hidden
     candidate = hidden if sizes.cell == "GRU" and not _resets_first(call) else 0
     parts = [rows, rows - candidate, candidate][: 2 + (candidate > 0)]
-    bias, *others = call.builder.emit("Split", [both, call.vector(parts)], {"axis": 1}, len(parts))
+    bias, *others = call.parts(both, 1, parts)
     added = others[0]
     if candidate:
         zeros = call.filled(0, (sizes.directions, hidden), call.data.dtype)

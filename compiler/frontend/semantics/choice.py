@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from inspect import currentframe
 
 from compiler.errors import ArgumentError, SemanticsWarning
-from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
+from compiler.frontend.node import ModelNode
+from compiler.frontend.semantics.rule import SemanticsRule
 from compiler.frontend.semantics.table import SEMANTICS_RULES
 from compiler.net.operators import ShapeMismatch
 from compiler.support.arguments import WAYS, closest_name
@@ -67,6 +68,11 @@ class Semantics:
         """The way of a rule; None if nobody chose."""
         return self.ways.get(rule.name, self.ways.get(OTHER_RULES))
 
+    @property
+    def has_warned(self) -> bool:
+        """Whether a node met a rule without a choice."""
+        return bool(self._warned)
+
     def __str__(self) -> str:
         """The text that `parse` reads; empty without a choice."""
         return ",".join(
@@ -74,7 +80,7 @@ class Semantics:
             for rule, way in sorted(self.ways.items())
         )
 
-    def followed(self, node: str, use: NodeForm) -> list[SemanticsRule]:
+    def followed(self, node: str, use: ModelNode) -> list[SemanticsRule]:
         """The rules that a node meets and in which it follows onnxruntime.
 
         Raises ShapeMismatch for a node that the ONNX text refuses, unless it follows onnxruntime.

@@ -10,8 +10,9 @@ from onnx import helper
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value, constant
+from compiler.frontend.node import ModelNode, decoded
 from compiler.frontend.semantics.choice import Semantics, rules_of
-from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
+from compiler.frontend.semantics.rule import SemanticsRule
 
 SIZES = range(60, 72)
 """The sizes that every open dimension is tried with: of all remainders by small strides."""
@@ -105,8 +106,8 @@ def _meets(
         pairs = zip(node.input, inputs, strict=True)
         if not inputs or any(name and value is None for name, value in pairs):
             return False
-        outputs = sum(map(bool, node.output))
-        if rule.meets(NodeForm.decoded(node.op_type, inputs, attributes, outputs)):
+        used, newest = [bool(name) for name in node.output], onnx.defs.onnx_opset_version()
+        if rule.meets(ModelNode(node.op_type, newest, inputs, decoded(attributes), used)):
             return True
     return False
 

@@ -1,15 +1,15 @@
 """Every rule: `docs/differences.md`, warnings, checks of choices and tests are made from these."""
 
 from collections.abc import Sequence
-from math import floor, prod
+from math import floor, isfinite, prod
 
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name
-from compiler.frontend.graph import Value
+from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics.activations import activation_parameters, standard_activation
-from compiler.frontend.semantics.rule import NodeForm, SemanticsRule
-from compiler.frontend.semantics.windows import PoolAxis, effective, pool_axes, unpooled
+from compiler.frontend.semantics.rule import SemanticsRule
+from compiler.frontend.semantics.windows import PoolAxis, Windows, pool_axes
 from compiler.net.evaluation.resize import resamples_in_place
 from compiler.net.operators.canonical import use_of
 from compiler.net.operators.pooling import WINDOW_POOLS
@@ -22,33 +22,46 @@ _PACKED = ("int2", "int4", "uint2", "uint4")
 """The integers of which several share a byte."""
 
 
-def _is_regular(use: NodeForm, kernel: Sequence[int]) -> bool:
+def _elements(use: ModelNode, index: int) -> np.ndarray | None:
+    """The elements of a constant input, in order; None for others and where there are none.
+
+    Rules are asked before shapes are checked: what should be a vector may have any rank.
+    """
+    value = use.input(index)
+    array = None if value is None else value.array
+    return array.reshape(-1) if array is not None and array.size else None
+
+
+def _keeps_size(use: ModelNode) -> bool:
+    """Whether windows are padded automatically, so that strides alone decide the size."""
+    return str(use["auto_pad"]).startswith("SAME")
+
+
+def _is_regular(use: ModelNode, kernel: Sequence[int]) -> bool:
     """Whether windows have a number for each axis; others are errors."""
-    rank = len(use.shape) - 2
-    lists = [use.attributes.get(name) or kernel for name in ("strides", "dilations")]
-    pads = use.attributes.get("pads") or [0] * (2 * rank)
-    small = all(pad < size for pad, size in zip(pads, [*kernel, *kernel], strict=False))
-    return small and len(pads) == 2 * rank and all(len(x) == rank for x in (kernel, *lists))
+    windows = Windows.of(use, kernel)
+    pads = zip(windows.pads, windows.kernel * 2, strict=False)
+    return windows.fit(use.shape()[2:]) and all(pad < size for pad, size in pads)
 
 
-def _cropping_pool(use: NodeForm) -> bool:
+def _cropping_pool(use: ModelNode) -> bool:
     """Whether a pool that is padded automatically has other windows in onnxruntime."""
-    if not use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
+    if not _keeps_size(use) or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape[2:], use.__getitem__, as_onnxruntime=True)
+    axes = pool_axes(use, as_onnxruntime=True)
     # onnxruntime's fast MaxPool, which has neither dilations nor Indices, refuses negative pads
     plain = all(d == 1 for d in use.attributes.get("dilations") or ())
-    fast = use.op_type == "MaxPool" and plain and use.outputs == 1
+    fast = use.op_type == "MaxPool" and plain and sum(use.used) == 1
     refused = fast and any(min(axis.before, axis.after) < 0 for axis in axes)
     if refused or any(axis.count < 0 for axis in axes):
         return False
-    return axes != pool_axes(use.shape[2:], use.__getitem__)
+    return axes != pool_axes(use)
 
 
-def _large_kernel(use: NodeForm) -> bool:
-    if use.keeps_size or not _is_regular(use, use.attributes["kernel_shape"]):
+def _large_kernel(use: ModelNode) -> bool:
+    if _keeps_size(use) or not _is_regular(use, use.attributes["kernel_shape"]):
         return False
-    axes = pool_axes(use.shape[2:], use.__getitem__)
+    axes = pool_axes(use)
     fits = all(axis.count >= 0 for axis in axes)
     return fits and any(axis.room < 0 and not _is_cut_window(axis) for axis in axes)
 
@@ -58,87 +71,91 @@ def _is_cut_window(axis: PoolAxis) -> bool:
     return axis.ceil and axis.room > -axis.stride
 
 
-def _short_window(use: NodeForm) -> bool:
+def _short_window(use: ModelNode) -> bool:
     weight = use.inputs[1]
-    if not use.keeps_size or use.attributes.get("output_shape") or weight is None:
+    if not _keeps_size(use) or use.attributes.get("output_shape") or weight is None:
         return False
     kernel = list(weight.shape[2:])
     if not _is_regular(use, kernel):
         return False
-    ones, nothing = [1] * len(kernel), [0] * len(kernel)
-    strides, steps = (list(use.attributes.get(n) or ones) for n in ("strides", "dilations"))
-    extra = list(use.attributes.get("output_padding") or nothing)
-    axes = zip(effective(kernel, steps), strides, extra, strict=True)
+    windows = Windows.of(use, kernel)
+    extra = use.attributes.get("output_padding") or [0] * len(kernel)
+    axes = zip(windows.spans, windows.strides, extra, strict=True)
     return any(span + more < stride for span, stride, more in axes)
 
 
-def _fractional_corners(use: NodeForm) -> bool:
+def _fractional_corners(use: ModelNode) -> bool:
     """Whether coordinates count from the corners of a size that is a fraction.
 
     The only element of an axis, or of a result, is at 0 in any case.
     """
-    attributes, scales = use.attributes, use.known(2)
+    attributes, scales = use.attributes, _elements(use, 2)
     aligned = use["coordinate_transformation_mode"] == "align_corners"
     # antialiased integers are rounded in fixed point, and differ by more than corners
-    fixed = bool(use["antialias"]) and use.dtype in _WHOLE
+    fixed = bool(use["antialias"]) and use.data.dtype in _WHOLE
     if scales is None or not aligned or fixed or not _interpolates(use):
         return False
-    axes = attributes.get("axes") or range(len(use.shape))
-    extents = [use.shape[axis] for axis in axes]
+    axes = attributes.get("axes") or range(len(use.shape()))
+    extents = [use.shape()[axis] for axis in axes]
     sizes = [np.float32(n) * np.float32(scale) for n, scale in zip(extents, scales, strict=False)]
     pairs = zip(extents, sizes, strict=False)
     return any(n > 1 and floor(size) > 1 and size != floor(size) for n, size in pairs)
 
 
-def _interpolates(use: NodeForm) -> bool:
+def _interpolates(use: ModelNode) -> bool:
     return use["mode"] in ("linear", "bilinear", "cubic")
 
 
-def _interpolated_integers(use: NodeForm) -> bool:
+def _rounded_integers(use: ModelNode) -> bool:
+    return _interpolated_integers(use) or _filled_with_a_fraction(use)
+
+
+def _filled_with_a_fraction(use: ModelNode) -> bool:
+    crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    fill = float(use["extrapolation_value"] or 0) if use.op_type == "Resize" else 0.0
+    nearest = crops and use["mode"] == "nearest" and use.data.dtype in _WHOLE
+    return nearest and isfinite(fill) and not fill.is_integer() and not _is_copied(use)
+
+
+def _interpolated_integers(use: ModelNode) -> bool:
     linear = use["mode"] in ("linear", "bilinear")
     # with antialias, and with the channels last, onnxruntime rounds in fixed point
     plain = not use["antialias"] and not _has_channels_last(use)
-    return linear and plain and use.dtype in _WHOLE and not _is_copied(use)
+    return linear and plain and use.data.dtype in _WHOLE and not _is_copied(use)
 
 
-def _is_copied(use: NodeForm) -> bool:
+def _is_copied(use: ModelNode) -> bool:
     """Whether constant scales or sizes leave every size as it is: onnxruntime gives the input."""
     scaled = _scaled_axes(use)
-    pairs = ((use.shape[axis], scale) for axis, scale in scaled if 0 < scale < np.inf)
+    pairs = ((use.shape()[axis], scale) for axis, scale in scaled if 0 < scale < np.inf)
     return bool(scaled) and all(floor(np.float32(n) * np.float32(s)) == n for n, s in pairs)
 
 
-def _has_channels_last(use: NodeForm) -> bool:
+def _has_channels_last(use: ModelNode) -> bool:
     """Whether a batch of images is resized along its second axis."""
-    if len(use.shape) != 4:
+    if len(use.shape()) != 4:
         return False
     return any(axis % 4 == 1 and scale != 1 for axis, scale in _scaled_axes(use))
 
 
-def _scaled_axes(use: NodeForm) -> list[tuple[int, float]]:
+def _scaled_axes(use: ModelNode) -> list[tuple[int, float]]:
     """The axes that a Resize or an Upsample names with constant scales or sizes, and the scales."""
-    axes = list(use.attributes.get("axes") or range(len(use.shape)))
+    axes = list(use.attributes.get("axes") or range(len(use.shape())))
     if "scales" in use.attributes:
         return list(zip(axes, use.attributes["scales"], strict=False))
     last = 1 if len(use.inputs) <= 2 else 2
     given = next((v for v in use.inputs[last:] if v is not None and v.shape != (0,)), None)
     if given is None or given.array is None:
         return []
-    return list(zip(axes, factors(use.shape, axes, given), strict=False))
+    numbers = given.array.reshape(-1).tolist()
+    pairs = list(zip(axes, numbers, strict=False))
+    if given.array.dtype.kind == "f":
+        return pairs
+    return [(axis, size / max(use.shape()[axis], 1)) for axis, size in pairs]
 
 
-def factors(shape: Sequence[int], axes: Sequence[int], given: Value | None) -> list[float]:
-    """The scale of each axis by constant scales, or by sizes."""
-    if given is None:
-        return []
-    array = given.content.reshape(-1)
-    if array.dtype.kind == "f":
-        return [float(scale) for scale in array]
-    return [size / max(shape[a], 1) for a, size in zip(axes, array.tolist(), strict=False)]
-
-
-def _cropped_same_size(use: NodeForm) -> bool:
-    roi = use.known(1)
+def _cropped_same_size(use: ModelNode) -> bool:
+    roi = _elements(use, 1)
     crops = use["coordinate_transformation_mode"] == "tf_crop_and_resize"
     if not crops or roi is None or _resampled_same_size(use):
         return False
@@ -148,18 +165,18 @@ def _cropped_same_size(use: NodeForm) -> bool:
     return any(scale == 1 and (start, end) != (0, 1) for (_, scale), (start, end) in pairs)
 
 
-def _resampled_same_size(use: NodeForm) -> bool:
+def _resampled_same_size(use: ModelNode) -> bool:
     """Whether a Resize that keeps every size reads between its elements, or other ones.
 
     Corners that are aligned by whole sizes have a separate rule, and so have cropped regions.
     """
     scaled = _scaled_axes(use)
-    fits = len(scaled) == len(use.attributes.get("axes") or use.shape)
+    fits = len(scaled) == len(use.attributes.get("axes") or use.shape())
     if not fits or all(scale == 1 for _, scale in scaled) or _fractional_corners(use):
         return False
-    if 0 in use.shape or not all(0 < scale < np.inf for _, scale in scaled):
+    if 0 in use.shape() or not all(0 < scale < np.inf for _, scale in scaled):
         return False
-    like = np.broadcast_to(np.zeros((), np.int8), use.shape)
+    like = np.broadcast_to(np.zeros((), np.int8), use.shape())
     if use.op_type == "Upsample" or len(use.inputs) <= 2:  # of opset 10, which enlarges by floors
         scales = np.array([scale for _, scale in scaled], np.float32)
         mode = "linear" if _interpolates(use) else "nearest"
@@ -173,42 +190,37 @@ def _resampled_same_size(use: NodeForm) -> bool:
     return resamples_in_place(use_of("Resize", [like, roi, *operands[1:]], use.attributes))
 
 
-def _one_pixel(use: NodeForm) -> bool:
-    size = use.known(1)
+def _one_pixel(use: ModelNode) -> bool:
+    size = _elements(use, 1)
     aligned = bool(use["align_corners"])
     return aligned and size is not None and 1 in size.reshape(-1)[2:]
 
 
-def _unpooled_into_larger(use: NodeForm) -> bool:
+def _unpooled_into_larger(use: ModelNode) -> bool:
     """Whether an index names another pixel in `output_shape` than in the unpadded output."""
-    wanted, kernel = use.known(2), list(use.attributes["kernel_shape"])
-    rank = len(use.shape) - 2
-    strides = use.attributes.get("strides") or [1] * rank
-    pads = use.attributes.get("pads") or [0] * 2 * rank
-    if not len(kernel) == len(strides) == len(pads) / 2 == rank:
+    wanted, windows = _elements(use, 2), Windows.of(use, use.attributes["kernel_shape"])
+    if not windows.fit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
         return False
-    if wanted is None or len(wanted) != rank + 2:
-        return False
-    own = unpooled(use.shape, kernel, strides, pads)
+    own = windows.unpooled(use.shape())
     pairs = enumerate(zip(own, wanted.tolist(), strict=True))
     return any(size != other and prod(own[:axis]) > 1 for axis, (size, other) in pairs)
 
 
-def _empty_axes(use: NodeForm) -> bool:
+def _empty_axes(use: ModelNode) -> bool:
     """Whether a Squeeze names no axes, of which its input has some of one element."""
     axes = use.attributes.get("axes")
     if len(use.inputs) > 1 and use.inputs[1] is not None:
         axes = range(use.inputs[1].shape[0]) if len(use.inputs[1].shape) == 1 else None
-    return axes is not None and not len(axes) and 1 in use.shape
+    return axes is not None and not len(axes) and 1 in use.shape()
 
 
-def _rounds_to_packed(use: NodeForm) -> bool:
+def _rounds_to_packed(use: ModelNode) -> bool:
     like = use.inputs[1] if use.op_type == "CastLike" else None
     target = dtype_name(use.attributes["to"]) if like is None else like.dtype
-    return target in _PACKED and use.dtype in FLOATS
+    return target in _PACKED and use.data.dtype in FLOATS
 
 
-def _lacks_parameters(use: NodeForm) -> bool:
+def _lacks_parameters(use: ModelNode) -> bool:
     """Whether an activation function has a parameter by default that differs in onnxruntime."""
     names = [standard_activation(name) for name in use.attributes.get("activations") or ()]
     listed = [name for name in names if name is not None]
@@ -233,12 +245,12 @@ RESIZE_ALIGN_CORNERS_SCALE = SemanticsRule(
 RESIZE_INTEGERS = SemanticsRule(
     name="resize-integers",
     operators=("Resize", "Upsample"),
-    when="integers are interpolated linearly",
+    when="integers are interpolated linearly, or filled with a fraction",
     onnxruntime="drops the fraction",
     onnx="rounds to the nearest integer",
     reason="ONNX's reference rounds",
     attribute="mode",
-    meets=_interpolated_integers,
+    meets=_rounded_integers,
     pytorch="onnx",
 )
 

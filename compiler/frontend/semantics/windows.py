@@ -3,14 +3,80 @@
 All of it is per spatial axis: `image` elements, `kernel` taps in steps of `dilation`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compiler.frontend.node import ModelNode
 
 
-def effective(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
-    """The elements that each axis of a kernel spans."""
-    return [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a node: a number of each spatial axis, and two pads."""
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    pads: list[int]
+
+    @classmethod
+    def of(cls, node: ModelNode, kernel: Sequence[int]) -> "Windows":
+        """The windows by a node's attributes, but not by `auto_pad`."""
+        ones, attributes = [1] * len(kernel), node.attributes
+        strides, dilations = (list(attributes.get(n) or ones) for n in ("strides", "dilations"))
+        pads = list(attributes.get("pads") or [0] * (2 * len(kernel)))
+        return cls(list(kernel), strides, dilations, pads)
+
+    def __str__(self) -> str:
+        steps = f"strides {self.strides}, dilations {self.dilations}"
+        return f"kernel {self.kernel}, {steps} and pads {self.pads}"
+
+    @property
+    def spans(self) -> list[int]:
+        """The elements from the first tap to the last."""
+        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
+
+    def padded(
+        self, mode: str | None, image: Sequence[int], *, as_onnxruntime: bool = False
+    ) -> "Windows":
+        """The windows with the pads of a mode of `auto_pad`.
+
+        Those of SAME_* are the dilated kernel's, and none where windows skip elements.
+        onnxruntime's are those of the kernel without dilations, and negative there.
+        """
+        if mode in (None, "", "NOTSET"):
+            return self
+        if mode == "VALID":
+            return replace(self, pads=[0] * len(self.pads))
+        sizes = zip(image, self.strides, self.kernel if as_onnxruntime else self.spans, strict=True)
+        totals = [(-(-n // s) - 1) * s + span - n for n, s, span in sizes]
+        totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
+        return replace(self, pads=divided_pads(totals, more_before=mode == "SAME_LOWER"))
+
+    def fit(self, image: Sequence[int]) -> bool:
+        """Whether there is a number, or two pads, of each axis of an image."""
+        lists = (self.kernel, self.strides, self.dilations, self.pads[::2], self.pads[1::2])
+        return all(len(numbers) == len(image) for numbers in lists)
+
+    def counts(self, image: Sequence[int]) -> list[int]:
+        """The places of the windows in an image; 0 where none fits."""
+        rank = len(image)
+        full = [n + self.pads[i] + self.pads[rank + i] for i, n in enumerate(image)]
+        axes = zip(full, self.spans, self.strides, strict=True)
+        return [max(0, (n - span) // stride + 1) for n, span, stride in axes]
+
+    def unpooled(self, x: Sequence[int]) -> tuple[int, ...]:
+        """The shape [N, C, ...] from which a pool with these windows makes `x`."""
+        rank = len(self.kernel)
+        before, after = self.pads[:rank], self.pads[rank:]
+        sizes = zip(x[2:], self.strides, self.kernel, before, after, strict=True)
+        return (*x[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes))
+
+
+def divided_pads(totals: Sequence[int], more_before: bool) -> list[int]:
+    """The pads before each axis and after it, of which one side may have one more."""
+    # rounded towards zero, which matters for negative pads alone
+    before = [int((total + more_before) / 2) for total in totals]
+    return [*before, *(total - first for total, first in zip(totals, before, strict=True))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +113,15 @@ class PoolAxis:
         return last + (last * self.stride < self.image + self.before)  # it starts in the image
 
 
-def pool_axes(
-    image: Sequence[int], attribute: Callable[[str], Any], *, as_onnxruntime: bool = False
-) -> list[PoolAxis]:
-    """The axes of a pool on images of some size.
-
-    With `auto_pad` SAME_* the pads are those of the dilated kernel, and none where windows skip
-    elements. onnxruntime's are those of the kernel without dilations, and negative there.
-    """
-    kernel = list(attribute("kernel_shape"))
-    ones, rank = [1] * len(kernel), len(kernel)
-    strides, steps = (list(attribute(n) or ones) for n in ("strides", "dilations"))
-    mode = attribute("auto_pad") or "NOTSET"
-    pads = list(attribute("pads") or [0] * (2 * rank)) if mode == "NOTSET" else [0] * 2 * rank
-    if mode.startswith("SAME"):
-        spans = kernel if as_onnxruntime else effective(kernel, steps)
-        sizes = zip(image, strides, spans, strict=True)
-        totals = [(-(-n // s) - 1) * s + span - n for n, s, span in sizes]
-        totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
-        # rounded towards zero, which matters for negative pads alone
-        firsts = [int((t + (mode == "SAME_LOWER")) / 2) for t in totals]
-        pads = [*firsts, *(t - first for t, first in zip(totals, firsts, strict=True))]
-    ceil = bool(attribute("ceil_mode"))
-    axes = zip(image, kernel, strides, steps, pads[:rank], pads[rank:], strict=True)
+def pool_axes(node: ModelNode, *, as_onnxruntime: bool = False) -> list[PoolAxis]:
+    """The axes of a pool."""
+    image, rank = node.shape()[2:], len(node["kernel_shape"])
+    windows = Windows.of(node, node["kernel_shape"])
+    windows = windows.padded(node["auto_pad"], image, as_onnxruntime=as_onnxruntime)
+    ceil = bool(node["ceil_mode"])
+    lists = windows.kernel, windows.strides, windows.dilations
+    axes = zip(image, *lists, windows.pads[:rank], windows.pads[rank:], strict=True)
     return [
         PoolAxis(n, k, s, d, before=before, after=after, ceil=ceil)
         for n, k, s, d, before, after in axes
     ]
-
-
-def unpooled(
-    x: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
-) -> tuple[int, ...]:
-    """The shape [N, C, ...] from which a pool with these windows makes `x`."""
-    rank = len(kernel)
-    sizes = zip(x[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
-    return (*x[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes))

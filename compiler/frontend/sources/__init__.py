@@ -4,69 +4,70 @@ An operator of the table is converted to its newest form and checked against the
 which rewriting rules turn into operators of the table, have checks here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from compiler.frontend.builder import is_known
+from compiler.frontend.graph import Inputs
+from compiler.frontend.node import Check, ModelNode
 from compiler.frontend.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.frontend.sources.forms import newest_form
 from compiler.frontend.sources.others import OTHERS
 from compiler.frontend.sources.quantised import QUANTISED
 from compiler.frontend.sources.recurrent import RECURRENT
 from compiler.frontend.sources.sampling import SAMPLING
-from compiler.frontend.sources.source import Check, Source
 from compiler.net.attributes import Attribute, Mismatch
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.canonical import deciding_inputs, infer_onnx, onnx_entry
 from compiler.net.operators.indices import check_constant_indices
-from compiler.net.spec import KnownTensor, OperatorInput, OpSpec
+from compiler.net.spec import KnownTensor, OpSpec
 
-__all__ = ["SOURCES", "Source", "check_source", "check_source_attributes"]
+__all__ = ["SOURCES", "check_source", "check_source_attributes"]
 
 SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **SAMPLING, **OTHERS}
 """The checks of operators that are not in the table, or whose old forms are not."""
 
 
-def check_source(source: Source) -> list[KnownTensor] | None:
+def check_source(node: ModelNode) -> list[KnownTensor] | None:
     """The types of a node's results, or None if only its rewritten form determines them.
 
     Raises Mismatch for an invalid node, ShapeMismatch if its shapes do not fit.
     """
-    check = SOURCES.get(source.op_type)
+    check = SOURCES.get(node.op_type)
     if check is not None:
-        check(source)
-        check_constant_indices(source.op_type, source.inputs, source.__getitem__)
-    form = newest_form(source)
+        check(node)
+        check_constant_indices(node.op_type, node.inputs, node.__getitem__)
+    form = newest_form(node)
     if form is None:
         return None
-    op_type, inputs, attributes = form
-    operator = onnx_entry(op_type)
-    if not (_fits_types(operator, inputs) and _is_complete(op_type, inputs)):
+    form = form.with_operands()
+    entry = onnx_entry(form.op_type)
+    if not (_fits_types(entry, form.inputs) and _is_complete(form)):
         return None
-    known = {name: value for name, value in attributes.items() if name in operator.attributes}
-    return infer_onnx(op_type, inputs, known, source.outputs)
+    known = {name: value for name, value in form.attributes.items() if name in entry.attributes}
+    return infer_onnx(form.op_type, form.inputs, known, len(node.used))
 
 
-def check_source_attributes(source: Source) -> None:
+def check_source_attributes(node: ModelNode) -> None:
     """Raise Mismatch for an attribute with a value that it cannot have."""
     known: Mapping[str, Attribute] = {}
-    if source.op_type in OPERATORS:
-        known = onnx_entry(source.op_type).attributes
-    special = SOURCE_ATTRIBUTES.get(source.op_type, {})
-    for name, value in source.attributes.items():
+    if node.op_type in OPERATORS:
+        known = onnx_entry(node.op_type).attributes
+    special = SOURCE_ATTRIBUTES.get(node.op_type, {})
+    for name, value in node.attributes.items():
         attribute = special.get(name) or known.get(name)
         if attribute is not None:
             attribute.check(name, value)
-    padded = "auto_pad" in source.attributes and source["auto_pad"] not in ("NOTSET", "")
-    if "Conv" in source.op_type and padded and source.attributes.get("pads"):
+    padded = "auto_pad" in node.attributes and node["auto_pad"] not in ("NOTSET", "")
+    if "Conv" in node.op_type and padded and node.attributes.get("pads"):
         raise Mismatch("it has both auto_pad and pads")
 
 
-def _fits_types(operator: OpSpec, inputs: Sequence[OperatorInput | None]) -> bool:
+def _fits_types(entry: OpSpec, inputs: Inputs) -> bool:
     """Whether the table has all dtypes; nodes of others are folded or reported as unsupported."""
-    return all(value is None or value.dtype in operator.dtypes(i) for i, value in enumerate(inputs))
+    return all(value is None or value.dtype in entry.dtypes(i) for i, value in enumerate(inputs))
 
 
-def _is_complete(op_type: str, inputs: Sequence[OperatorInput | None]) -> bool:
+def _is_complete(node: ModelNode) -> bool:
     """Whether all inputs that must be constants are constant."""
-    constant = deciding_inputs(op_type) or OPERATORS[op_type].structural
-    given = [inputs[i] for i in constant if i < len(inputs)]
-    return all(value is None or value.array is not None for value in given)
+    constant = deciding_inputs(node.op_type) or OPERATORS[node.op_type].structural
+    return is_known([node.input(index) for index in constant])

@@ -13,8 +13,9 @@ from onnx import TypeProto
 
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
-from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
-from compiler.frontend.sources import Source, check_source, check_source_attributes
+from compiler.frontend.graph import Contradiction, Inputs, Value
+from compiler.frontend.node import ModelNode
+from compiler.frontend.sources import check_source, check_source_attributes
 from compiler.net.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
 from compiler.net.operators.pooling import WINDOW_POOLS
 
@@ -129,11 +130,9 @@ def fit_text(inputs: Inputs) -> str:
 class NodeCheck:
     """One node: what its results must be by the table, declared out before it is rewritten."""
 
-    op_type: str
+    node: ModelNode
     name: str
     opset: int
-    inputs: Inputs
-    attributes: Attributes
     outputs: Sequence[str]
     remedy: str
     is_by_text: bool = True
@@ -149,45 +148,40 @@ class NodeCheck:
 
     def before_shapes(self) -> None:
         """Check the node itself, but not yet how shapes fit; raises ShapeError or ModelError."""
-        schema = schema_of(self.op_type, self.opset)
+        schema = schema_of(self.node.op_type, self.opset)
         if schema is None:
             return
         self._check_present(schema)
         self._check_types()
         try:
-            check_source_attributes(self._source(schema))
+            check_source_attributes(self.node)
         except Mismatch as error:
             raise self.error(error) from error
 
     def shapes(self) -> None:
         """Check how the node's inputs fit each other, and infer what its results must be."""
-        schema = schema_of(self.op_type, self.opset)
+        schema = schema_of(self.node.op_type, self.opset)
         if schema is None or not self.is_own or not self.is_valid_by_text:
             return
         try:
-            expected = check_source(self._source(schema))
+            expected = check_source(self.node)
         except Mismatch as error:
             raise self.error(error) from error
         self.expected = expected if self.is_by_text else None
 
-    def _source(self, schema: onnx.defs.OpSchema) -> Source:
-        return Source(
-            self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
-        )
-
     def _check_present(self, schema: onnx.defs.OpSchema) -> None:
         """Raise ModelError for a required input that is omitted; old forms of Resize need fewer."""
-        for i, formal in enumerate(schema.inputs if self.op_type != "Resize" else ()):
-            given = i < len(self.inputs) and self.inputs[i] is not None
-            if formal.option == onnx.defs.OpSchema.FormalParameterOption.Single and not given:
+        for i, formal in enumerate(schema.inputs if self.node.op_type != "Resize" else ()):
+            single = formal.option == onnx.defs.OpSchema.FormalParameterOption.Single
+            if single and self.node.input(i) is None:
                 raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
 
     def _check_types(self) -> None:
         """Raise ModelError for an input type that no opset from the node's on supports."""
-        for i, value in enumerate(self.inputs):
+        for i, value in enumerate(self.node.inputs):
             if value is None or not value.dtype:
                 continue
-            allowed = input_types(self.op_type, self.opset, i)
+            allowed = input_types(self.node.op_type, self.opset, i)
             if onnx_type(value.dtype) not in allowed:
                 known = ", ".join(sorted(allowed))
                 raise self.error(Mismatch(f"its input {i} is {value.dtype}; it can be {known}"))
@@ -204,7 +198,7 @@ class NodeCheck:
             for value, type in zip(results, self.expected, strict=False):
                 self._compare("the operator gives", value, Declared(type.dtype, type.shape))
         inferred = [Declared.of(type) for type in self._by_onnx()]
-        elsewise = self.op_type in ONNX_DIFFERS or not self.is_by_text
+        elsewise = self.node.op_type in ONNX_DIFFERS or not self.is_by_text
         if elsewise and _differ_in_shape(inferred, results):
             inferred = [type.without_shape() for type in inferred]
             declared = without_shapes(declared)
@@ -218,9 +212,9 @@ class NodeCheck:
     @property
     def _schema(self) -> onnx.defs.OpSchema | None:
         """The node's schema; None outside ONNX's domains and for operators on sequences."""
-        if any(value is not None and value.items is not None for value in self.inputs):
+        if any(value is not None and value.items is not None for value in self.node.inputs):
             return None
-        return schema_of(self.op_type, self.opset)
+        return schema_of(self.node.op_type, self.opset)
 
     def _by_onnx(self) -> list[TypeProto]:
         """The result types by onnx's inference, which does not support deprecated operators.
@@ -228,14 +222,16 @@ class NodeCheck:
         A Constant has the type of its value, though its first version allowed floats only.
         """
         schema = self._schema
-        if schema is None or schema.deprecated or self.op_type == "Constant":
+        if schema is None or schema.deprecated or self.node.op_type == "Constant":
             return []
         # a newer opset's inference, where only that takes the types; its shapes may differ else
         opset = self.opset if self._has_types_of(schema) else onnx.defs.onnx_opset_version()
         try:
-            return infer_types(self.op_type, self.inputs, self.attributes, self.outputs, opset)
+            return infer_types(
+                self.node.op_type, self.node.inputs, self.node.attributes, self.outputs, opset
+            )
         except Contradiction as error:
-            if self.op_type in ONNX_DIFFERS or not self.is_by_text:
+            if self.node.op_type in ONNX_DIFFERS or not self.is_by_text:
                 return []
             raise self.error(ShapeMismatch(str(error))) from error
 
@@ -244,7 +240,7 @@ class NodeCheck:
         last = len(schema.inputs) - 1
         return all(
             onnx_type(value.dtype) in schema.inputs[min(i, last)].types
-            for i, value in enumerate(self.inputs)
+            for i, value in enumerate(self.node.inputs)
             if value is not None and value.dtype
         )
 
@@ -257,6 +253,6 @@ class NodeCheck:
     def error(self, mismatch: Mismatch) -> ModelError | ShapeError:
         """The error that names the node, its inputs and the remedy."""
         kind = ShapeError if isinstance(mismatch, ShapeMismatch) else ModelError
-        given = fit_text(self.inputs)
+        given = fit_text(self.node.inputs)
         what = f"does not fit its inputs ({given})" if given else "is invalid"
-        return kind(f"{self.op_type} {self.name!r} {what}: {mismatch}; {self.remedy}")
+        return kind(f"{self.node.op_type} {self.name!r} {what}: {mismatch}; {self.remedy}")

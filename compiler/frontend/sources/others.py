@@ -1,38 +1,38 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
-from collections.abc import Sequence
 from math import ceil, isfinite
 
 import numpy as np
 
-from compiler.frontend.sources.source import Check, Source
+from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
-from compiler.net.operators.shapes import axis_in, has_rank, has_shape, listed, one_number
+from compiler.net.operators.shapes import has_rank, has_shape, listed, one_number
 from compiler.net.spec import ShapeMismatch, check_size
 
 
-def _mod(source: Source) -> None:
+def _mod(node: ModelNode) -> None:
     """Floats have no floored remainder before opset 28."""
-    value = source.inputs[0]
-    if value is None or source.version >= 28 or source["fmod"]:
+    value = node.inputs[0]
+    if value is None or node.version >= 28 or node["fmod"]:
         return
     if "float" in value.dtype:
         raise Mismatch(f"its inputs are {value.dtype}, which needs fmod=1 before opset 28")
 
 
-def _hardmax(source: Source) -> None:
-    axis_in(source["axis"], len(source.shape()))
+def _hardmax(node: ModelNode) -> None:
+    node.axis()
 
 
-def _eye_like(source: Source) -> None:
-    has_rank("its input", source.shape(), 2, 2)
+def _eye_like(node: ModelNode) -> None:
+    has_rank("its input", node.shape(), 2, 2)
 
 
-def _range(source: Source) -> None:
+def _range(node: ModelNode) -> None:
     for i, name in enumerate(("start", "limit", "delta")):
-        one_number(f"its {name}", source.shape(i))
-    known = [operand for operand in source.inputs if operand and operand.array is not None]
+        one_number(f"its {name}", node.shape(i))
+    known = [operand for operand in node.inputs if operand and operand.array is not None]
     if len(known) == 3:
         numbers = (float(np.reshape(np.asarray(operand.array), ())) for operand in known)
         check_size(known[0].dtype, (_steps(*numbers),))
@@ -45,92 +45,88 @@ def _steps(start: float, limit: float, delta: float) -> int:
     return max(0, ceil((limit - start) / delta))
 
 
-def _mean_variance(source: Source) -> None:
-    if source.attributes.get("axes") == []:
+def _mean_variance(node: ModelNode) -> None:
+    if node.attributes.get("axes") == []:
         raise Mismatch("its axes are none")
 
 
-def _group_normalization(source: Source) -> None:
+def _group_normalization(node: ModelNode) -> None:
     """Scale and bias had one number a group before opset 21."""
-    if source.version >= 21:
+    if node.version >= 21:
         return
-    x, groups = source.shape(), source.attributes["num_groups"]
+    x, groups = node.shape(), node.attributes["num_groups"]
     check_groups(groups, x)
     for i, name in ((1, "scale"), (2, "bias")):
         what = f"one number for each of {groups} groups of the input of shape {listed(x)}"
-        has_shape(f"its {name}", source.shape(i), (groups,), what)
+        has_shape(f"its {name}", node.shape(i), (groups,), what)
 
 
-def _batch_normalization(source: Source) -> None:
+def _batch_normalization(node: ModelNode) -> None:
     """Old forms may have a statistic for each activation."""
-    x = source.shape()
+    x = node.shape()
     has_rank("its input", x, 1)
     one = x[1:2] or (1,)
-    wanted = one if source["spatial"] else x[1:]
+    wanted = one if node["spatial"] else x[1:]
     for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
-        has_shape(f"its {name}", source.shape(i), wanted, f"the input has the shape {listed(x)}")
+        has_shape(f"its {name}", node.shape(i), wanted, f"the input has the shape {listed(x)}")
 
 
-def _conv_transpose(source: Source) -> None:
+def _conv_transpose(node: ModelNode) -> None:
     """Lists that the node has fit the spatial axes, the weight and the strides."""
-    x, rank = source.shape(), len(source.shape()) - 2
+    x, rank = node.shape(), len(node.shape()) - 2
     lengths = {"strides": (rank,), "dilations": (rank,), "pads": (2 * rank,)}
     lengths |= {"kernel_shape": (rank,), "output_padding": (rank,), "output_shape": (rank, len(x))}
     for name, allowed in lengths.items():
-        values = source.attributes.get(name)
+        values = node.attributes.get(name)
         if values is not None and len(values) not in allowed:
             raise ShapeMismatch(
                 f"its {name} {listed(values)} are {len(values)} numbers instead of {allowed[0]},"
                 f" for the input of shape {listed(x)}"
             )
-    sizes = source.attributes.get("kernel_shape")
-    if sizes is not None and tuple(sizes) != source.shape(1)[2:]:
+    sizes = node.attributes.get("kernel_shape")
+    if sizes is not None and tuple(sizes) != node.shape(1)[2:]:
         raise ShapeMismatch(
-            f"its kernel_shape is {listed(sizes)}, its weight has the shape"
-            f" {listed(source.shape(1))}"
+            f"its kernel_shape is {listed(sizes)}, its weight has the shape {listed(node.shape(1))}"
         )
-    ones = [1] * rank
-    strides: Sequence[int] = source.attributes.get("strides", ones)
-    dilations: Sequence[int] = source.attributes.get("dilations", ones)
-    padding: Sequence[int] = source.attributes.get("output_padding", [0] * rank)
-    steps = zip(padding, strides, dilations, strict=False)
+    windows, padding = Windows.of(node, node.shape(1)[2:]), node["output_padding"] or [0] * rank
+    steps = zip(padding, windows.strides, windows.dilations, strict=False)
     # ONNX's text; onnxruntime and PyTorch refuse more, which no convolution has as its gradient
     if any(more >= max(stride, dilation) for more, stride, dilation in steps):
         raise ShapeMismatch(
-            f"its output_padding {listed(padding)} is not less than its strides {listed(strides)}"
-            f" or dilations {listed(dilations)}"
+            f"its output_padding {listed(padding)} is not less than its strides"
+            f" {listed(windows.strides)} or dilations {listed(windows.dilations)}"
         )
 
 
-def _scalar(source: Source, index: int, name: str) -> None:
-    value = source.input(index)
+def _scalar(node: ModelNode, index: int, name: str) -> None:
+    value = node.input(index)
     if value is not None and value.shape != ():
         raise ShapeMismatch(f"its {name} has the shape {listed(value.shape)}, it is a scalar")
     if value is not None and value.array is not None and name != "axis" and value.array < 1:
         raise Mismatch(f"its {name} is {int(np.asarray(value.array))}, it is at least 1")
 
 
-def _transform(source: Source) -> None:
-    has_rank("its input", source.shape(), 2)
-    _scalar(source, 1, "dft_length")
-    _scalar(source, 2, "axis")
+def _transform(node: ModelNode) -> None:
+    has_rank("its input", node.shape(), 2)
+    _scalar(node, 1, "dft_length")
+    _scalar(node, 2, "axis")
 
 
-def _short_time_transform(source: Source) -> None:
-    signal = source.shape()
+def _short_time_transform(node: ModelNode) -> None:
+    signal = node.shape()
     if len(signal) != 3 or signal[2] not in (1, 2):
         raise ShapeMismatch(f"its signal {listed(signal)} is not [batch, length, 1 or 2]")
-    _scalar(source, 1, "frame_step")
-    _scalar(source, 3, "frame_length")
+    _scalar(node, 1, "frame_step")
+    _scalar(node, 3, "frame_length")
 
 
-def _tensor_scatter(source: Source) -> None:
+def _tensor_scatter(node: ModelNode) -> None:
     """Constant positions must be in the cache."""
-    first, cache, update = source.input(2), source.shape(), source.shape(1)
+    first, cache, update = node.input(2), node.shape(), node.shape(1)
     if first is None or first.array is None or not cache:
         return
-    axis = axis_in(source["axis"], len(cache))
-    circular = source["mode"] == "circular"
+    axis = node.axis()
+    circular = node["mode"] == "circular"
     places = np.asarray(first.array)
     written = 0 if circular or axis >= len(update) else update[axis]
     if (places < 0).any() or (places > cache[axis] - written).any():

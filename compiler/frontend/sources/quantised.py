@@ -2,10 +2,10 @@
 
 from math import prod
 
-from compiler.frontend.sources.source import Check, Source
+from compiler.frontend.node import Check, ModelNode
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators import infer
-from compiler.net.operators.shapes import axis_in, has_shape, listed, one_number, without
+from compiler.net.operators.shapes import has_shape, listed, one_number, without
 from compiler.net.spec import KnownTensor, OperatorInput, ShapeMismatch
 
 
@@ -28,42 +28,42 @@ def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> N
         )
 
 
-def _check_scale(source: Source, what: str, index: int) -> None:
+def _check_scale(node: ModelNode, what: str, index: int) -> None:
     """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
-    scale, x, block = source.shape(index), source.shape(), source["block_size"]
+    scale, x, block = node.shape(index), node.shape(), node["block_size"]
     if block and len(scale) != len(x):
         raise Mismatch(
             f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
         )
     if _is_scalar(scale) and not block:
         return
-    axis = axis_in(source["axis"], len(x))
+    axis = node.axis()
     if len(scale) > 1 or block:
         _check_blocks(what, scale, x, axis, block)
         return
     has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
 
 
-def _linear(source: Source) -> None:
+def _linear(node: ModelNode) -> None:
     """Quantisation and its inverse: one scale and zero point for all, an axis, or blocks."""
-    _check_scale(source, "its scale", 1)
-    zero = source.input(2)
+    _check_scale(node, "its scale", 1)
+    zero = node.input(2)
     if zero is None:
         return
-    _check_scale(source, "its zero point", 2)
-    scale = source.shape(1)
+    _check_scale(node, "its zero point", 2)
+    scale = node.shape(1)
     if prod(zero.shape) != prod(scale):
         raise ShapeMismatch(
             f"its zero point has the shape {listed(zero.shape)}, its scale {listed(scale)}"
         )
-    x = source.inputs[0]
-    if source.op_type == "DequantizeLinear" and x is not None and zero.dtype != x.dtype:
+    x = node.inputs[0]
+    if node.op_type == "DequantizeLinear" and x is not None and zero.dtype != x.dtype:
         raise Mismatch(f"its zero point is {zero.dtype}, its input {x.dtype}")
 
 
-def _along(source: Source, what: str, index: int, size: int, axis: str) -> None:
+def _along(node: ModelNode, what: str, index: int, size: int, axis: str) -> None:
     """Check a scale or zero point of a matrix or weight: a scalar, or a vector for an axis."""
-    shape = source.shape(index)
+    shape = node.shape(index)
     if not _is_scalar(shape) and prod(shape) != size:
         raise ShapeMismatch(
             f"its {what} has the shape {listed(shape)}, a scalar or {size} numbers are needed:"
@@ -71,8 +71,8 @@ def _along(source: Source, what: str, index: int, size: int, axis: str) -> None:
         )
 
 
-def _per_tensor(source: Source, what: str, index: int) -> None:
-    one_number(f"its {what}", source.shape(index))
+def _per_tensor(node: ModelNode, what: str, index: int) -> None:
+    one_number(f"its {what}", node.shape(index))
 
 
 def _as_float(value: OperatorInput | None) -> KnownTensor | None:
@@ -80,8 +80,8 @@ def _as_float(value: OperatorInput | None) -> KnownTensor | None:
     return None if value is None else KnownTensor("float32", value.shape)
 
 
-def _check_matrices(source: Source, a: int, b: int) -> None:
-    infer("MatMul", [_as_float(source.input(a)), _as_float(source.input(b))], {})
+def _check_matrices(node: ModelNode, a: int, b: int) -> None:
+    infer("MatMul", [_as_float(node.input(a)), _as_float(node.input(b))], {})
 
 
 def _rows(shape: Shape) -> int:
@@ -92,43 +92,43 @@ def _columns(shape: Shape) -> int:
     return shape[-1] if len(shape) > 1 else 1
 
 
-def _matmul_integer(source: Source) -> None:
-    _check_matrices(source, 0, 1)
-    _along(source, "zero point of A", 2, _rows(source.shape(0)), "row")
-    _along(source, "zero point of B", 3, _columns(source.shape(1)), "column")
+def _matmul_integer(node: ModelNode) -> None:
+    _check_matrices(node, 0, 1)
+    _along(node, "zero point of A", 2, _rows(node.shape(0)), "row")
+    _along(node, "zero point of B", 3, _columns(node.shape(1)), "column")
 
 
-def _qlinear_matmul(source: Source) -> None:
-    _check_matrices(source, 0, 3)
-    rows, columns = _rows(source.shape(0)), _columns(source.shape(3))
+def _qlinear_matmul(node: ModelNode) -> None:
+    _check_matrices(node, 0, 3)
+    rows, columns = _rows(node.shape(0)), _columns(node.shape(3))
     for index, what in ((1, "scale of A"), (2, "zero point of A")):
-        _along(source, what, index, rows, "row")
+        _along(node, what, index, rows, "row")
     for index, what in ((4, "scale of B"), (5, "zero point of B")):
-        _along(source, what, index, columns, "column")
+        _along(node, what, index, columns, "column")
     for index, what in ((6, "scale of the result"), (7, "zero point of the result")):
-        _per_tensor(source, what, index)
+        _per_tensor(node, what, index)
 
 
-def _check_convolution(source: Source, x: int, w: int, bias: int) -> None:
-    kept = {name: value for name, value in source.attributes.items() if value != ""}
-    inputs = [_as_float(source.input(i)) for i in (x, w, bias)]
+def _check_convolution(node: ModelNode, x: int, w: int, bias: int) -> None:
+    kept = {name: value for name, value in node.attributes.items() if value != ""}
+    inputs = [_as_float(node.input(i)) for i in (x, w, bias)]
     infer("Conv", inputs, kept)
 
 
-def _conv_integer(source: Source) -> None:
-    _check_convolution(source, 0, 1, len(source.inputs))
-    _per_tensor(source, "zero point of the input", 2)
-    _along(source, "zero point of the weight", 3, source.shape(1)[0], "output channel")
+def _conv_integer(node: ModelNode) -> None:
+    _check_convolution(node, 0, 1, len(node.inputs))
+    _per_tensor(node, "zero point of the input", 2)
+    _along(node, "zero point of the weight", 3, node.shape(1)[0], "output channel")
 
 
-def _qlinear_conv(source: Source) -> None:
-    _check_convolution(source, 0, 3, 8)
+def _qlinear_conv(node: ModelNode) -> None:
+    _check_convolution(node, 0, 3, 8)
     for index, what in ((1, "scale"), (2, "zero point")):
-        _per_tensor(source, f"{what} of the input", index)
+        _per_tensor(node, f"{what} of the input", index)
     for index, what in ((4, "scale"), (5, "zero point")):
-        _along(source, f"{what} of the weight", index, source.shape(3)[0], "output channel")
+        _along(node, f"{what} of the weight", index, node.shape(3)[0], "output channel")
     for index, what in ((6, "scale"), (7, "zero point")):
-        _per_tensor(source, f"{what} of the result", index)
+        _per_tensor(node, f"{what} of the result", index)
 
 
 QUANTISED: dict[str, Check] = {

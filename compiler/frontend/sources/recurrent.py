@@ -1,21 +1,21 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
-from compiler.frontend.sources.source import Check, Source
+from compiler.frontend.node import Check, ModelNode
 from compiler.net.attributes import Mismatch, Shape
 from compiler.net.operators.recurrence import DEFAULT_ACTIVATIONS, GATES
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import ShapeMismatch
 
 
-def _directions(source: Source) -> int:
-    return 2 if source["direction"] == "bidirectional" else 1
+def _directions(node: ModelNode) -> int:
+    return 2 if node["direction"] == "bidirectional" else 1
 
 
-def _hidden(source: Source) -> int:
+def _hidden(node: ModelNode) -> int:
     """The number of hidden units, by the weights and the attribute."""
-    recurrence = source.shape(2)
+    recurrence = node.shape(2)
     has_rank("its recurrence weight R", recurrence, 3, 3)
-    wanted = source.attributes.get("hidden_size", recurrence[2])
+    wanted = node.attributes.get("hidden_size", recurrence[2])
     if wanted != recurrence[2]:
         raise ShapeMismatch(
             f"its hidden_size is {wanted}, its recurrence weight R has the shape"
@@ -24,11 +24,11 @@ def _hidden(source: Source) -> int:
     return recurrence[2]
 
 
-def _recurrent(source: Source) -> None:
-    x, gates, directions = source.shape(), GATES[source.op_type], _directions(source)
+def _recurrent(node: ModelNode) -> None:
+    x, gates, directions = node.shape(), GATES[node.op_type], _directions(node)
     has_rank("its input", x, 3, 3)
-    hidden = _hidden(source)
-    batch_first = source["layout"]
+    hidden = _hidden(node)
+    batch_first = node["layout"]
     batch, width = x[0 if batch_first else 1], x[2]
     state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
     wanted: dict[int, tuple[str, Shape]] = {
@@ -42,14 +42,14 @@ def _recurrent(source: Source) -> None:
     }
     why = f"the input has the shape {listed(x)}, with {directions} directions, {hidden} hidden"
     for i, (name, shape) in wanted.items():
-        if source.input(i) is not None:
-            has_shape(f"its {name}", source.shape(i), shape, why)
-    _check_activations(source, directions)
+        if node.input(i) is not None:
+            has_shape(f"its {name}", node.shape(i), shape, why)
+    _check_activations(node, directions)
 
 
-def _check_activations(source: Source, directions: int) -> None:
-    names = source.attributes.get("activations")
-    wanted = len(DEFAULT_ACTIVATIONS[source.op_type]) * directions
+def _check_activations(node: ModelNode, directions: int) -> None:
+    names = node.attributes.get("activations")
+    wanted = len(DEFAULT_ACTIVATIONS[node.op_type]) * directions
     if names and len(names) != wanted:
         raise Mismatch(f"it has {len(names)} activations {names} instead of {wanted}")
 

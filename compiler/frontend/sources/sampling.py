@@ -5,8 +5,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.semantics.windows import unpooled
-from compiler.frontend.sources.source import Check, Source
+from compiler.frontend.node import Check, ModelNode
+from compiler.frontend.semantics.windows import Windows
 from compiler.net.attributes import Mismatch
 from compiler.net.operators.shapes import has_rank, has_shape, listed
 from compiler.net.spec import ShapeMismatch, check_size
@@ -15,12 +15,12 @@ _MODES = (("bilinear", "nearest", "bicubic"), ("linear", "nearest", "cubic"))
 """The modes of GridSample before opset 20, and since."""
 
 
-def _grid_sample(source: Source) -> None:
-    x, grid = source.shape(), source.shape(1)
-    has_rank("its input", x, *((3,) if source.version >= 20 else (4, 4)))
-    rank, mode = len(x), source.attributes.get("mode")
-    if mode is not None and mode not in _MODES[source.version >= 20]:
-        raise Mismatch(f"its mode {mode!r} is none of {', '.join(_MODES[source.version >= 20])}")
+def _grid_sample(node: ModelNode) -> None:
+    x, grid = node.shape(), node.shape(1)
+    has_rank("its input", x, *((3,) if node.version >= 20 else (4, 4)))
+    rank, mode = len(x), node.attributes.get("mode")
+    if mode is not None and mode not in _MODES[node.version >= 20]:
+        raise Mismatch(f"its mode {mode!r} is none of {', '.join(_MODES[node.version >= 20])}")
     if 0 in x[2:]:
         raise ShapeMismatch(f"its input {listed(x)} has no pixels")
     if len(grid) != rank or grid[0] != x[0] or grid[-1] != rank - 2:
@@ -30,8 +30,8 @@ def _grid_sample(source: Source) -> None:
     check_size("float32", (*x[:2], *grid[1:-1]))
 
 
-def _affine_grid(source: Source) -> None:
-    theta, size = source.shape(), _vector(source, 1, "size")
+def _affine_grid(node: ModelNode) -> None:
+    theta, size = node.shape(), _vector(node, 1, "size")
     has_rank("its theta", theta, 3, 3)
     if theta[1:] not in ((2, 3), (3, 4)):
         raise ShapeMismatch(f"its theta {listed(theta)} is not [N, 2, 3] or [N, 3, 4]")
@@ -42,92 +42,73 @@ def _affine_grid(source: Source) -> None:
     check_size("float32", (*size[:1], *size[2:], theta[1]))
 
 
-def _vector(source: Source, index: int, name: str) -> list[int] | None:
+def _vector(node: ModelNode, index: int, name: str) -> list[int] | None:
     """The content of an input of one dimension, if it is a constant."""
-    has_rank(f"its {name}", source.shape(index), 1, 1)
-    return _known(source, index)
+    has_rank(f"its {name}", node.shape(index), 1, 1)
+    return _known(node, index)
 
 
-def _known(source: Source, index: int) -> list[int] | None:
-    value = source.input(index)
+def _known(node: ModelNode, index: int) -> list[int] | None:
+    value = node.input(index)
     if value is None or value.array is None:
         return None
     return [int(n) for n in np.asarray(value.array).reshape(-1)]
 
 
-def _region_align(source: Source) -> None:
-    x, regions, batches = (source.shape(i) for i in range(3))
+def _region_align(node: ModelNode) -> None:
+    x, regions, batches = (node.shape(i) for i in range(3))
     has_rank("its input", x, 4, 4)
     if 0 in x[2:]:
         raise ShapeMismatch(f"its input {listed(x)} has no pixels")
     has_shape("its rois", regions, (*regions[:1], 4), "a region has two corners")
     has_shape("its batch_indices", batches, regions[:1], f"its rois are {listed(regions)}")
-    count = max(1, source["sampling_ratio"])
-    bins = [source.attributes.get(f"output_{side}", 1) * count for side in ("height", "width")]
+    count = max(1, node["sampling_ratio"])
+    bins = [node.attributes.get(f"output_{side}", 1) * count for side in ("height", "width")]
     check_size("float32", (*regions[:1], x[1], *bins))
-    known = _known(source, 2)
+    known = _known(node, 2)
     if known and not 0 <= min(known) <= max(known) < x[0]:
         raise Mismatch(f"its batch_indices are {known}, the input has {x[0]} images")
 
 
-class _Window:
-    """The window's attributes of a node, for a number of axes."""
-
-    def __init__(self, source: Source, rank: int, kernel: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.strides = self._given(source, "strides", [1] * rank)
-        self.dilations = self._given(source, "dilations", [1] * rank)
-        self.pads = self._given(source, "pads", [0] * 2 * rank)
-        if len(kernel) != rank:
-            raise ShapeMismatch(f"its kernel {list(kernel)} has other than {rank} axes")
-        if min(kernel, default=1) < 1:
-            raise Mismatch(f"its kernel is {list(kernel)}")
-
-    def _given(self, source: Source, name: str, default: list[int]) -> list[int]:
-        values = list(source.attributes.get(name, default))
-        if len(values) != len(default):
-            raise ShapeMismatch(f"its {name} are {values}, not {len(default)} numbers")
-        return values
-
-    def counts(self, sizes: Sequence[int]) -> list[int]:
-        """The places of the window along each axis."""
-        rank = len(sizes)
-        full = [n + self.pads[i] + self.pads[rank + i] for i, n in enumerate(sizes)]
-        parts = zip(full, self.kernel, self.strides, self.dilations, strict=True)
-        return [max(0, (n - (k - 1) * d - 1) // s + 1) for n, k, s, d in parts]
+def _windows(node: ModelNode, image: Sequence[int], kernel: Sequence[int]) -> Windows:
+    """The windows of a node; raises Mismatch if they do not fit the axes of an image."""
+    windows = Windows.of(node, kernel)
+    if not windows.fit(image):
+        raise ShapeMismatch(f"its {windows} are not those of {len(image)} axes")
+    if min(kernel, default=1) < 1:
+        raise Mismatch(f"its kernel is {list(kernel)}")
+    return windows
 
 
-def _deformable_convolution(source: Source) -> None:
-    x, weight, offset = (source.shape(i) for i in range(3))
+def _deformable_convolution(node: ModelNode) -> None:
+    x, weight, offset = (node.shape(i) for i in range(3))
     has_rank("its input", x, 3)
     has_rank("its weight", weight, len(x), len(x))
-    groups, own = (source.attributes.get(name, 1) for name in ("group", "offset_group"))
-    kernel = source.attributes.get("kernel_shape", weight[2:])
+    groups, own = (node.attributes.get(name, 1) for name in ("group", "offset_group"))
+    kernel = node.attributes.get("kernel_shape", weight[2:])
     if tuple(kernel) != weight[2:]:
         raise ShapeMismatch(f"its kernel_shape {list(kernel)} is not that of {listed(weight)}")
-    window = _Window(source, len(x) - 2, weight[2:])
+    window = _windows(node, x[2:], weight[2:])
     if x[1] != weight[1] * groups or weight[0] % groups or x[1] % own:
         reason = f"of {groups} groups and {own} offset groups does not fit {listed(x)}"
         raise ShapeMismatch(f"its weight {listed(weight)} {reason}")
     output, taps = window.counts(x[2:]), prod(kernel)
     wanted = (x[0], own * taps * len(kernel), *output)
     has_shape("its offset", offset, wanted, f"the kernel is {list(kernel)}")
-    if source.input(3) is not None:
-        has_shape("its bias", source.shape(3), weight[:1], f"its weight is {listed(weight)}")
-    if source.input(4) is not None:
-        has_shape("its mask", source.shape(4), (x[0], own * taps, *output), "as its offset")
+    if node.input(3) is not None:
+        has_shape("its bias", node.shape(3), weight[:1], f"its weight is {listed(weight)}")
+    if node.input(4) is not None:
+        has_shape("its mask", node.shape(4), (x[0], own * taps, *output), "as its offset")
     check_size("float32", (x[0], x[1] * taps, *output))
 
 
-def _columns_to_image(source: Source) -> None:
-    x = source.shape()
-    image, block = (
-        _vector(source, i, name) for i, name in ((1, "image_shape"), (2, "block_shape"))
-    )
+def _columns_to_image(node: ModelNode) -> None:
+    x = node.shape()
+    image, block = (_vector(node, i, name) for i, name in ((1, "image_shape"), (2, "block_shape")))
     has_rank("its input", x, 3, 3)
     if image is None or block is None:
         return
-    window = _Window(source, len(image), block)
+    window = _windows(node, image, block)
     if min(image, default=0) < 1 or len(block) != len(image):
         raise ShapeMismatch(f"its blocks {block} do not fit the image {image}")
     places = prod(window.counts(image))
@@ -137,14 +118,14 @@ def _columns_to_image(source: Source) -> None:
     check_size("float32", (x[0], x[1] // prod(block), *image))
 
 
-def _max_unpool(source: Source) -> None:
-    x, index = source.shape(), source.shape(1)
+def _max_unpool(node: ModelNode) -> None:
+    x, index = node.shape(), node.shape(1)
     has_rank("its input", x, 3)
     has_shape("its indices", index, x, "there is one for each element")
-    window = _Window(source, len(x) - 2, source.attributes["kernel_shape"])
-    own = unpooled(x, window.kernel, window.strides, window.pads)
-    places = _known(source, 1)
-    wanted = _vector(source, 2, "output_shape") if source.input(2) is not None else None
+    window = _windows(node, x[2:], node.attributes["kernel_shape"])
+    own = window.unpooled(x)
+    places = _known(node, 1)
+    wanted = _vector(node, 2, "output_shape") if node.input(2) is not None else None
     if min(own) < 0:
         raise ShapeMismatch(f"its output would be {listed(own)}")
     if wanted is not None and (len(wanted) != len(own) or list(own[:2]) != wanted[:2]):

@@ -102,7 +102,11 @@ def find_channels_last(group: GroupOp) -> ChannelsLast | None:
     if arguments.index(image) not in before:
         return None
     first, after = arguments.index(image), _chain_after(group, convolution)
-    wide = [i for i, a in enumerate(arguments) if _pixels(a) > 1 and not _is_weight(group, i)]
+    wide = [
+        i
+        for i, a in enumerate(arguments)
+        if prod(shape_of(a.type)[2:]) > 1 and not _is_weight(group, i)
+    ]
     taps = prod(shape_of(convolution.inputs[1].type)[2:])
     if after is not None and all(i in before for i in wide) and taps <= MOST_TAPS:
         return ChannelsLast(group, before, after)
@@ -141,10 +145,6 @@ def _is_weight(group: GroupOp, number: int) -> bool:
     return isinstance(group.inputs[number].owner, WeightOp)
 
 
-def _pixels(value: SSAValue) -> int:
-    return prod(shape_of(value.type)[2:])
-
-
 def _chain_before(value: SSAValue) -> Chain | None:
     """The group of Transposes, and the views after it, that give an image its channels last."""
     image, views = shape_of(value.type), list[OperatorOp]()
@@ -158,8 +158,8 @@ def _chain_before(value: SSAValue) -> Chain | None:
     source = group.body.block.args[0]
     names: dict[SSAValue, SSAValue] = {group.outputs[0]: group.results_yielded[0]}
     orders: dict[SSAValue, ElementOrder] = {source: contiguous(shape_of(source.type))}
-    found = _orders([*group.operators, *views], orders, names)
-    order = found.get(views[-1].outputs[0] if views else group.results_yielded[0])
+    order_of = _orders([*group.operators, *views], orders, names)
+    order = order_of.get(views[-1].outputs[0] if views else group.results_yielded[0])
     if moving != {"Transpose"} or order is None or len(image) < 3 or order.strides[1] != 1:
         return None
     return Chain(group, tuple(views))
@@ -181,8 +181,8 @@ def _chain_after(group: GroupOp, convolution: OperatorOp) -> Chain | None:
     names |= dict(zip(user.body.block.args, user.inputs, strict=True))
     operators = [*group.operators, *views, *user.operators]
     image = shape_of(result.type)
-    found = _orders(operators, {result: contiguous(image)}, names)
-    ends = [found.get(value) for value in user.results_yielded]
+    order_of = _orders(operators, {result: contiguous(image)}, names)
+    ends = [order_of.get(value) for value in user.results_yielded]
     last = all(order is not None and has_channels_last(order, image) for order in ends)
     return Chain(user, tuple(views)) if last else None
 
@@ -201,17 +201,17 @@ def _orders(
     names: Mapping[SSAValue, SSAValue],
 ) -> dict[SSAValue, ElementOrder | None]:
     """The order of each value that follows from those given; `names` are values' other names."""
-    found: dict[SSAValue, ElementOrder | None] = {**orders}
+    order_of: dict[SSAValue, ElementOrder | None] = {**orders}
     for op in operators:
         inputs = [_named(value, names) for value in op.inputs]
-        sources = [found[value] for value in inputs if value in found]
-        if sources and op.outputs[0] not in found:
+        sources = [order_of[value] for value in inputs if value in order_of]
+        if sources and op.outputs[0] not in order_of:
             known = [source for source in sources if source is not None]
             shape = shape_of(op.outputs[0].type)
             whole = len(known) == len(sources) and len(op.outputs) == 1
             after = order_after(op.type_name, attributes_of(op), known, shape) if whole else None
-            found |= dict.fromkeys(op.outputs, after)
-    return found
+            order_of |= dict.fromkeys(op.outputs, after)
+    return order_of
 
 
 def _named(value: SSAValue, names: Mapping[SSAValue, SSAValue]) -> SSAValue:

@@ -67,8 +67,8 @@ def _channel_keys(
 def _only_use(value: SSAValue, type_name: str) -> OperatorOp | None:
     """The operator of a type that computes a value with one user."""
     owner = value.owner
-    found = isinstance(owner, OperatorOp) and owner.type_name == type_name
-    return owner if isinstance(owner, OperatorOp) and found and value.has_one_use() else None
+    is_of_type = isinstance(owner, OperatorOp) and owner.type_name == type_name
+    return owner if isinstance(owner, OperatorOp) and is_of_type and value.has_one_use() else None
 
 
 def _scaled(op: OperatorOp, type_name: str) -> tuple[SSAValue, WeightOp] | None:

@@ -70,18 +70,18 @@ def broadcast_before(source: Shape, result: Shape, operand: Shape) -> Shape | No
     None if there is none: axes that the view splits or merges are whole in the operand, or ones.
     """
     aligned = (*(1,) * (len(result) - len(operand)), *operand)
-    found: list[int] = []
+    extents: list[int] = []
     at = 0
     for before, after in _segments(source, result):
         part = aligned[at : at + len(after)]
         at += len(after)
         if part == after:
-            found += before
+            extents += before
         elif prod(part) == 1:
-            found += (1,) * len(before)
+            extents += (1,) * len(before)
         else:
             return None
-    return _without_leading_ones(tuple(found))
+    return _without_leading_ones(tuple(extents))
 
 
 def _without_leading_ones(shape: Shape) -> Shape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.fusion.rules import allows
 from compiler.graph.fusion.state import FusedKernel, FusionRules, Growth
-from compiler.graph.fusion.times import Times, merged_times, start_alone
+from compiler.graph.fusion.times import merged_times, start_alone
 from compiler.graph.operator_table import Edge, OperatorTable
 from compiler.net.operators import Kind
 
@@ -60,7 +60,13 @@ def _try_merge(growth: Growth, v: int, edge: Edge, ranks: list[int], limit: int)
     times = merged_times(growth, mine, other, ranks, limit)
     if times is None or not growth.sets.can_merge(mine, other):
         return False
-    _merge(growth, v, mine, other, times)
+    parts = growth.kernels.pop(mine), growth.kernels.pop(other)
+    anchor = max(part.anchor for part in parts)
+    merged = growth.sets.merge(mine, other)
+    shape = growth.table.nodes[v].shape
+    growth.kernels[merged] = FusedKernel(anchor, shape, times.start, times.finish, times.deadline)
+    for fused, (start, finish) in times.delayed.items():
+        growth.kernels[fused].start, growth.kernels[fused].finish = start, finish
     return True
 
 
@@ -72,13 +78,3 @@ def _producers(growth: Growth, v: int) -> list[Edge]:
         return kernel.anchor < 0, -kernel.finish, -edge.source
 
     return sorted(growth.table.nodes[v].edges, key=urgency)
-
-
-def _merge(growth: Growth, v: int, mine: int, other: int, times: Times) -> None:
-    parts = growth.kernels.pop(mine), growth.kernels.pop(other)
-    anchor = max(part.anchor for part in parts)
-    merged = growth.sets.merge(mine, other)
-    shape = growth.table.nodes[v].shape
-    growth.kernels[merged] = FusedKernel(anchor, shape, times.start, times.finish, times.deadline)
-    for fused, (start, finish) in times.delayed.items():
-        growth.kernels[fused].start, growth.kernels[fused].finish = start, finish

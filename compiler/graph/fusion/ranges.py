@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from compiler.graph.network import Network, NetworkNode, users_of
+from compiler.graph.network import Network, Node, users_of
 from compiler.net.operators import KINDS, Kind
 
 LEAST_ELEMENTS = 1 << 10
@@ -41,14 +41,14 @@ class TensorRange:
 def find_ranges(network: Network) -> list[TensorRange]:
     """The ranges of a network by which the elements of their tensors are computed, too."""
     users = users_of(network)
-    found: list[TensorRange] = []
+    ranges: list[TensorRange] = []
     for lowest in _extremes(network, "ReduceMin"):
         tensor = network.operators[lowest].inputs[0]
         assert tensor is not None
         same = set(users[tensor])
         for highest in [i for i in _extremes(network, "ReduceMax") if i in same][:1]:
-            found += _followed(network, tensor, lowest, highest)
-    return found
+            ranges += _followed(network, tensor, lowest, highest)
+    return ranges
 
 
 def find_parted_ranges(network: Network) -> list[TensorRange]:
@@ -56,15 +56,15 @@ def find_parted_ranges(network: Network) -> list[TensorRange]:
 
     Every tensor that the operators may be on is found with them.
     """
-    found: list[TensorRange] = []
+    ranges: list[TensorRange] = []
     pairs = product(_extremes(network, "ReduceMin"), _extremes(network, "ReduceMax"))
     for lowest, highest in pairs:
         parts = [network.operators[i].inputs[0] for i in (lowest, highest)]
         for tensor, value in enumerate(network.values):
             known = tensor in (*parts, *network.constants) or parts[0] == parts[1]
             if not known and value.dtype == "float32":
-                found += _followed(network, tensor, lowest, highest)
-    return found
+                ranges += _followed(network, tensor, lowest, highest)
+    return ranges
 
 
 def _extremes(network: Network, type: str) -> list[int]:
@@ -100,13 +100,13 @@ def _folds_results(types: Sequence[str]) -> bool:
     return anchors < 2 and kinds.keys() <= {Kind.CONTRACTION, Kind.ELEMENTWISE, Kind.VIEW}
 
 
-def _is_whole(network: Network, node: NetworkNode) -> bool:
+def _is_whole(network: Network, node: Node) -> bool:
     """Whether one element is the reduction of a tensor of float32."""
     value, result = (network.values[v or 0] for v in (node.inputs[0], node.outputs[0]))
     return value.dtype == "float32" and prod(result.shape) == 1 and prod(value.shape) > 0
 
 
-def is_row_sum(network: Network, node: NetworkNode) -> bool:
+def is_row_sum(network: Network, node: Node) -> bool:
     """Whether an operator adds the integers of each row, those of the last axis, exactly."""
     if node.type != "ReduceSum":
         return False

@@ -134,10 +134,10 @@ def recurrent_configs(recurrence: Recurrence, target: GpuTarget) -> Iterator[Rec
     most = [n for n in BLOCKS if n <= target.largest_cluster]
     clusters = sorted({_cluster(recurrence.hidden, n) for n in most}, reverse=True)
     for blocks, warps, splits in product(clusters, WARPS, SPLITS):
-        found = RecurrentConfig(blocks, warps, splits)
+        config = RecurrentConfig(blocks, warps, splits)
         if splits <= warps:
-            if found.shared_bytes(recurrence, size, registers) <= target.shared_bytes:
-                yield found
+            if config.shared_bytes(recurrence, size, registers) <= target.shared_bytes:
+                yield config
 
 
 def element_bytes_of(target: GpuTarget) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph.network import GROUP, Network, NetworkNode, producers_of, users_of
+from compiler.graph.network import GROUP, Network, Node, producers_of, users_of
 from compiler.net.operators import KINDS, Kind
 
 CLUSTER_ELEMENTS, CLUSTER_WEIGHTS = 1 << 18, 1 << 16
@@ -34,15 +34,15 @@ class SqueezeExcite:
 def find_squeeze_excites(network: Network) -> list[SqueezeExcite]:
     """Those of a network whose intermediate values no other operator reads."""
     finder = _Finder(network)
-    found = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Mul")
-    return [match for match in found if match is not None]
+    matches = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Mul")
+    return [match for match in matches if match is not None]
 
 
-def fits_one_kernel(network: Network, found: SqueezeExcite) -> bool:
+def fits_one_kernel(network: Network, match: SqueezeExcite) -> bool:
     """Whether one kernel of few blocks is faster than one for each step."""
-    shape = network.values[found.image].shape
+    shape = network.values[match.image].shape
     few = prod(shape[1:]) <= CLUSTER_ELEMENTS
-    return few and shape[1] * network.values[found.hidden].shape[1] <= CLUSTER_WEIGHTS
+    return few and shape[1] * network.values[match.hidden].shape[1] <= CLUSTER_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class _Finder:
         node = self.network.operators[scaled]
         for image, gate in (node.inputs, node.inputs[::-1]):
             if image is not None and gate is not None and self.is_gate(gate, image):
-                found = self.assemble(scaled, image, gate)
-                if found is not None:
-                    return found
+                match = self.assemble(scaled, image, gate)
+                if match is not None:
+                    return match
         return None
 
     def is_gate(self, gate: int, image: int) -> bool:
@@ -128,7 +128,7 @@ class _Finder:
         wide = image.dtype == "float32"
         return wide and single and prod(image.shape[2:]) == prod(self.shape(node)[2:]) == 1
 
-    def is_mean(self, node: NetworkNode, image: int) -> bool:
+    def is_mean(self, node: Node, image: int) -> bool:
         """Whether an operator computes the means of the channels of an image."""
         shape = self.network.values[image].shape
         if node.type not in MEANS or node.inputs[0] != image:
@@ -141,7 +141,7 @@ class _Finder:
         outside = any(v in self.outputs or not operators.issuperset(self.users[v]) for v in values)
         return not outside
 
-    def shape(self, node: NetworkNode) -> tuple[int, ...]:
+    def shape(self, node: Node) -> tuple[int, ...]:
         """The shape of an operator's first result."""
         return self.network.values[node.outputs[0]].shape
 

@@ -8,8 +8,8 @@ float32's mantissa (TF32), rounding to nearest, ties to even. `row-sums` puts th
 int32 sums of the rows of a matrix of bytes after it. `sums` puts a row in front of the
 rows of each [rows, columns, 4] int8: the int32 sums of each column. `nibbles` makes each byte two,
 of its lower and its higher bits; `pack-nibbles` makes each two of the last axis one. `winograd:4`
-transforms kernels of 3 x 3 taps, the last two axes, for 4 x 4 results (see `winograd`). The empty
-text leaves the weight unchanged.
+transforms kernels of 3 x 3 taps, the last two axes, for 4 x 4 results (see `winograd`). `widen`
+makes float32 of floats in 16 bits. The empty text leaves the weight unchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +21,9 @@ from compiler.graph.packing.winograd import POINTS, points_of, transformed_kerne
 from compiler.net.four_bits import pack_nibbles, unpack_nibbles
 
 PackingStep = tuple[str, tuple[int, ...]]
+
+WIDEN = "widen"
+"""The step after which elements are float32."""
 
 
 def packing_steps(packing: str) -> Iterator[PackingStep]:
@@ -39,6 +42,7 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
             "nibbles",
             "pack-nibbles",
             "winograd",
+            WIDEN,
         ):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
@@ -52,6 +56,11 @@ def packed_shape(shape: Sequence[int], packing: str) -> tuple[int, ...]:
     return result
 
 
+def packed_dtype(dtype: str, packing: str) -> str:
+    """The dtype name of a weight after packing."""
+    return "float32" if any(name == WIDEN for name, _ in packing_steps(packing)) else dtype
+
+
 def _step_shape(
     shape: tuple[int, ...], name: str, numbers: tuple[int, ...], packing: str
 ) -> tuple[int, ...]:
@@ -61,7 +70,7 @@ def _step_shape(
         return numbers
     if name == "diagonal" and _has_groups(shape, numbers):
         return (shape[0], shape[1] * numbers[1], *shape[2:])
-    if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
+    if (name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23) or name == WIDEN:
         return shape
     if name == "winograd" and len(numbers) == 1 and numbers[0] in POINTS and shape[-2:] == (3, 3):
         return (*shape[:-2], points_of(*numbers), points_of(*numbers))
@@ -95,12 +104,19 @@ def _has_groups(shape: tuple[int, ...], numbers: tuple[int, ...]) -> bool:
 
 def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
     """Apply a packing to an array; C-contiguous. Raises ValueError like `packed_shape`."""
+    return numpy.ascontiguousarray(packed_view(array, packing))
+
+
+def packed_view(array: numpy.ndarray, packing: str) -> numpy.ndarray:
+    """An array with a packing, a view of it if that only moves elements; raises ValueError."""
     packed_shape(array.shape, packing)
     for name, numbers in packing_steps(packing):
         if name == "pad":
             array = numpy.pad(array, [(0, n) for n in numbers])
         elif name == "diagonal":
             array = _on_diagonal(array, *numbers)
+        elif name == WIDEN:
+            array = array.astype(numpy.float32)
         elif name in _OF_BYTES:
             array = _OF_BYTES[name](array)
         elif name == "round":
@@ -111,7 +127,7 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = array.take(numbers[1:], numbers[0])
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
-    return numpy.ascontiguousarray(array)
+    return array
 
 
 def _with_sums(array: numpy.ndarray) -> numpy.ndarray:

@@ -8,7 +8,6 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.network import small_constant
@@ -23,14 +22,13 @@ from compiler.ir.dataflow import (
     YieldOp,
 )
 from compiler.ir.edit import erase_dead, insert_before, restore_order
-from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.types import known_type, tensor_type
 from compiler.ir.values import (
     array_to_attribute,
     attribute_to_array,
     attributes_of,
     value_to_attribute,
 )
-from compiler.net.operators import KnownTensor
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class _Reader:
         self.values: dict[Term, SSAValue] = {}
 
     def leaf(self, kind: str, value: SSAValue, **attributes: Any) -> None:
-        self.set(value, self.terms.leaf(kind, _type(value), **attributes))
+        self.set(value, self.terms.leaf(kind, known_type(value.type), **attributes))
 
     def set(self, value: SSAValue, term: Term) -> None:
         self.known[value] = term
@@ -110,7 +108,7 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs.pop()
         shapes = [t and t.shape for t in inputs]
-        types = [_type(value) for value in op.outputs]
+        types = [known_type(value.type) for value in op.outputs]
         first = shapes[0] if shapes and shapes[0] is not None else ()
         own = as_term(op.type_name, attributes_of(op), first)
         full = with_defaults(op.type_name, own, shapes)
@@ -120,16 +118,6 @@ class _Reader:
             return
         for i, value in enumerate(op.outputs):
             self.set(value, self.terms.result(term, i))
-
-
-def _given(value: SSAValue) -> bool:
-    return not isinstance(value.type, NoneType)
-
-
-def _type(value: SSAValue) -> GraphValue:
-    if not _given(value):
-        return GraphValue("", ())
-    return GraphValue(dtype_of(value.type), shape_of(value.type))
 
 
 def write_terms(graph: GraphOp, read: ReadGraph, results: Graph) -> None:
@@ -160,9 +148,9 @@ def module_of(graph: Graph, like: GraphOp) -> ModuleOp:
         writer.write(term)
     results.operands = [writer.value(term) for term in graph]
     names = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(graph))]
-    found = GraphOp("part", like.opset.value.data, *names, Region(block))
-    found.target = like.target
-    return ModuleOp([found])
+    copy = GraphOp("part", like.opset.value.data, *names, Region(block))
+    copy.target = like.target
+    return ModuleOp([copy])
 
 
 class _Writer:
@@ -193,7 +181,7 @@ class _Writer:
             self.values[term] = self._operator(term)[0]
 
     def _operator(self, term: Term) -> Sequence[SSAValue]:
-        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        tensors = [t and t.types[0] for t in term.inputs]
         attributes = as_operator(term.kind, tensors, term.attributes)
         inputs = [self.value(operand) for operand in term.inputs]
         values = {name: value_to_attribute(value) for name, value in attributes.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.graph.network import GraphNode, GraphValue
+from compiler.graph.network import Node
 from compiler.graph.rewriting.attributes import FrozenArray, as_operator
 from compiler.graph.rewriting.constants import constant_key
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
@@ -20,8 +20,8 @@ from compiler.net.operators.canonical import complete_attributes
 class TermNetwork:
     """The operators of terms, with the term of each."""
 
-    operators: list[GraphNode] = field(default_factory=list[GraphNode])
-    values: list[GraphValue] = field(default_factory=list[GraphValue])
+    operators: list[Node] = field(default_factory=list[Node])
+    values: list[KnownTensor] = field(default_factory=list[KnownTensor])
     constants: dict[int, NDArray[Any]] = field(default_factory=dict[int, NDArray[Any]])
     outputs: list[int] = field(default_factory=list[int])
     terms: list[Term] = field(default_factory=list[Term])
@@ -53,17 +53,17 @@ class _Reader:
             self.operator(term)
 
     def operator(self, term: Term) -> None:
-        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        tensors = [t and t.types[0] for t in term.inputs]
         attributes = as_operator(term.kind, tensors, term.attributes)
         inputs = tuple(None if read is None else self.numbers[read] for read in term.inputs)
         outputs = tuple(self.value(type) for type in term.types)
         self.numbers[term], self.several[term] = outputs[0], outputs
         shapes = [operand and operand.shape for operand in term.inputs]
         full = complete_attributes(term.kind, attributes, shapes)
-        self.network.operators.append(GraphNode(term.kind, full, inputs, outputs))
+        self.network.operators.append(Node(term.kind, full, inputs, outputs))
         self.network.terms.append(term)
 
-    def value(self, type: GraphValue, array: NDArray[Any] | None = None) -> int:
+    def value(self, type: KnownTensor, array: NDArray[Any] | None = None) -> int:
         number = len(self.network.values)
         self.network.values.append(type)
         if array is not None:

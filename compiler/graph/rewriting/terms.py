@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.simplify import simplified
 from compiler.graph.rewriting.weights import FOLDED
@@ -36,7 +35,7 @@ class Term:
     kind: str
     inputs: tuple["Term | None", ...]
     attributes: Mapping[str, Hashable]
-    types: tuple[GraphValue, ...]
+    types: tuple[KnownTensor, ...]
     number: int
     head: int
     """The number of its kind, attributes and types, which terms on other inputs share."""
@@ -76,19 +75,19 @@ class Terms:
 
     _known: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
     _heads: dict[_Key, int] = field(default_factory=dict[_Key, int])
-    _types: dict[_Key, GraphValue] = field(default_factory=dict[_Key, GraphValue])
+    _types: dict[_Key, KnownTensor] = field(default_factory=dict[_Key, KnownTensor])
 
-    def leaf(self, kind: str, type: GraphValue, **attributes: Hashable) -> Term:
+    def leaf(self, kind: str, type: KnownTensor, **attributes: Hashable) -> Term:
         """A term without inputs."""
         return self._term(kind, (), attributes, (type,))
 
     def fill(self, value: float, dtype: str, shape: Sequence[int]) -> Term:
         """A tensor with one number in every element."""
-        return self.leaf("fill", GraphValue(dtype, tuple(shape)), value=value)
+        return self.leaf("fill", KnownTensor(dtype, tuple(shape)), value=value)
 
     def identity(self, size: int, dtype: str) -> Term:
         """The identity matrix."""
-        return self.leaf("identity", GraphValue(dtype, (size, size)))
+        return self.leaf("identity", KnownTensor(dtype, (size, size)))
 
     def apply(
         self,
@@ -102,20 +101,20 @@ class Terms:
         Raises Mismatch for inputs that do not fit.
         """
         full = with_defaults(kind, attributes, [t and t.shape for t in inputs])
-        found = simplified(self, kind, inputs, full)
-        if found is not None:
-            return found
+        simpler = simplified(self, kind, inputs, full)
+        if simpler is not None:
+            return simpler
         return self._term(kind, tuple(inputs), full, (self._type(kind, inputs, full),), node)
 
     def _type(
         self, kind: str, inputs: Sequence[Term | None], attributes: Mapping[str, Hashable]
-    ) -> GraphValue:
+    ) -> KnownTensor:
         """The type of the result of an operator, which is inferred once for operands of a type."""
         key = (kind, tuple([t and t.types[0] for t in inputs]), frozenset(attributes.items()))
         if key not in self._types:
-            tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
-            (found,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
-            self._types[key] = GraphValue(found.dtype, found.shape)
+            tensors = [t and t.types[0] for t in inputs]
+            (type,) = infer(kind, tensors, as_operator(kind, tensors, attributes))
+            self._types[key] = type
         return self._types[key]
 
     def opaque(
@@ -123,7 +122,7 @@ class Terms:
         kind: str,
         inputs: Sequence[Term | None],
         attributes: Mapping[str, Hashable],
-        types: Sequence[GraphValue],
+        types: Sequence[KnownTensor],
         node: str = "",
     ) -> Term:
         """An operator as it is, with known types; of several results if there are several types."""
@@ -144,9 +143,9 @@ class Terms:
         if tuple(inputs) == term.inputs:
             return term
         single = term.kind != RESULT and len(term.types) == 1
-        found = simplified(self, term.kind, inputs, term.attributes) if single else None
-        if found is not None:
-            return found
+        simpler = simplified(self, term.kind, inputs, term.attributes) if single else None
+        if simpler is not None:
+            return simpler
         return self.opaque_copy(term, inputs)
 
     def opaque_copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
@@ -158,7 +157,7 @@ class Terms:
         kind: str,
         inputs: tuple[Term | None, ...],
         attributes: Mapping[str, Hashable],
-        types: tuple[GraphValue, ...],
+        types: tuple[KnownTensor, ...],
         node: str = "",
     ) -> Term:
         content = (kind, frozenset(attributes.items()), types)
@@ -172,17 +171,17 @@ class Terms:
         kind: str,
         inputs: Sequence[Term | None],
         attributes: Mapping[str, Hashable],
-        types: tuple[GraphValue, ...],
+        types: tuple[KnownTensor, ...],
         node: str,
     ) -> Term:
         """The term of a head on some inputs, which is made if it is not known."""
         key = (head, *[-1 if t is None else t.number for t in inputs])
-        found = self._known.get(key)
-        if found is None:
+        term = self._known.get(key)
+        if term is None:
             known = all(t.constant for t in inputs if t is not None)
             constant = known and kind in CONSTANT and is_folded(attributes, len(inputs))
             number = len(self._known)
-            found = Term(
+            term = Term(
                 kind=kind,
                 inputs=tuple(inputs),
                 attributes=attributes,
@@ -192,8 +191,8 @@ class Terms:
                 constant=constant,
                 node=node,
             )
-            self._known[key] = found
-        return found
+            self._known[key] = term
+        return term
 
 
 def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
@@ -206,14 +205,14 @@ def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
 
     Terms below the number `least` are left out, and what only they depend on.
     """
-    found: set[Term] = set()
+    terms: set[Term] = set()
     pending = list(roots)
     while pending:
         term = pending.pop()
-        if term not in found and term.number >= least:
-            found.add(term)
+        if term not in terms and term.number >= least:
+            terms.add(term)
             pending += term.operands
-    return sorted(found, key=_NUMBER)
+    return sorted(terms, key=_NUMBER)
 
 
 def readers_of(terms: Iterable[Term]) -> dict[Term, list[Term]]:

@@ -34,14 +34,10 @@ def derived_key(
 
     The attributes are those of a term of the operator, in JSON.
     """
-    parts = [_parsed(key) for key in inputs]
+    # as objects, so that the quotes of nested keys are not escaped again at each level
+    parts = [json.loads(key) if key.startswith('{"operator"') else key for key in inputs]
     given = {"dtype": dtype} if dtype else {}
     return json.dumps({"operator": operator, "inputs": parts, **attributes, **given})
-
-
-def _parsed(key: str) -> Any:
-    """A derived key as an object, so that nested ones are not escaped again and again."""
-    return json.loads(key) if key.startswith('{"operator"') else key
 
 
 def weight_array(store: Store, key: str) -> Array:

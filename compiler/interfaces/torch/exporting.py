@@ -179,9 +179,9 @@ def _without_mutations(
 ) -> torch.export.ExportedProgram:
     """The program with what it changes of its state as inputs, and all new values as results."""
 
-    def functional(given: Sequence[torch.Tensor], rest: Mapping[str, torch.Tensor]) -> Any:
-        arguments = iter(given[: len(tensors)])
-        moved = dict(zip(changes.state, given[len(tensors) :], strict=True))
+    def functional(values: Sequence[torch.Tensor], rest: Mapping[str, torch.Tensor]) -> Any:
+        arguments = iter(values[: len(tensors)])
+        moved = dict(zip(changes.state, values[len(tensors) :], strict=True))
         named = {**program.constants, **rest, **moved}
         specs = program.graph_signature.input_specs
         lifted = (
@@ -191,5 +191,5 @@ def _without_mutations(
         return program.graph_module(*lifted)
 
     rest = {name: tensor for name, tensor in state.items() if name not in changes.state}
-    given = [*tensors, *(state[name] for name in changes.state)]
-    return _program(functional, given, rest, [*dynamic, *(None for _ in changes.state)])
+    values = [*tensors, *(state[name] for name in changes.state)]
+    return _program(functional, values, rest, [*dynamic, *(None for _ in changes.state)])

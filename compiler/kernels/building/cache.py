@@ -37,6 +37,10 @@ DEFAULT_LIMIT = 4 << 30
 """Bytes that the cache may take before the entries used least recently are removed."""
 STAMP = "trimmed"
 """The file that was written when the cache was last trimmed."""
+DECIDING_ROOMS = (
+    *("choice", "graph", "ir", "net", "rewrite", "schedule", "support", "target", "tensors"),
+)
+"""The rooms besides `kernels` whose source decides what a kernel is."""
 TRIM_SECONDS = 3600
 """The time between two trimmings: a large cache has 100,000 entries, which take half a second."""
 
@@ -54,13 +58,18 @@ class CacheStatus:
 @cache
 def source_version() -> str:
     """A hash of the source that decides kernels."""
-    digest, package = hashlib.sha256(), Path(__file__).parents[2]
-    sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
-    rooms = ("tensors", "target", "schedule", "graph", "rewrite")
-    decisions = [path for room in rooms for path in package.glob(f"{room}/**/*.py")]
-    for path in sorted([*sources, *decisions]):
+    digest = hashlib.sha256()
+    for path in deciding_sources():
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def deciding_sources() -> list[Path]:
+    """The files of kernels, of the rooms that they import, and of what is decided before them."""
+    package = Path(__file__).parents[2]
+    rooms = ("kernels", *DECIDING_ROOMS)
+    sources = [path for room in rooms for path in package.glob(f"{room}/**/*.py")]
+    return sorted([*sources, *package.glob("kernels/**/*.cuh")])
 
 
 @cache

@@ -24,14 +24,14 @@ def estimated(group: Group, target: GpuTarget) -> KernelSpec:
 
     It takes about a millisecond.
     """
-    found = best(group, target)
+    choice = best(group, target)
     with without_text():
-        emitted = found.launches()
+        emitted = choice.launches()
     launches = tuple(
         replace(launch, registers=launch.registers or TYPICAL_REGISTERS) for launch in emitted
     )
     packings = ("",) * group.inputs
-    return KernelSpec(group.name, "cuda", b"", launches, packings, estimated_ns=found.estimated_ns)
+    return KernelSpec(group.name, "cuda", b"", launches, packings, estimated_ns=choice.estimated_ns)
 
 
 def layout_key(attention: Attention, target: GpuTarget) -> Hashable:

@@ -1,6 +1,6 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -71,6 +71,16 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
         return BUILDERS[target.backend](group, target)
 
 
+def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
+    """The template and config of each group by the database, as text, by kernel name."""
+    configs: dict[str, str] = {}
+    for group in groups:
+        with naming(group):
+            chosen = best(group, target)
+        configs[group.name] = chosen.candidate.config_text(chosen.config)
+    return configs
+
+
 def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:
     """Build a group for a CPU as its template does with a config; raises KernelError as above."""
     with naming(group):
@@ -105,9 +115,9 @@ def attempts(group: Group, target: CpuTarget) -> Iterator[tuple[Candidate, Any]]
 
     Where no tile of a template is small enough for the stack, the generic schedule takes the group.
     """
-    found = best(group, target)
-    if not found.is_generic:
-        yield found.candidate, found.config
+    choice = best(group, target)
+    if not choice.is_generic:
+        yield choice.candidate, choice.config
     (generic,) = candidates_of(templates_of(target).templates[-1], group, target)
     yield from ((generic, config) for config in generic.configs)
 

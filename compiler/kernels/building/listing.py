@@ -6,7 +6,6 @@ from typing import NamedTuple
 from compiler.kernels.building.kernel import attempts, naming
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.group import Group
-from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import StackError, launch_module, lower_function, split_launches
 from compiler.target.target import CpuTarget
@@ -35,12 +34,11 @@ def cpu_listing(group: Group, target: CpuTarget) -> CpuListing | None:
     with naming(group):
         for candidate, config in attempts(group, target):
             with suppress(StackError):
-                return _listing(group.name, candidate.emit(config), target)
+                source = candidate.emit(config)
+                assert source.function is not None, "a CPU's kernels are scheduled functions"
+                functions, _ = split_launches(
+                    lower_function(source.function, group.name), group.name
+                )
+                llvm = llvm_text(launch_module(functions), target, source.reassociate)
+                return CpuListing(source.function.script(show_meta=False), llvm)
     return None
-
-
-def _listing(name: str, source: KernelSource, target: CpuTarget) -> CpuListing:
-    assert source.function is not None, "a CPU's kernels are scheduled functions"
-    functions, _ = split_launches(lower_function(source.function, name), name)
-    llvm = llvm_text(launch_module(functions), target, source.reassociate)
-    return CpuListing(source.function.script(show_meta=False), llvm)

@@ -14,15 +14,17 @@ from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.building.cache import KernelCache
+from compiler.kernels.building.control import control_kernels
 from compiler.kernels.building.workers import build_in_workers
 from compiler.kernels.cpu.machine import named_target, second_cache_bytes
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group, operand_types
 from compiler.kernels.shared_packings import with_shared_packings
 from compiler.net.operators.registration import REGISTERED
-from compiler.progress import KernelsBegan, kernel_progress, notify
+from compiler.progress import KernelsBegan, notify
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import ControlKind
+from compiler.support.family import early_family
 from compiler.target.target import Target, parse_gpu, parse_target
 from compiler.verify.seals import sealed_kernel
 
@@ -56,10 +58,10 @@ def build_kernels(
     exact = exact_target(target)
     groups = _groups(module, exact, packed)
     kept = KeptKernels(cache, exact)
-    specs = kept.load([*groups.values()])
-    missing = [group for name, group in groups.items() if name not in specs]
+    jobs = jobs or os.cpu_count() or 1
+    specs, missing = kept.load([*groups.values()], jobs)
     notify(KernelsBegan(len(missing), len(specs)))
-    for group, spec in build_groups(missing, exact, jobs or os.cpu_count() or 1):
+    for group, spec in build_groups(missing, exact, jobs, kept):
         specs[group.name] = spec
         kept.store(group, spec)
     if cache is not None and missing:
@@ -87,12 +89,10 @@ def build_missing(
     exact = exact_target(target)
     groups = {name: g for module in modules for name, g in _groups(module, exact, ()).items()}
     kept = KeptKernels(cache, exact)
+    jobs = jobs or os.cpu_count() or 1
     with suppress(KernelError):
-        known = kept.load([*groups.values()])
-        missing = [group for name, group in groups.items() if name not in known]
-        for group, spec in build_groups(
-            missing if cache else (), exact, jobs or os.cpu_count() or 1
-        ):
+        _, missing = kept.load([*groups.values()], jobs)
+        for group, spec in build_groups(missing if cache else (), exact, jobs, kept):
             kept.store(group, spec)
 
 
@@ -115,16 +115,32 @@ class KeptKernels:
         self._compiler = KERNELS_DEPEND_ON.get(target.backend, lambda _: "")(target)
         self._configs: dict[str, str] = {}
 
-    def load(self, groups: Sequence[Group]) -> dict[str, KernelSpec]:
-        """The kernels of groups that are there, by name."""
+    def load(self, groups: Sequence[Group], jobs: int) -> tuple[dict[str, KernelSpec], list[Group]]:
+        """The kernels of groups that are there, by name, and the groups of which none is.
+
+        Workers look for themselves whether there is a kernel by its config: that takes TVM.
+        """
         if self._cache is None:
-            return {}
-        found = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
-        missing = [group for group in groups if found[group.name] is None]
-        if missing:
+            return {}, [*groups]
+        loaded = {g.name: self._cache.load(g, self._name, self._compiler) for g in groups}
+        missing = [group for group in groups if loaded[group.name] is None]
+        if missing and not _worth_workers(missing, self._target, jobs):
+            from compiler.kernels.building.kernel import chosen_configs
+
             self._configs = chosen_configs(missing, self._target)
-            found |= {group.name: self._again(group) for group in missing}
-        return {name: spec for name, spec in found.items() if spec is not None}
+            loaded |= {group.name: self._again(group) for group in missing}
+        specs = {name: spec for name, spec in loaded.items() if spec is not None}
+        return specs, [group for group in missing if group.name not in specs]
+
+    def built(
+        self, group: Group, config: str, build: Callable[[Group, Target], KernelSpec]
+    ) -> KernelSpec:
+        """A group's kernel by the config that it chooses, from the cache or built and kept."""
+        self._configs = {group.name: config}
+        if (spec := self._again(group)) is None:
+            spec = build(group, self._target)
+            self.keep(group, spec, config)
+        return spec
 
     def _again(self, group: Group) -> KernelSpec | None:
         """A group's kernel by its config, from now on by the present database, too."""
@@ -151,26 +167,11 @@ class KeptKernels:
             self._cache.store(group, self._name, spec, self._compiler, config)
 
 
-def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
-    """The template and config of each group by the database, as text, by kernel name."""
-    from compiler.kernels.building.kernel import naming
-    from compiler.kernels.building.select import best
-
-    found: dict[str, str] = {}
-    for group in groups:
-        with naming(group):
-            chosen = best(group, target)
-        found[group.name] = chosen.candidate.config_text(chosen.config)
-    return found
-
-
 def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:
     """The kernels of a module's control tasks by their names; CPUs need none."""
     kinds: set[ControlKind] = {op.form.kind for op in module.walk() if isinstance(op, ControlOp)}
     if not kinds or not parse_target(target).is_gpu:
         return {}
-    from compiler.kernels.building.control import control_kernels
-
     built = control_kernels(sorted(kinds), parse_gpu(target))
     return {name: sealed_kernel(kernel) for name, kernel in built.items()}
 
@@ -220,25 +221,31 @@ def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Grou
 
 
 def build_groups(
-    groups: Sequence[Group], target: Target, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int, kept: KeptKernels | None = None
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready.
 
-    Those with an operator of the user are built here: a worker would not have its lowering.
+    Those with an operator of the user are built here: a worker would not have its lowering. Workers
+    take from the cache what is `kept` there by its config.
     """
-    if groups and jobs > 1 and target.backend == "cuda":
-        from compiler.kernels.building.parallel import build_in_threads
-
-        yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
-        return
-    shared = [g for g in groups if all(op.type not in REGISTERED for op in g.operators)]
-    if jobs > 1 and len(shared) >= WORKERS_PAY:
-        yield from build_in_workers(shared, target, jobs)
-        groups = [g for g in groups if any(op.type in REGISTERED for op in g.operators)]
+    in_threads = jobs > 1 and target.backend == "cuda"
+    if _worth_workers(groups, target, jobs):
+        shared = [group for group in groups if not _is_users(group)]
+        yield from build_in_workers(shared, target, jobs, kept)
+        groups = [group for group in groups if _is_users(group)]
     if groups:
-        from compiler.kernels.building.kernel import build_kernel
+        from compiler.kernels.building.parallel import build_here
 
-        for group in groups:
-            with kernel_progress(group.name):
-                spec = build_kernel(group, target)
-            yield group, spec
+        yield from build_here(groups, target, jobs if in_threads else 1)
+
+
+def _worth_workers(groups: Sequence[Group], target: Target, jobs: int) -> bool:
+    """Whether worker processes build groups sooner than this one."""
+    shared = sum(not _is_users(group) for group in groups)
+    least = 1 if early_family() is not None else WORKERS_PAY
+    return jobs > 1 and target.backend != "cuda" and shared >= least
+
+
+def _is_users(group: Group) -> bool:
+    """Whether a group has an operator of the user, which other processes do not know."""
+    return any(op.type in REGISTERED for op in group.operators)

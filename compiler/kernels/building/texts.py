@@ -1,13 +1,15 @@
 """The CUDA text of a module's kernels, for people to read."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
+from compiler.kernels.building.cuda_kernel import generate, generate_entries
+from compiler.kernels.building.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
 from compiler.kernels.building.module import at_boundary, distinct_groups
+from compiler.kernels.gpu.source import complete_text
 from compiler.target.target import parse_gpu, parse_target
 
 
@@ -19,10 +21,6 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     parsed = parse_target(target)
     if parsed.backend not in ("cuda", "hip"):
         return
-    import_module("compiler.kernels.building.kernel")  # registers the operators' lowerings
-    from compiler.kernels.building.cuda_kernel import generate, generate_entries
-    from compiler.kernels.gpu.source import complete_text
-
     write = {"cuda": generate_entries, "hip": generate}[parsed.backend]
     for name, group in at_boundary(module, distinct_groups(module)).items():
         yield name, complete_text(write(group, parse_gpu(target)).text)

@@ -1,70 +1,81 @@
 """Building kernels in separate processes: TVM holds the interpreter's lock."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
+from warnings import simplefilter
 
 from compiler.errors import KernelError
 from compiler.kernels.database.fields import Config
 from compiler.kernels.group import Group
+from compiler.kernels.lean_tvm import leave_out_unused
 from compiler.progress import kernel_progress
 from compiler.schedule.kernels import KernelSpec
-from compiler.support.child_process import receive, send, start_child, stdin_and_stdout
+from compiler.support.child_process import receive, send
+from compiler.support.family import Child, early_family, fork_family, start_family
 from compiler.target.target import Target
 
-READY = "ready"
-"""The first message of a worker."""
+if TYPE_CHECKING:
+    from compiler.kernels.building.module import KeptKernels
 
 
 class Worker:
     """One process that builds kernels on request."""
 
-    def __init__(self) -> None:
-        self.process = start_child("compiler.kernels.building.workers", "serve")
-        self._ready = False
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     def wait_until_ready(self) -> None:
         """Return when the process has imported what it needs, or has died."""
-        if not self._ready:
-            assert self.process.stdout is not None
-            receive(self.process.stdout)
-            self._ready = True
+        self._child.wait_until_ready()
 
-    def build(self, group: Group, target: Target, config: Config | None = None) -> KernelSpec:
+    def build(
+        self,
+        group: Group,
+        target: Target,
+        config: Config | None = None,
+        kept: "KeptKernels | None" = None,
+    ) -> KernelSpec:
         """Build one kernel there, if need be with a config of a CPU's template.
 
+        Without one, the process first looks whether it is `kept` by the config that it chooses.
         Raises KernelError, also when the process dies.
         """
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.wait_until_ready()
         try:
-            send(self.process.stdin, (group, target, config))
-            answer = receive(self.process.stdout)
+            send(self._child.requests, (group, target, config, kept))
+            answer = receive(self._child.answers)
         except OSError:
             answer = None
         if isinstance(answer, KernelSpec):
             return answer
-        if answer is None:
-            answer = f"{group.describe()}: the compiler process died ({self.process.wait()})"
-        raise KernelError(answer)
+        raise KernelError(answer or f"{group.describe()}: the compiler process died")
 
     def stop(self) -> None:
         """End the process."""
-        self.process.kill()
-        self.process.communicate()
+        self._child.stop()
+
+
+MODULE, SERVE = "compiler.kernels.building.workers", "serve"
+"""The function by which a worker answers."""
 
 
 class WorkerPool:
     """Some workers, of which each builds one kernel at a time; stop them at the end."""
 
-    def __init__(self, count: int) -> None:
-        self._workers = [Worker() for _ in range(count)]
+    def __init__(self, workers: Iterable[Worker]) -> None:
+        self._workers = [*workers]
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)
+
+    @classmethod
+    def of(cls, count: int) -> "WorkerPool":
+        """A pool of so many new processes."""
+        return cls(map(Worker, start_family(MODULE, SERVE, count)))
 
     @contextmanager
     def one(self) -> Generator[Worker]:
@@ -83,15 +94,16 @@ class WorkerPool:
 
 
 def build_in_workers(
-    groups: Sequence[Group], target: Target, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int, kept: "KeptKernels | None" = None
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups in `jobs` processes, the largest first; yields each as it is ready."""
-    count = min(jobs, len(groups))
-    workers = WorkerPool(count)
+    early = early_family()
+    count = min(jobs, len(groups)) if early is None else len(early)
+    workers = WorkerPool.of(count) if early is None else WorkerPool(map(Worker, early))
 
     def build(group: Group) -> tuple[Group, KernelSpec]:
         with workers.one() as worker, kernel_progress(group.name):
-            return group, worker.build(group, target)
+            return group, worker.build(group, target, kept=kept)
 
     ordered = sorted(groups, key=lambda g: -len(g.operators))
     with ThreadPoolExecutor(count) as pool:
@@ -101,20 +113,28 @@ def build_in_workers(
             ):
                 yield future.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            workers.stop()
+            pool.shutdown(wait=early is not None, cancel_futures=True)
+            if early is None:
+                workers.stop()
 
 
 def serve() -> None:
     """Answer build requests from standard input until it ends."""
-    from compiler.kernels.building.kernel import build_candidate, build_kernel
+    leave_out_unused()
+    simplefilter("ignore")  # the process that asks warns of the cache
+    from compiler.kernels.building.kernel import build_candidate, build_kernel, chosen_configs
 
-    requests, answers = stdin_and_stdout()
-    send(answers, READY)
+    requests, answers = fork_family()
     while (request := receive(requests)) is not None:
         try:
-            group, target, config = request
-            built = build_candidate(*request) if config is not None else build_kernel(group, target)
+            group, target, config, kept = request
+            if config is not None:
+                built = build_candidate(group, target, config)
+            elif kept is not None:
+                (chosen,) = chosen_configs([group], target).values()
+                built = kept.built(group, chosen, build_kernel)
+            else:
+                built = build_kernel(group, target)
             send(answers, built)
         except KernelError as error:
             send(answers, str(error))

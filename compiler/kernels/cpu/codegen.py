@@ -20,7 +20,6 @@ from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
-from compiler.kernels.tir.narrow import DEFINITION, TO_BFLOAT16
 from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 
@@ -71,8 +70,6 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")
-    declared = re.compile(rf"^declare .*@{TO_BFLOAT16}\(.*\n", re.M)
-    text = declared.sub(lambda _: DEFINITION, text, count=1)
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
     return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))

@@ -30,9 +30,9 @@ def host_cpu(target: CpuTarget) -> str:
 
 def database_name(target: CpuTarget) -> str:
     """The name of the database of what was measured for a target; empty where nothing can be."""
-    found = host_cpu(target)
-    mark = hashlib.sha256(found.encode()).hexdigest()[:8]
-    return f"{llvm.get_host_cpu_name()}-{mark}" if found else ""
+    host = host_cpu(target)
+    mark = hashlib.sha256(host.encode()).hexdigest()[:8]
+    return f"{llvm.get_host_cpu_name()}-{mark}" if host else ""
 
 
 @cache

@@ -41,6 +41,11 @@ class ConvOperands(PlaneSource, Protocol):
         ...
 
     @property
+    def image_number(self) -> int | None:
+        """Which of the group's reads the image is, perhaps in 16 bits; None if it is computed."""
+        ...
+
+    @property
     def panels(self) -> bool:
         """Whether a convolution of one tap reads its image as panels."""
         ...
@@ -72,8 +77,17 @@ class FloatOperands:
     dtype = "float32"
     arithmetic = FLOAT32
     head_rows = 0
-    panels = False
     stores = FLOAT_STORES
+
+    @property
+    def panels(self) -> bool:
+        """Whether the image is converted, which copying it into panels does by the way."""
+        return self.around.is_converted(0)
+
+    @property
+    def image_number(self) -> int | None:
+        """The read that the image is, as float32 or to be converted."""
+        return self.around.stored_number(0)
 
     @property
     def reads_image(self) -> bool:

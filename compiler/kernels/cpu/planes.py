@@ -39,8 +39,9 @@ class PlaneSource(Protocol):
         ...
 
     @property
-    def reads_image(self) -> bool:
-        """Whether elements are loads, those of a row one after another."""
+    def image_number(self) -> int | None:
+        """Which of the group's reads holds the elements, those of a row one after another; None
+        if they are computed."""
         ...
 
     def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
@@ -198,7 +199,8 @@ class StridedRow:
         stride, lanes = self.conv.strides[1], self.lanes
 
         def vector(place: Any, column: Any, before: int) -> Stmt:
-            read = load(column - before)
+            element: Any = load(column - before)
+            read: Any = element.value if isinstance(element, tirx.Cast) else element
             wide = vector_at(read.source, read.indices[0], self.span)
             return store_vector(target, start + place, spread(wide, lanes, stride)(before), lanes)
 
@@ -245,7 +247,10 @@ def _fill_plane(
 
         if conv.strides[1] == 1:
             inner = vector_loop(count, lanes, copy)
-        elif source.reads_image and (vectors := StridedRow(conv, first, count, lanes)).fits:
+        elif (
+            source.image_number is not None
+            and (vectors := StridedRow(conv, first, count, lanes)).fits
+        ):
             inner = vectors.copied(load, target, start + left)
         else:
             inner = loop_over("column", count, copy)

@@ -85,7 +85,7 @@ def _touches(statement: Stmt, number: Var) -> Iterator[Stmt]:
 
 
 def _depend(indices: Sequence[Any], number: Var) -> bool:
-    found: list[Var] = []
+    variables: list[Var] = []
     for index in indices:
-        tvm_ffi.structural_walk(index, (Var, found.append))
-    return any(variable.same_as(number) for variable in found)
+        tvm_ffi.structural_walk(index, (Var, variables.append))
+    return any(variable.same_as(number) for variable in variables)

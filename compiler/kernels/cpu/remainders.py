@@ -45,10 +45,10 @@ def _guarded(text: str, marks: dict[str, str]) -> str:
     if not counters <= code.backs.keys():
         counters = set(code.backs)
     for at in sorted({code.ends[code.backs[counter]] for counter in counters}):
-        found = _LOOP.match(lines[at])
-        assert found, "TVM ends a loop's last block with a jump"
-        mark = found[2] or str(_FIRST + len(marks))
-        lines[at] = f"{found[1]}, !llvm.loop !{mark}"
+        loop = _LOOP.match(lines[at])
+        assert loop, "TVM ends a loop's last block with a jump"
+        mark = loop[2] or str(_FIRST + len(marks))
+        lines[at] = f"{loop[1]}, !llvm.loop !{mark}"
         marks[mark] = f"distinct !{{!{mark}, !{_NEVER}"
     return "\n".join(lines)
 
@@ -110,12 +110,12 @@ def _is_power(made: str) -> bool:
 
 def _counters(code: _Function, value: str) -> set[str]:
     """The phis that a value depends on."""
-    found, seen, pending = set[str](), set[str](), [value]
+    phis, seen, pending = set[str](), set[str](), [value]
     while pending:
         one = pending.pop()
         if one in code.phis:
-            found.add(one)
+            phis.add(one)
         elif one not in seen:
             seen.add(one)
             pending += code.values.get(one, [])
-    return found
+    return phis

@@ -162,12 +162,12 @@ def select_entries(
     def rank(entry: Entry) -> tuple[bool, bool]:
         return entry.version in versions, entry.device == device
 
-    found: dict[str, Entry] = {}
+    preferred: dict[str, Entry] = {}
     for entries in databases:
         for entry in sorted(entries, key=lambda entry: entry.identity):
-            if entry.key not in found or rank(entry) >= rank(found[entry.key]):
-                found[entry.key] = entry
-    return found
+            if entry.key not in preferred or rank(entry) >= rank(preferred[entry.key]):
+                preferred[entry.key] = entry
+    return preferred
 
 
 def load(path: str | os.PathLike[str]) -> Database:
@@ -189,8 +189,12 @@ def _entry(line: dict[str, Any]) -> Entry:
     configs = tuple(map(_measured, line["configs"]))
     if not configs:
         raise ValueError("an entry without configs")
-    found = line.get("context")
-    context = InContext(as_config(found.pop("config")), **found) if found else None
+    context_fields = line.get("context")
+    context = (
+        InContext(as_config(context_fields.pop("config")), **context_fields)
+        if context_fields
+        else None
+    )
     key = problem_key(problem.pop("template"), problem)
     return Entry(key, line["device"], line["version"], configs, context)
 
@@ -215,19 +219,19 @@ def save(path: str | os.PathLike[str], database: Database) -> None:
         raise ArtifactError(f"cannot write the database {path}: {error.strerror}") from error
 
 
-def _measured_line(found: Measured) -> dict[str, Any]:
-    line = {"config": dict(found.config), "warm": found.warm, "cold": found.cold}
-    return line if found.interval is None else {**line, "interval": found.interval}
+def _measured_line(measured: Measured) -> dict[str, Any]:
+    line = {"config": dict(measured.config), "warm": measured.warm, "cold": measured.cold}
+    return line if measured.interval is None else {**line, "interval": measured.interval}
 
 
 def _line(entry: Entry) -> dict[str, Any]:
-    configs = [_measured_line(found) for found in entry.configs[:KEPT]]
+    configs = [_measured_line(measured) for measured in entry.configs[:KEPT]]
     line: dict[str, Any] = {"problem": problem_fields(entry.key), "device": entry.device}
     line |= {"version": entry.version, "configs": configs}
-    if found := entry.context:
+    if context := entry.context:
         line["context"] = {
-            "config": dict(found.config),
-            "model": found.model,
-            "gain": found.gain,
+            "config": dict(context.config),
+            "model": context.model,
+            "gain": context.gain,
         }
     return line

@@ -18,10 +18,10 @@ Config = tuple[tuple[str, Value], ...]
 
 def config_fields(config: Any) -> Config:
     """The fields of a config, a dataclass, without those that have their default."""
-    found = ((field, getattr(config, field.name)) for field in fields(config))
+    values = ((field, getattr(config, field.name)) for field in fields(config))
     return tuple(
         (field.name, value)
-        for field, value in found
+        for field, value in values
         if field.default is MISSING or value != field.default
     )
 

@@ -10,12 +10,12 @@ from compiler.graph.fusion.channels_last import (
     has_channels_last,
     order_after,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
 from compiler.tensors.row_major import unflatten_index
 
 
-def ends_channels_last(group: Group, anchor: Operator) -> bool:
+def ends_channels_last(group: Group, anchor: Node) -> bool:
     """Whether all results are those of a convolution, element by element, with channels last."""
     kinds = {KINDS[op.type] for op in group.operators if op is not anchor}
     if not kinds <= {Kind.ELEMENTWISE, Kind.VIEW, Kind.INJECTIVE}:
@@ -48,7 +48,7 @@ def _split(position: Any, shape: Sequence[int]) -> list[Any]:
     return [0 if extent == 1 else position for extent in shape]
 
 
-def _orders(group: Group, anchor: Operator) -> dict[int, ElementOrder | None]:
+def _orders(group: Group, anchor: Node) -> dict[int, ElementOrder | None]:
     """The order of each value that follows from an anchor's result; None where there is none."""
     result = anchor.outputs[0]
     orders: dict[int, ElementOrder | None] = {result: contiguous(group.values[result].shape)}

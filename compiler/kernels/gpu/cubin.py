@@ -98,13 +98,13 @@ def check_resources(
     cubin: bytes, launches: tuple[Launch, ...], target: GpuTarget
 ) -> dict[str, Resources]:
     """The resources of the launched kernels; raises KernelError for one that cannot run."""
-    found = read_resources(cubin)
+    resources = read_resources(cubin)
     for launch in launches:
         for symbol in launch.symbols:
-            if symbol not in found:
+            if symbol not in resources:
                 raise KernelError(f"the cubin has no kernel {symbol}")
-            _check(launch, found[symbol], target)
-    return found
+            _check(launch, resources[symbol], target)
+    return resources
 
 
 def _check(launch: Launch, need: Resources, target: GpuTarget) -> None:

@@ -30,13 +30,13 @@ def _branches(schedule: UntypedSchedule, block: SBlockRV, extent: int) -> bool:
     """Whether the place along the last axis decides between many branches."""
     node = schedule.get(block)
     axis = [v.var for v in node.iter_vars if int(v.dom.extent) > 1][-1]
-    found: list[Any] = []
+    conditions: list[Any] = []
 
     def visit(call: Call) -> None:
         if getattr(call.op, "name", "") == "prim.if_then_else":
             used = variables_in(call.args[0])
-            found.extend([call] * (len(used) > 0 and all(v.same_as(axis) for v in used)))
+            conditions.extend([call] * (len(used) > 0 and all(v.same_as(axis) for v in used)))
 
     tvm_ffi.structural_walk(node.body, (Call, visit), order="pre")
-    branches = len(found) + 1
+    branches = len(conditions) + 1
     return branches >= MANY_BRANCHES and extent <= FEW_ELEMENTS * branches

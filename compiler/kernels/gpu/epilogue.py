@@ -21,7 +21,7 @@ from compiler.kernels.gpu.channels_last import ends_channels_last, last_index
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.untyped import IRModule, PrimFunc, Sequential, ir, s_tir, tirx, tvm_ffi
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.same import Same
 from compiler.kernels.tir.fusion import FusionContext
@@ -84,14 +84,14 @@ class StoreFunction:
         return Part.ELEMENT in self.parts
 
 
-def is_fusible(group: Group, anchor: Operator) -> bool:
+def is_fusible(group: Group, anchor: Node) -> bool:
     """Whether the epilogue of an anchor can be computed element by element."""
     return _fusion(Same(group), Same(anchor)).elementwise
 
 
 def store_function(
     group: Group,
-    anchor: Operator,
+    anchor: Node,
     target: GpuTarget,
     block: int = 0,
     vectors: bool = False,
@@ -119,14 +119,14 @@ def without_text() -> Generator[None]:
 
 
 @lru_cache(FEW)
-def _fusion(group: Same[Group], anchor: Same[Operator]) -> FusionContext:
+def _fusion(group: Same[Group], anchor: Same[Node]) -> FusionContext:
     return FusionContext(group.value, anchor.value)
 
 
 @lru_cache(FEW)
 def _store_function(
     same: Same[Group],
-    operator: Same[Operator],
+    operator: Same[Node],
     target: GpuTarget,
     storing: Storing,
     written: bool,
@@ -144,7 +144,10 @@ def _store_function(
         statement = _store_matmul(context, matmul, place, value)
     elif last:
         extents = context.shape[0], prod(context.shape[2:]), context.shape[1]
-        statement = _store_last(context, place, value)
+        bias = context.bias([place[1]]) if context.dtype == "float32" else None
+        total = value if bias is None else value + bias
+        index = last_index(context.stored[0].shape, context.shape, place)
+        statement = context.store_each(total, [index] * len(context.results))
     else:
         extents = *context.shape[:2], prod(context.shape[2:])
         statement = _store_image(context, place, value)
@@ -163,13 +166,6 @@ def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
     if context.spatial in (1, 2) and context.flat:
         return context.store_flat(total, [outer, channel], pixel)
     return context.store(total, [outer, channel, *unflatten_index(pixel, context.shape[2:])])
-
-
-def _store_last(context: FusionContext, place: list[Var], value: Any) -> Stmt:
-    bias = context.bias([place[1]]) if context.dtype == "float32" else None
-    total = value if bias is None else value + bias
-    index = last_index(context.stored[0].shape, context.shape, place)
-    return context.store_each(total, [index] * len(context.results))
 
 
 def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], value: Any) -> Stmt:
@@ -220,16 +216,16 @@ def _parts(
     analyzer, indices = Analyzer(), _indices(place, extents, block)
     for scalar, extent in zip(place, extents, strict=True):
         analyzer.bind(scalar, ir.Range(0, extent))
-    found = _of_the_size(context, group, extents, block)
+    part_of = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
         buffer = _buffer_of(access)
-        index = indices.get(found.get(buffer, Part.ANY))
+        index = indices.get(part_of.get(buffer, Part.ANY))
         if index is None or not analyzer.can_prove_equal(access.indices[0], index):
-            found.pop(buffer, None)
+            part_of.pop(buffer, None)
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
-    return found if Part.ELEMENT in found.values() else {}
+    return part_of if Part.ELEMENT in part_of.values() else {}
 
 
 def _indices(place: list[Any], extents: Sequence[int], block: int) -> dict[Part, Any]:
@@ -247,16 +243,16 @@ def _of_the_size(
 ) -> dict[Var, Part]:
     """The buffers that have an element for each sum, or for each row or column."""
     edge, length = (Part.ROW, extents[1]) if block else (Part.COLUMN, extents[2])
-    found: dict[Var, Part] = {}
+    part_of: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(context.buffers, infos, strict=True)):
         if info.folded:
             continue
         if info.block == block and info.elements == prod(extents):
-            found[buffer] = Part.ELEMENT
+            part_of[buffer] = Part.ELEMENT
         elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
-            found[buffer] = edge
-    return found
+            part_of[buffer] = edge
+    return part_of
 
 
 def _buffer_of(access: Any) -> Var:
@@ -303,7 +299,7 @@ def device_function(
 
     Quotients by constants are multiplications unless they are to be `exact`.
     """
-    used = [found for found in buffers_of(statement) if found in context.buffers]
+    used = [buffer for buffer in buffers_of(statement) if buffer in context.buffers]
     passed = [*results, *used]
     pointers = [
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
@@ -311,7 +307,7 @@ def device_function(
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
     function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
     text = device_text(name, function, target, exact)
-    numbers = [context.buffers.index(found) for found in used]
+    numbers = [context.buffers.index(buffer) for buffer in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)

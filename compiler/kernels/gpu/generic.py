@@ -66,14 +66,14 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
 
 def root_blocks(schedule: UntypedSchedule) -> list[SBlockRV]:
     """The blocks under the root, in order; of results that share a loop the first."""
-    found = list(schedule.get_child_blocks(schedule.get_sblock("root")))
-    loops = [[schedule.get(x) for x in schedule.get_loops(block)] for block in found]
+    blocks = list(schedule.get_child_blocks(schedule.get_sblock("root")))
+    loops = [[schedule.get(x) for x in schedule.get_loops(block)] for block in blocks]
     shared = {
         i
-        for i in range(1, len(found))
+        for i in range(1, len(blocks))
         if loops[i] and any(own and own[0].same_as(loops[i][0]) for own in loops[:i])
     }
-    return [block for i, block in enumerate(found) if i not in shared]
+    return [block for i, block in enumerate(blocks) if i not in shared]
 
 
 def is_reduction(schedule: UntypedSchedule, block: SBlockRV) -> bool:
@@ -161,7 +161,7 @@ def row_axes(
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
-    block = channel_block(schedule, sink)
+    block = int(schedule.get(sink).annotations.get(BLOCK_MARK, 0))
     if not block:
         return _kept_axes(schedule, reductions, stored)
     batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
@@ -173,16 +173,11 @@ def row_axes(
     return sorted(place for row in rows for place in places.get(row, [row]))
 
 
-def channel_block(schedule: UntypedSchedule, block: SBlockRV) -> int:
-    """How many channels a block of the result's NCHWc layout has; 0 where it is row-major."""
-    return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
-
-
 def _kept_axes(
     schedule: UntypedSchedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
 ) -> list[int] | None:
     """The axes of a logical shape that all reductions keep; None when they are not its rows."""
-    found: list[int] | None = None
+    common: list[int] | None = None
     for block in reductions:
         kept = extents(schedule, spatial_loops(schedule, block)[0])
         if len(kept) == len(shape) and all(k in (1, n) for k, n in zip(kept, shape, strict=True)):
@@ -191,10 +186,10 @@ def _kept_axes(
             rows = list(range(len(shape)))
         else:
             return None
-        if found is not None and rows != found:
+        if common is not None and rows != common:
             return None
-        found = rows
-    return found
+        common = rows
+    return common
 
 
 def _schedule_rows(

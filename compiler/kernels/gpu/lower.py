@@ -111,7 +111,9 @@ def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode
     module = Sequential(REDUCTION_PASSES)(module)
     _check_reductions(module[name])
     module = Sequential(LOWERING_PASSES)(module)
-    host = [f for f in module.functions.values() if _convention(f) != DEVICE_CALL]
+    host = [
+        f for f in module.functions.values() if int(f.attrs.get("calling_conv", 0)) != DEVICE_CALL
+    ]
     if len(host) != 1:
         raise KernelError(f"the kernel {name} was lowered to {len(host)} host functions")
     launches, scratch = _read_host(host[0])
@@ -154,10 +156,6 @@ def _is_partial(buffer: Any) -> bool:
     return buffer.scope() == "local" and buffer.name.startswith(PARTIAL)
 
 
-def _convention(function: PrimFunc) -> int:
-    return int(function.attrs.get("calling_conv", 0))
-
-
 def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     """The launches of a host function, and the bytes of the buffers that it allocates."""
     aliases: dict[Any, Any] = {}
@@ -165,7 +163,10 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     calls: list[Any] = []
 
     def allocation(statement: AllocBuffer) -> None:
-        scratch[statement.buffer] = _buffer_bytes(statement.buffer)
+        scratch[statement.buffer] = (
+            prod(int(n) for n in statement.buffer.shape)
+            * ELEMENT_BYTES[str(statement.buffer.dtype)]
+        )
 
     def declaration(statement: DeclBuffer) -> None:
         aliases[statement.buffer] = _base(statement.data)
@@ -181,10 +182,6 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     for alias, source in aliases.items():
         numbers.setdefault(alias, numbers[source])
     return [_launch(c, numbers) for c in calls], tuple(scratch.values())
-
-
-def _buffer_bytes(buffer: Any) -> int:
-    return prod(int(n) for n in buffer.shape) * ELEMENT_BYTES[str(buffer.dtype)]
 
 
 def _base(data: Any) -> Any:

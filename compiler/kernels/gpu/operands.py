@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy
 
 from compiler.graph.fusion.channels_last import reshaped
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
 
 BYTE_TYPES = ("int8", "uint8")
@@ -68,7 +68,7 @@ def _plain_read(group: Group, value: int) -> Operand | None:
     return Operand(value, info.dtype, info.block, group.is_packable(value), view)
 
 
-def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
+def _viewed(group: Group, maker: Node, source: Operand) -> Operand | None:
     """An operand seen through one more view operator; None where elements would have to move."""
     result, argument = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
     if maker.type == "Cast":

@@ -40,8 +40,8 @@ def rounded_quotients(body: Any) -> list[Any]:
 
     rules = ((tirx.Let, bind), (tirx.stmt.Bind, bind), (Call, call), (tirx.Add, add))
     tvm_ffi.structural_walk(body, rules, order="pre")
-    found = (_unclipped(operand, bound) for operand in operands)
-    return [value for value in found if isinstance(value, tirx.Div)]
+    unclipped = (_unclipped(operand, bound) for operand in operands)
+    return [value for value in unclipped if isinstance(value, tirx.Div)]
 
 
 def exact_quotient(quotient: Any, reciprocal: Any) -> Any:
@@ -108,8 +108,8 @@ def _clip_of(value: Any) -> str:
 
 def _limits(value: Any) -> list[float]:
     """The two constants that a number is between; fewer if it is not clipped to such."""
-    found = dict[str, float]()
+    limits = dict[str, float]()
     while (name := _clip_of(value)) and isinstance(value.args[2], tirx.FloatImm):
-        found[name] = float(value.args[2].value)
+        limits[name] = float(value.args[2].value)
         value = value.args[1]
-    return list(found.values())
+    return list(limits.values())

@@ -94,9 +94,9 @@ def _portable(function: PrimFunc, exact: bool) -> PrimFunc:
     """
 
     def replace(call: Any, mutator: Any) -> Any:
-        found = nearest_by_additions(call, mutator)
-        if found is not None:
-            return found
+        rounded = nearest_by_additions(call, mutator)
+        if rounded is not None:
+            return rounded
         call = mutator.default_mutate(call)
         if getattr(call.op, "name", "") != "tirx.call_llvm_pure_intrin":
             return call
@@ -139,9 +139,9 @@ def _fuse_erf(total: Any, mutator: Any) -> Any:
     total = mutator.default_mutate(total)
     for one, other in ((total.a, total.b), (total.b, total.a)):
         if isinstance(one, tirx.FloatImm) and one.value == 1:
-            found = _erf_plus_one(other, one)
-            if found is not None:
-                return found
+            fused = _erf_plus_one(other, one)
+            if fused is not None:
+                return fused
     return total
 
 

@@ -39,7 +39,7 @@ def find_tiles(schedule: UntypedSchedule, block: SBlockRV) -> Tiles | None:
     node = schedule.get(block)
     axes = {v.var: i for i, v in enumerate(node.iter_vars)}
     long = [i for i, v in enumerate(node.iter_vars) if int(v.dom.extent) > 1]
-    found: Tiles | None = None
+    tiles: Tiles | None = None
     for number, region in enumerate(node.reads):
         index = _plain_index(region, axes)
         if not long or index is None or long[-1] not in index:
@@ -48,11 +48,11 @@ def find_tiles(schedule: UntypedSchedule, block: SBlockRV) -> Tiles | None:
         sides = [int(node.iter_vars[axis].dom.extent) for axis in (last, long[-1])]
         if last == long[-1] or min(sides) < SHORTEST:
             continue
-        if found and (found.across != last or len(found.reads) == MOST_READS):
+        if tiles and (tiles.across != last or len(tiles.reads) == MOST_READS):
             continue
-        reads = (*(found.reads if found else ()), (number, index.index(long[-1])))
-        found = Tiles(long[-1], last, reads)
-    return found
+        reads = (*(tiles.reads if tiles else ()), (number, index.index(long[-1])))
+        tiles = Tiles(long[-1], last, reads)
+    return tiles
 
 
 def _plain_index(region: Any, axes: dict[Any, int]) -> list[int | None] | None:
@@ -67,18 +67,18 @@ def _plain_index(region: Any, axes: dict[Any, int]) -> list[int | None] | None:
     return index if len(set(plain)) == len(plain) else None
 
 
-def bind_tiles(schedule: UntypedSchedule, block: SBlockRV, found: Tiles) -> None:
+def bind_tiles(schedule: UntypedSchedule, block: SBlockRV, tiles: Tiles) -> None:
     """Give each block of threads a tile of the result, and of each transposed read."""
-    copies = [schedule.cache_read(block, number, "shared", [block]) for number, _ in found.reads]
+    copies = [schedule.cache_read(block, number, "shared", [block]) for number, _ in tiles.reads]
     loops = _loops_of_axes(schedule, block)
-    along, across = loops[found.along], loops[found.across]
+    along, across = loops[tiles.along], loops[tiles.across]
     others = [loop for loop in loops if loop not in (None, along, across)]
     outer_along, along = schedule.split(along, [None, TILE])
     outer_across, across = schedule.split(across, [None, TILE])
     schedule.reorder(*others, outer_along, outer_across, across, along)
     tile = schedule.fuse(*others, outer_along, outer_across)
     schedule.bind(tile, "blockIdx.x")
-    for copy, (_, axis) in zip(copies, found.reads, strict=True):
+    for copy, (_, axis) in zip(copies, tiles.reads, strict=True):
         schedule.compute_at(copy, tile)
         _bind_tile(schedule, [schedule.fuse(*list(schedule.get_loops(copy))[1:])])
         schedule.storage_align(copy, 0, axis, TILE, 1)

@@ -8,7 +8,7 @@ Volta (CUDA C++ Programming Guide, independent thread scheduling).
 
 from dataclasses import replace
 
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.elementwise import ONNX_DTYPES
 
@@ -20,7 +20,7 @@ _ELEMENT_TYPES = {dtype: number for number, dtype in ONNX_DTYPES.items()}
 
 def with_wide_reductions(group: Group) -> Group:
     """The group with bytes widened before they are reduced, and the results narrowed again."""
-    values, operators = list(group.values), list[Operator]()
+    values, operators = list(group.values), list[Node]()
 
     def of_type(index: int, dtype: str) -> int:
         values.append(replace(values[index], dtype=dtype))
@@ -28,7 +28,7 @@ def with_wide_reductions(group: Group) -> Group:
 
     def cast(source: int, to: int) -> None:
         attributes = {"to": _ELEMENT_TYPES[values[to].dtype]}
-        operators.append(Operator("Cast", attributes, (source,), (to,)))
+        operators.append(Node("Cast", attributes, (source,), (to,)))
 
     for op in group.operators:
         source = op.operand(0) if KINDS.get(op.type) is Kind.REDUCTION else None

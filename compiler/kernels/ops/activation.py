@@ -28,15 +28,11 @@ def softplus(x: Scalar) -> Scalar:
     return maximum(x, zero) + call("log1p", call("exp", zero - tirx.abs(x)))
 
 
-def _cube(x: Scalar) -> Scalar:
-    return x * x * x
-
-
 def gelu(x: Scalar, approximate: str) -> Scalar:
     """x times the normal distribution function, exactly or by tanh."""
     if approximate == "tanh":
         inner = constant_like(x, sqrt(2 / 3.141592653589793)) * (
-            x + constant_like(x, 0.044715) * _cube(x)
+            x + constant_like(x, 0.044715) * (x * x * x)
         )
         share = call("tanh", inner)
     else:

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
+from compiler.tensors.dtypes import NARROW
 
 Scalar = Any
 """A scalar expression of TVM."""
@@ -18,9 +19,6 @@ Function = (
     | Callable[[Scalar, Scalar, Scalar], Scalar]
 )
 """A function of as many scalars as an operator has inputs."""
-
-
-NARROW = ("float16", "bfloat16")
 
 
 def is_float(dtype: str) -> bool:
@@ -116,11 +114,6 @@ def absolute(x: Scalar) -> Scalar:
         return tirx.abs(x)
     zero = tirx.const(0, dtype)
     return tirx.Select(x < zero, wrapping.subtract(zero, x), x)
-
-
-def normal_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front."""
-    return axis + rank if axis < 0 else axis
 
 
 def clamped(value: Any, most: int) -> Any:

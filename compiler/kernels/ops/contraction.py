@@ -12,6 +12,7 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, window_of
 from compiler.net.four_bits import FOUR_BIT_MIDDLE
+from compiler.tensors.dtypes import INTEGERS
 
 FactorOf = Callable[[Any], Any]
 """The factor of a multiplication, of an element of an operand."""
@@ -231,7 +232,10 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
 
 @lowering("Gemm")
 def lower_gemm(context: Context) -> te.Tensor:
-    """alpha A B + beta C, with A and B transposed on demand."""
+    """alpha A B + beta C, with A and B transposed on demand.
+
+    Fractions of integers are added in float64, and the sum is truncated.
+    """
     a, b, shape = context.tensor(0), context.tensor(1), context.info(0).shape
     left, right = context.attribute("transA"), context.attribute("transB")
     dtype = context.output.dtype
@@ -244,19 +248,24 @@ def lower_gemm(context: Context) -> te.Tensor:
         return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
     result = te.compute(context.output.shape, body, name="Gemm")
-    alpha, beta = context.attribute("alpha"), context.attribute("beta")
+    alpha = float(context.attribute("alpha"))
+    beta = float(context.attribute("beta")) if context.has(2) else 0.0
     if alpha == 1.0 and not context.has(2):
         return converted(result, dtype)
+    fractions = dtype in INTEGERS and not (alpha.is_integer() and beta.is_integer())
+    scale = "float64" if fractions else accumulator
+
+    def times(x: Any, factor: float) -> Any:
+        if factor == 1.0:
+            return x
+        if scale in INTEGERS:
+            return multiply(x, wrapping.wrapped_literal(int(factor), scale))
+        return multiply(x, tirx.const(factor, scale))
 
     def scaled(i: Any, j: Any) -> Any:
-        total = result(i, j)
-        if alpha != 1.0:
-            total = multiply(total, tirx.const(alpha, accumulator))
-        if context.has(2) and beta:
-            addend = cast(context.element(2, (i, j)), accumulator)
-            if beta != 1.0:
-                addend = multiply(addend, tirx.const(beta, accumulator))
-            total = wrapping.add(total, addend)
+        total = times(cast(result(i, j), scale), alpha)
+        if beta:
+            total = wrapping.add(total, times(cast(context.element(2, (i, j)), scale), beta))
         return cast(total, dtype)
 
     return te.compute(context.output.shape, scaled, name="scaled")

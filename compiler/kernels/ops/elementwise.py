@@ -263,7 +263,9 @@ def lower_power(context: Context) -> te.Tensor:
         if not is_float(base) and not is_float(exponent):
             return _integer_power(cast(x, "int64"), cast(y, "int64"))
         if known in (1.0, 2.0, 3.0, 0.5, -1.0, 0.0) and is_float(base):
-            return _short_power(x, known)
+            one = _one(x)
+            options = {1.0: x, 2.0: x * x, 3.0: x * x * x, -1.0: one / x, 0.0: one}
+            return _root(x) if known == 0.5 else options[known]
         kind = "float64" if "float64" in (base, exponent) or not is_float(base) else "float32"
         return call("pow", x.astype(kind), y.astype(kind))
 
@@ -277,12 +279,6 @@ def _integer_power(x: Scalar, y: Scalar) -> Scalar:
     fraction = tirx.Select(tirx.EQ(x, one), one, tirx.Select(tirx.EQ(x, minus), sign, zero))
     power = tirx.call_pure_extern("int64", "flowloom_integer_power", x, y)
     return tirx.Select(y < zero, fraction, power)
-
-
-def _short_power(x: Scalar, exponent: float) -> Scalar:
-    one = _one(x)
-    options = {1.0: x, 2.0: x * x, 3.0: x * x * x, -1.0: one / x, 0.0: one}
-    return _root(x) if exponent == 0.5 else options[exponent]
 
 
 def _root(x: Scalar) -> Scalar:

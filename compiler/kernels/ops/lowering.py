@@ -8,7 +8,7 @@ import numpy
 from tvm import te, tirx
 
 from compiler.errors import KernelError
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import logical_tensor
 from compiler.kernels.ops.tables import table_element
 from compiler.net.spec import KnownTensor
@@ -35,7 +35,7 @@ def lowering(*types: str) -> Callable[[Lowering], Lowering]:
 class Context:
     """One operator being lowered: its inputs are tensors, constants (numpy) or None."""
 
-    operator: Operator
+    operator: Node
     inputs: tuple[Value | None, ...]
     infos: tuple[TensorInfo | None, ...]
     outputs: tuple[TensorInfo, ...]
@@ -144,7 +144,7 @@ class Emitter:
         info = self.group.values[value]
         return constant_tensor(tensor.reshape(info.shape), info.dtype)
 
-    def lower(self, operator: Operator) -> None:
+    def lower(self, operator: Node) -> None:
         """Lower one operator whose inputs have been lowered."""
         group = self.group
         context = Context(
@@ -169,11 +169,11 @@ class Emitter:
                 self.lower(operator)
         return [self.tensor(number) for number in self.group.outputs]
 
-    def lower_before(self, anchor: Operator) -> None:
+    def lower_before(self, anchor: Node) -> None:
         """Lower the operators that come before an anchor and that it depends on."""
         needed = {i for i in anchor.inputs if i is not None}
         before = self.group.operators[: self.group.operators.index(anchor)]
-        wanted: list[Operator] = []
+        wanted: list[Node] = []
         for operator in reversed(before):
             if needed & set(operator.outputs):
                 wanted.append(operator)

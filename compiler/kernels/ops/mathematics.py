@@ -107,8 +107,8 @@ class Number:
         compare = self.builder.fcmp_ordered
         return Number(self.builder, compare(">", self.value, self.like(other)))
 
-    def same(self, other: float) -> "Number":
-        """Whether a float equals a constant."""
+    def same(self, other: "Number | float") -> "Number":
+        """Whether a float equals another; a NaN equals none."""
         return Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.like(other)))
 
     def bits(self) -> "Number":
@@ -278,8 +278,20 @@ def erf(x: Number) -> Number:
     return select(size > 0.921875, large, small)
 
 
+def bfloat16(x: Number) -> Number:
+    """The nearest bfloat16, the even one of two, as a float32; a NaN is quiet then.
+
+    The last bit is found by shifts: a mask would look like a remainder, whose loops LLVM does not
+    vectorise.
+    """
+    bits = x.bits()
+    quiet = bits.constant(0x00400000)
+    upper = select(x.same(x), bits + 32767 - bits.shift(15).shift(-31), bits.merge(quiet))
+    return upper.mask(-65536).as_float()
+
+
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
-    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf)
+    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf, bfloat16)
 }
 """The float32 functions that replace libm's."""
 
@@ -305,8 +317,8 @@ def definition(name: str, lanes: int = 1) -> str:
 
 def link_mathematics(text: str) -> str:
     """Add the definitions of the functions that LLVM code declares."""
-    found = {(name, int(lanes or 1)) for _, name, lanes in _FUNCTION.findall(text)}
-    parts = [definition(name, n) for name, n in sorted(found) if name in FUNCTIONS]
+    declared = {(name, int(lanes or 1)) for _, name, lanes in _FUNCTION.findall(text)}
+    parts = [definition(name, n) for name, n in sorted(declared) if name in FUNCTIONS]
     if "@flowloom_integer_power(" in text:
         parts.append(_POWER)
     linked = "\n".join([_DECLARED.sub("", text), *parts])

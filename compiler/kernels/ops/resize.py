@@ -73,10 +73,6 @@ def _cubic(distance: Array, a: float) -> Array:
     return numpy.where(d <= 1, near, numpy.where(d < 2, far, 0.0))
 
 
-def _triangle(distance: Array) -> Array:
-    return numpy.maximum(0.0, 1 - numpy.abs(distance))
-
-
 def axis_taps(
     context: Context, coordinates: Array, extent: int, scale: numpy.floating
 ) -> tuple[Array, Array]:
@@ -93,7 +89,9 @@ def axis_taps(
     places = first[:, None] + taps[None, :]
     distance = (places - coordinates[:, None]) * shrink
     a = context.attribute("cubic_coeff_a")
-    weights = _cubic(distance, a) if mode == "cubic" else _triangle(distance)
+    weights = (
+        _cubic(distance, a) if mode == "cubic" else numpy.maximum(0.0, 1 - numpy.abs(distance))
+    )
     if context.attribute("exclude_outside"):
         weights = numpy.where((places >= 0) & (places < extent), weights, 0.0)
     if shrink < 1.0 or context.attribute("exclude_outside"):
@@ -168,7 +166,9 @@ def lower_resize(context: Context) -> te.Tensor:
     mode = context.attribute("coordinate_transformation_mode")
     nearest = context.attribute("mode") == "nearest"
     if context.info(0).elements == 0:
-        return _of_nothing(context)
+        if context.output.elements:
+            raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
+        return zeros(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
     scales = [kind(scale) for scale in _scales(context, axes)]
     roi = context.attribute("roi")
@@ -205,12 +205,6 @@ def _outwards(axes: list[int], shape: Sequence[int], full: Sequence[int]) -> lis
     numbered = list(enumerate(axes))
     grows = all(full[axis] >= shape[axis] for axis in axes)
     return sorted(numbered, key=lambda step: -step[1]) if grows else numbered
-
-
-def _of_nothing(context: Context) -> te.Tensor:
-    if context.output.elements:
-        raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
-    return zeros(context)
 
 
 def _computed_in(dtype: str) -> str:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.kernels.ops.common import normal_axis
-
 
 @dataclass(frozen=True)
 class AxisRows:
@@ -22,6 +20,5 @@ class AxisRows:
 
 
 def rows_along(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """The outer, length and inner extents of a shape's rows along an axis, also a negative one."""
-    own = normal_axis(axis, len(shape))
-    return prod(shape[:own]), shape[own], prod(shape[own + 1 :])
+    """The outer, length and inner extents of a shape's rows along an axis."""
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])

@@ -31,6 +31,11 @@ _OPERATORS = {f"flowloom_{name}": _register(name) for name in FUNCTIONS}
 _NAMES = {str(operator.name): symbol for symbol, operator in _OPERATORS.items()}
 
 
+def vector_function(name: str, value: Any) -> Any:
+    """A function of a float32 as its operator."""
+    return Call(_OPERATORS[f"flowloom_{name}"], [value], ret_ty=value.ty)
+
+
 def with_operators(statement: Stmt) -> Stmt:
     """A statement with operators in place of its calls of functions that have a vector form."""
 

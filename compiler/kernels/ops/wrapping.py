@@ -172,11 +172,11 @@ def _folded(name: str, a: Any, b: Any) -> Any:
         return None
     exact = _EXACT[name](int(a.value), int(b.value))
     compares = name in _COMPARISONS
-    return tirx.const(exact, "bool") if compares else _literal(exact, str(a.ty.dtype))
+    return tirx.const(exact, "bool") if compares else wrapped_literal(exact, str(a.ty.dtype))
 
 
-def _literal(value: int, dtype: str) -> Any:
-    """The literal that is congruent to an integer."""
+def wrapped_literal(value: int, dtype: str) -> Any:
+    """The literal of a type that is congruent to an integer of any size."""
     limits = numpy.iinfo(dtype)
     return tirx.const((value - limits.min) % (1 << limits.bits) + limits.min, dtype)
 
@@ -275,5 +275,5 @@ def _as(value: Any, dtype: str) -> Any:
     if str(value.ty.dtype) == dtype:
         return value
     if isinstance(value, IntImm):
-        return _literal(int(value.value), dtype)
+        return wrapped_literal(int(value.value), dtype)
     return tirx.Cast(dtype, value)

@@ -46,9 +46,9 @@ def axis_values(schedule: s_tir.Schedule, innermost: LoopRV) -> list[Any]:
 
 def variables_in(expression: Any) -> list[Any]:
     """The variables of an index."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expression, (Var, found.append), order="pre")
-    return found
+    variables: list[Any] = []
+    tvm_ffi.structural_walk(expression, (Var, variables.append), order="pre")
+    return variables
 
 
 def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:

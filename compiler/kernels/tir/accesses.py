@@ -231,10 +231,10 @@ class _Reader:
         self, turn: Callable[[], None], changed: set[Any], within: Mapping[Any, IntegerRange]
     ) -> Mapping[Any, IntegerRange]:
         """The intervals of a loop's integers after a turn from others, which is not recorded."""
-        found, self.found = self.found, replace(self.found, listed=[], opaque=[])
+        recorded, self.found = self.found, replace(self.found, listed=[], opaque=[])
         self._scalars.forget(changed, within)
         turn()
-        self.found = found
+        self.found = recorded
         return self._scalars.limits(changed)
 
     def _store(self, node: Any) -> None:

@@ -6,15 +6,16 @@ from typing import Any
 from compiler.graph.attention import Attention, find_attentions
 from compiler.kernels.group import Group
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.tensors.dtypes import NARROW
 from compiler.tensors.row_major import reshaped_index, unflatten_index, unit_free
 
 
 def attention_of(group: Group) -> Attention | None:
     """The attention that a group consists of, if its operands are strided reads."""
-    found = find_attentions(group, reads=True)
-    if len(found) != 1 or len(found[0].operators) != len(group.operators):
+    attentions = find_attentions(group, reads=True)
+    if len(attentions) != 1 or len(attentions[0].operators) != len(group.operators):
         return None
-    attention = found[0]
+    attention = attentions[0]
     sources = (attention.query, attention.key, attention.value)
     values = [*(operand.source for operand in sources), attention.result.source]
     keep = -1 if attention.value.keep is None else attention.value.keep
@@ -25,13 +26,21 @@ def attention_of(group: Group) -> Attention | None:
 
 
 def score_context(group: Group, attention: Attention) -> FusionContext:
-    """The code of the softmax's operand, its only result, around an element of Q K^T."""
+    """The code of the softmax's operand, its only result, around an element of Q K^T.
+
+    Scores in 16 bits are computed in float32 and not rounded.
+    """
     operators = group.operators
     left_out = {attention.softmax, *attention.weights, *attention.views, attention.second}
     left_out.update(attention.result.operators)
     kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
     scores = operators[attention.softmax].operand(0)
-    own = replace(group, operators=kept, outputs=(scores,))
+    computed = {i for n in (attention.first, *attention.scores) for i in operators[n].outputs}
+    values = tuple(
+        replace(info, dtype="float32") if number in computed and info.dtype in NARROW else info
+        for number, info in enumerate(group.values)
+    )
+    own = replace(group, values=values, operators=kept, outputs=(scores,))
     return FusionContext(own, operators[attention.first])
 
 

@@ -64,12 +64,12 @@ class Verdict:
     outside: list[str] = field(default_factory=list[str])
 
 
-def judge(found: Accesses) -> Verdict:
+def judge(function: Accesses) -> Verdict:
     """Decide each access of a function; those that differ by a constant are one question."""
-    verdict = Verdict(len(found.listed), undecided=[*found.opaque])
-    sums = Sums(found.terms)
+    verdict = Verdict(len(function.listed), undecided=[*function.opaque])
+    sums = Sums(function.terms)
     alike = dict[tuple[object, ...], list[Access]]()
-    for access in found.listed:
+    for access in function.listed:
         index = access.index
         if index.low < 0 or index.high >= access.extent:
             conditions = related(index, access.conditions)
@@ -82,10 +82,10 @@ def judge(found: Accesses) -> Verdict:
         beyond = greatest.plus(Linear({}, 1 - ends[0].extent))
         if follows((least.times(-1), beyond), conditions, sums):
             verdict.by_sums += len(accesses)
-        elif proves(_inside(ends[0], ends[-1], found.terms), conditions):
+        elif proves(_inside(ends[0], ends[-1], function.terms), conditions):
             verdict.by_solver += len(accesses)
         else:
-            _enumerate(accesses, found.terms, verdict)
+            _enumerate(accesses, function.terms, verdict)
     return verdict
 
 

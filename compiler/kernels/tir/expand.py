@@ -131,14 +131,14 @@ def inputs_first(tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
 
 def loads_of(expression: Expression) -> list[Call]:
     """The elements of tensors that an expression reads."""
-    found: list[Call] = []
+    loads: list[Call] = []
 
     def visit(call: Call) -> None:
         if _name(call) == _LOAD:
-            found.append(call)
+            loads.append(call)
 
     tvm_ffi.structural_walk(expression, (Call, visit), order="pre")
-    return found
+    return loads
 
 
 def _name(call: Call) -> str:

@@ -40,11 +40,11 @@ def cpu_footprint(
     Raises KernelError if an access is outside its buffer, a buffer larger than its view, an element
     of a result written by no block, or one written by all of them.
     """
-    found = [
+    accesses = [
         accesses_of(function, launch.grid[0])
         for function, launch in zip(functions, launches, strict=True)
     ]
-    return _footprint(found, launches, buffers)
+    return _footprint(accesses, launches, buffers)
 
 
 def gpu_footprint(
@@ -54,18 +54,18 @@ def gpu_footprint(
 
     Raises KernelError, too, if a launch's grid or block is not that of its function.
     """
-    found = [accesses_of(functions[launch.symbol]) for launch in launches]
-    for accesses, launch in zip(found, launches, strict=True):
+    by_launch = [accesses_of(functions[launch.symbol]) for launch in launches]
+    for accesses, launch in zip(by_launch, launches, strict=True):
         _check_extents(accesses, launch)
-    return _footprint(found, launches, buffers)
+    return _footprint(by_launch, launches, buffers)
 
 
 def _footprint(
-    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
+    by_launch: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> Footprint:
     accesses = solved = enumerated = 0
     undecided = list[str]()
-    for function, launch in zip(found, launches, strict=True):
+    for function, launch in zip(by_launch, launches, strict=True):
         _check_views(function, launch, buffers)
         _check_blocks(function, launch)
         verdict = judge(function)
@@ -75,15 +75,15 @@ def _footprint(
         solved += verdict.by_solver
         enumerated += verdict.by_enumeration
         undecided += [f"{launch.symbol} {text}" for text in verdict.undecided]
-    _check_results(found, launches, buffers)
+    _check_results(by_launch, launches, buffers)
     symbols = tuple(launch.symbol for launch in launches)
     return Footprint(symbols, accesses, solved, enumerated, tuple(undecided))
 
 
-def _check_extents(found: Accesses, launch: Launch) -> None:
+def _check_extents(function: Accesses, launch: Launch) -> None:
     """Raise KernelError unless a launch has the blocks and threads that its function counts."""
     for kind, launched in (("blockIdx", launch.grid), ("threadIdx", launch.block)):
-        counted = tuple(found.axes.get(f"{kind}.{axis}", 1) for axis in "xyz")
+        counted = tuple(function.axes.get(f"{kind}.{axis}", 1) for axis in "xyz")
         if counted != launched:
             raise KernelError(
                 f"the kernel {launch.symbol} counts {kind} up to {counted}, but its launch has"
@@ -91,9 +91,9 @@ def _check_extents(found: Accesses, launch: Launch) -> None:
             )
 
 
-def _check_views(found: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
+def _check_views(function: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
     """Raise KernelError if a function takes a buffer for larger than what it is launched on."""
-    for position, (number, used) in enumerate(zip(launch.args, found.views, strict=True)):
+    for position, (number, used) in enumerate(zip(launch.args, function.views, strict=True)):
         if used > buffers.nbytes[number]:
             raise KernelError(
                 f"the kernel {launch.symbol} takes its argument {position} for {used} bytes, but"
@@ -101,16 +101,17 @@ def _check_views(found: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
             )
 
 
-def _check_blocks(found: Accesses, launch: Launch) -> None:
+def _check_blocks(function: Accesses, launch: Launch) -> None:
     """Raise KernelError if all blocks along an axis, which run in any order, write one element.
 
     A number of memory may differ between blocks, and so may what it decides.
     """
-    for access in found.listed:
+    for access in function.listed:
+        if not access.writes or access.parameter is None:
+            continue
         variables = leaves((access.index, *access.conditions))
-        missing = found.blocks.difference(variables)
-        decided = all(variable.kind == "axis" for variable in variables)
-        if access.writes and access.parameter is not None and missing and decided:
+        missing = function.blocks.difference(variables)
+        if missing and all(variable.kind == "axis" for variable in variables):
             axis = next(iter(missing))
             raise KernelError(
                 f"the kernel {launch.symbol} {access_text(access)}, in each of {axis.high + 1}"
@@ -119,15 +120,15 @@ def _check_blocks(found: Accesses, launch: Launch) -> None:
 
 
 def _check_results(
-    found: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
+    by_launch: Sequence[Accesses], launches: Sequence[Launch], buffers: TaskBuffers
 ) -> None:
     """Raise KernelError if the stores are fewer than the elements of a result."""
     stores = dict[int, list[Access]]()
-    for function, launch in zip(found, launches, strict=True):
+    for function, launch in zip(by_launch, launches, strict=True):
         for access in function.listed:
             if access.writes and access.parameter is not None:
                 stores.setdefault(launch.args[access.parameter], []).append(access)
-    for number in buffers.results if not any(function.opaque for function in found) else ():
+    for number in buffers.results if not any(function.opaque for function in by_launch) else ():
         written = stores.get(number, [])
         most = sum(map(_most_elements, {access.index: access for access in written}.values()))
         extent = max((access.extent for access in written), default=buffers.nbytes[number])

@@ -15,7 +15,7 @@ from tvm.tirx import Stmt
 from tvm.tirx.stmt import Bind
 
 from compiler.graph.operator_table import squeezed_shape
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
@@ -31,12 +31,17 @@ class FusionContext:
     `buffers` are the kernel's parameters, each flat: the reads, then the writes.
     """
 
-    def __init__(self, group: Group, anchor: Operator | None):
+    def __init__(self, group: Group, anchor: Node | None):
         emitter = Emitter(group)
         self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
+        self.stored_operands: list[int | None] = []
         if anchor is not None:
             emitter.lower_before(anchor)
             self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
+            stored = [i if i is None else group.stored(i) for i in anchor.inputs]
+            self.stored_operands = [
+                None if old == new else new for old, new in zip(anchor.inputs, stored, strict=True)
+            ]
             first = group.values[anchor.outputs[0]]
             self.shape, self.dtype = first.shape, first.dtype
         self.sum = te.placeholder(self.shape, self.dtype, name="anchor")
@@ -93,14 +98,23 @@ class FusionContext:
         rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
         return [0 if extent == 1 else next(rest) for extent in shape]
 
-    def resize_read(self, number: int, elements: int) -> None:
-        """Say how large a read is that a packing lays out beforehand."""
-        self.reads[number] = buffer(f"read{number}", elements, self.reads[number].dtype)
+    def pack_read(self, number: int, elements: int, dtype: str) -> None:
+        """Say what a read is that a packing lays out beforehand."""
+        self.reads[number] = buffer(f"read{number}", elements, dtype)
 
     def read_number(self, position: int) -> int | None:
         """Which of the group's reads an operand of the anchor is; None if it is computed."""
         tensor = self.operands[position]
         return next((i for i, t in enumerate(self.placeholders) if t.same_as(tensor)), None)
+
+    def stored_number(self, position: int) -> int | None:
+        """As `read_number`, also of a read in 16 bits that the operand is as float32."""
+        stored = self.stored_operands[position]
+        return self.read_number(position) if stored is None else stored
+
+    def is_converted(self, position: int) -> bool:
+        """Whether an operand is a read in 16 bits as float32."""
+        return self.stored_operands[position] is not None
 
     def operand(self, position: int, indices: Sequence[Any]) -> Any:
         """An element of an operand, computed by what comes before the anchor."""
@@ -137,17 +151,17 @@ class FusionContext:
     @property
     def flat(self) -> bool:
         """Whether results depend on the spatial indices by their row-major position only."""
-        found: list[Var] = []
+        indices: list[Var] = []
         zero = tirx.const(0, "int32")
         lead = [zero] * max(2, self.rank - 2)
         statement = self.store_flat(tirx.const(0, self.dtype), lead, zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
-                found.append(variable)
+                indices.append(variable)
 
         tvm_ffi.structural_walk(statement, (Var, visit))
-        return not found
+        return not indices
 
     def store_each(self, value: Any, places: Sequence[Sequence[Any]]) -> Stmt:
         """Store the element of each result at its index in `places`, given one of the anchor's.

@@ -6,6 +6,7 @@ whole type. Equal terms are one object.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 IntegerRange = tuple[int, int]
 
@@ -118,6 +119,9 @@ OPERATOR_LIMITS: Mapping[str, Callable[..., IntegerRange]] = {
 }
 """The interval of each operator's result. Quotients are rounded down, and divisors positive."""
 
+REMEMBERED = 1 << 12
+"""Terms whose axes and unknowns are remembered."""
+
 COMPARISONS = ("<", "<=", "==")
 LOGIC = ("and", "or", "not")
 
@@ -171,22 +175,29 @@ class KernelTerms:
 
 def leaves(terms: tuple[Integer, ...]) -> list[Integer]:
     """The axes and unknowns in terms, in order of their first use."""
-    return [term for term in subterms(terms) if term.kind in ("axis", "unknown")]
+    return [*dict.fromkeys(leaf for term in terms for leaf in _leaves(term))]
+
+
+@lru_cache(REMEMBERED)
+def _leaves(term: Integer) -> tuple[Integer, ...]:
+    """The axes and unknowns in one term: conditions are asked for once an access."""
+    return tuple(part for part in subterms((term,)) if part.kind in ("axis", "unknown"))
 
 
 def subterms(terms: tuple[Integer, ...]) -> Iterator[Integer]:
     """All terms in terms, each once, operands first."""
-    seen = set[int]()
-
-    def visit(term: Integer) -> Iterator[Integer]:
-        if id(term) not in seen:
-            seen.add(id(term))
-            for operand in term.operands:
-                yield from visit(operand)
+    seen = set[Integer]()
+    stack = [*reversed(terms)]
+    while stack:
+        term = stack[-1]
+        waiting = [operand for operand in term.operands if operand not in seen]
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if term not in seen:
+            seen.add(term)
             yield term
-
-    for term in terms:
-        yield from visit(term)
 
 
 def addends(term: Integer) -> tuple[tuple[Integer, ...], int]:

@@ -125,14 +125,14 @@ def _buffer_bytes(buffer: Any) -> int:
 
 def buffers_of(statement: Stmt) -> list[Any]:
     """The buffers that a statement uses, in order of their first use."""
-    found: dict[Any, None] = {}
+    buffers: dict[Any, None] = {}
 
     def visit(variable: Any) -> None:
         if is_buffer_var(variable):
-            found.setdefault(variable)
+            buffers.setdefault(variable)
 
     tvm_ffi.structural_walk(statement, (Var, visit), order="pre")
-    return list(found)
+    return list(buffers)
 
 
 def _check_stack(statement: Stmt, name: str) -> None:

@@ -97,7 +97,7 @@ def _follows(
             greatest = own.greatest(within)
             if greatest <= 0:
                 return True
-            for other, factor in (found for bound in bounds for found in _sums(own, bound)):
+            for other, factor in (total for bound in bounds for total in _sums(own, bound)):
                 height = other.greatest(within) / (scale * factor)
                 if height <= greatest / scale:
                     key = (height, *sorted(map(id, other.factors)))

@@ -17,6 +17,8 @@ from tvm.tirx.expr import Shuffle
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
+from compiler.kernels.tir.narrow import as_float32
+from compiler.tensors.dtypes import NARROW
 
 Body = Callable[[Any], Stmt]
 
@@ -106,21 +108,21 @@ def lane_loop(lanes: int, body: Body) -> Stmt:
 
 
 def _binds(statement: Stmt) -> bool:
-    found: list[tirx.stmt.Bind] = []
-    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, found.append), order="pre")
-    return bool(found)
+    binds: list[tirx.stmt.Bind] = []
+    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, binds.append), order="pre")
+    return bool(binds)
 
 
 def _has_scalar_call(statement: Stmt) -> bool:
     """Whether a statement calls what TVM has no vector form of."""
-    found: list[Call] = []
+    calls: list[Call] = []
 
     def visit(call: Call) -> None:
         if not (isinstance(call.op, Op) and call.op.get_attr("TVectorizable")):
-            found.append(call)
+            calls.append(call)
 
     tvm_ffi.structural_walk(statement, (Call, visit), order="pre")
-    return bool(found)
+    return bool(calls)
 
 
 def buffer(name: str, elements: int, dtype: str = "float32") -> Var:
@@ -128,11 +130,20 @@ def buffer(name: str, elements: int, dtype: str = "float32") -> Var:
     return tirx.decl_buffer((elements,), dtype, name=name)
 
 
+def element_at(source: Var, position: Any) -> Any:
+    """The element at a position; those of 16 bits become float32."""
+    return _loaded(tirx.BufferLoad(source, [position]))
+
+
 def vector_at(source: Var, start: Any, lanes: int) -> Any:
-    """The vector of consecutive elements from a position."""
+    """The vector of consecutive elements from a position; those of 16 bits become float32."""
     if lanes == 1:
-        return tirx.BufferLoad(source, [start])
-    return tirx.BufferLoad(source, [tirx.Ramp(start, 1, lanes)])
+        return element_at(source, start)
+    return _loaded(tirx.BufferLoad(source, [tirx.Ramp(start, 1, lanes)]))
+
+
+def _loaded(value: Any) -> Any:
+    return as_float32(value) if str(value.ty.dtype).partition("x")[0] in NARROW else value
 
 
 def store_vector(target: Var, start: Any, value: Any, lanes: int) -> Stmt:

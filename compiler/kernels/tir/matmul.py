@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 
@@ -58,7 +58,7 @@ class Matmul:
         return prod(self.batch) * self.rows * self.columns * self.depth
 
 
-def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
+def read_matmul(group: Group, anchor: Node) -> Matmul | None:
     """The matmul of an operator on floats or bytes; None if there is nothing to multiply."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     floats = anchor.type in FLOAT_CONTRACTIONS

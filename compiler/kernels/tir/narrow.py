@@ -10,32 +10,26 @@ import numpy as np
 import tvm_ffi
 from ml_dtypes import bfloat16
 from tvm import tirx
-from tvm.ir import Call, Expr, PrimType, Var
+from tvm.ir import Call, Expr, PrimType, TensorLoad, Var
 from tvm.tirx import Add, BufferStore, Cast, Div, FloatImm, Let, Mul, PrimFunc, Select, Stmt, Sub
+
+from compiler.kernels.ops.vector_functions import vector_function
 
 _NARROW = "bfloat16"
 
-TO_BFLOAT16 = "flowloom_to_bfloat16"
-"""The function that rounds a float32 to the nearest bfloat16: one call, as TVM's passes take long
-with the steps."""
+_SOURCES = (Call, Cast, FloatImm, TensorLoad, Var)
+"""The expressions that can have another type than what they are made of."""
 
-DEFINITION = f"""
-define internal float @{TO_BFLOAT16}(float %x) alwaysinline {{
-  %bits = bitcast float %x to i32
-  %shifted = shl i32 %bits, 15
-  %odd = lshr i32 %shifted, 31
-  %half = add i32 %odd, 32767
-  %sum = add i32 %bits, %half
-  %quiet = or i32 %bits, 4194304
-  %nan = fcmp uno float %x, %x
-  %chosen = select i1 %nan, i32 %quiet, i32 %sum
-  %upper = and i32 %chosen, -65536
-  %rounded = bitcast i32 %upper to float
-  ret float %rounded
-}}
-"""
-"""Its LLVM code. The last bit is found by shifts: a mask would look like a remainder, whose loops
-are not vectorised."""
+
+def as_float32(value: Any) -> Any:
+    """An element of memory in 16 bits, or a vector of them, as float32.
+
+    A vector of bfloat16 is converted at once: what follows only knows scalars of that type.
+    """
+    kind, _, lanes = str(value.ty.dtype).partition("x")
+    if kind == _NARROW and lanes:
+        return _from_bits(value)
+    return value.astype(f"float32x{lanes}" if lanes else "float32")
 
 
 def widened(value: Any) -> Any:
@@ -70,8 +64,11 @@ def widened(value: Any) -> Any:
 def computed_in_float32(function: PrimFunc) -> PrimFunc:
     """A function in which only memory is bfloat16: it computes in float32, and rounds to store.
 
-    A NaN stays one, which TVM's conversion makes a number of where its bits overflow.
+    A NaN stays one, which TVM's conversion makes a number of where its bits overflow. A function
+    without any is returned as it is: to rebuild one takes as long as to compile it.
     """
+    if not _has_narrow(function.body):
+        return function
 
     def store(statement: BufferStore, mutator: Any) -> Stmt:
         value = widened(statement.value)
@@ -83,6 +80,18 @@ def computed_in_float32(function: PrimFunc) -> PrimFunc:
 
     rules = ((BufferStore, store), (Expr, other))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+
+
+def _has_narrow(body: Stmt) -> bool:
+    """Whether a number in a statement has type bfloat16, so that one of these kinds has."""
+    narrow: list[Expr] = []
+
+    def collect(value: Expr) -> None:
+        if is_narrow(value):
+            narrow.append(value)
+
+    tvm_ffi.structural_walk(body, tuple((kind, collect) for kind in _SOURCES))
+    return bool(narrow)
 
 
 def is_narrow(value: Any) -> bool:
@@ -99,6 +108,8 @@ def _cast(cast: Cast, mutator: Any) -> Any:
 
 
 def _call(call: Call, mutator: Any) -> Any:
+    if getattr(call.op, "name", "").endswith(".address_of"):
+        return call
     if not is_narrow(call):
         return mutator.default_mutate(call)
     if getattr(call.op, "name", "") != "prim.if_then_else":
@@ -119,22 +130,25 @@ def _other(value: Any, mutator: Any) -> Any:
     if isinstance(value, FloatImm):
         return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
     if hasattr(value, "a"):
-        found = type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
-        return _rounded(found) if isinstance(value, Add | Sub | Mul | Div) else found
+        narrowed = type(value)(mutator.mutate(value.a), mutator.mutate(value.b))
+        return _rounded(narrowed) if isinstance(value, Add | Sub | Mul | Div) else narrowed
     return _from_bits(mutator.default_mutate(value))
 
 
 def _from_bits(value: Any) -> Any:
-    """An element of memory: its bits are the upper half of a float32."""
-    bits = tirx.reinterpret("uint16", value).astype("uint32") << tirx.const(16, "uint32")
-    return tirx.reinterpret("float32", bits)
+    """An element of memory, or a vector of them: its bits are the upper half of a float32."""
+    _, _, lanes = str(value.ty.dtype).partition("x")
+    short, whole, kind = (f"{t}x{lanes}" if lanes else t for t in ("uint16", "uint32", "float32"))
+    count = tirx.const(16, "uint32")
+    count = tirx.Broadcast(count, int(lanes)) if lanes else count
+    return tirx.reinterpret(kind, tirx.reinterpret(short, value).astype(whole) << count)
 
 
 def _rounded(value: Any) -> Any:
     """A float32 as the nearest bfloat16, the even one of two; a NaN is quiet then."""
     if isinstance(value, FloatImm):
         return tirx.const(float(np.float32(value.value).astype(bfloat16)), "float32")
-    return tirx.call_pure_extern("float32", TO_BFLOAT16, value)
+    return vector_function("bfloat16", value)
 
 
 def upper_half(value: Any) -> Any:

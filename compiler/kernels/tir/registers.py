@@ -34,14 +34,14 @@ def in_registers(function: PrimFunc) -> PrimFunc:
 
 def _binds(node: Any) -> bool:
     """Whether a statement or an expression binds values by `once`."""
-    found: list[Call] = []
+    binds: list[Call] = []
 
     def visit(call: Call) -> None:
         if is_once(call):
-            found.append(call)
+            binds.append(call)
 
     tvm_ffi.structural_walk(node, (Call, visit), order="pre")
-    return len(found) > 0
+    return len(binds) > 0
 
 
 class _Statement:

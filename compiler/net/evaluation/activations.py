@@ -115,19 +115,15 @@ def softsign(x: Array) -> Array:
     return x / (1 + np.abs(x))
 
 
-def _shrunk_integer(x: Array, lambd: float, bias: float) -> Array:
-    """Shrink of integers: real arithmetic, whose result is truncated."""
-    whole, rest = floor(bias), bias % 1 != 0
-    step = np.uint64(whole & ((1 << 64) - 1)).astype(x.dtype)
-    up, down = x + step, x - step
-    if rest:
-        up, down = up + (x < -whole).astype(x.dtype), down - (x > whole).astype(x.dtype)
-    return np.where(x < -lambd, up, np.where(x > lambd, down, np.zeros_like(x)))
-
-
 @_activation("Shrink", "lambd", "bias")
 def shrink(x: Array, lambd: float, bias: float) -> Array:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     if x.dtype.kind in "iu" and isfinite(bias):
-        return _shrunk_integer(x, lambd, bias)
+        # of integers ONNX computes in real numbers, and truncates
+        whole, rest = floor(bias), bias % 1 != 0
+        step = np.uint64(whole & ((1 << 64) - 1)).astype(x.dtype)
+        up, down = x + step, x - step
+        if rest:
+            up, down = up + (x < -whole).astype(x.dtype), down - (x > whole).astype(x.dtype)
+        return np.where(x < -lambd, up, np.where(x > lambd, down, np.zeros_like(x)))
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, np.zeros_like(x)))

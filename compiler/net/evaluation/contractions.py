@@ -19,22 +19,31 @@ def evaluate_matmul(node: Use) -> Array:
 
 
 def _scaled(array: Array, factor: float) -> Array:
-    return array if factor == 1 else array * np.float64(factor)
+    if factor == 1:
+        return array
+    if array.dtype.kind in "iu":
+        return array * np.uint64(int(factor) & ((1 << 64) - 1)).astype(array.dtype)
+    return array * np.float64(factor)
 
 
 @evaluates("Gemm")
 def evaluate_gemm(node: Use) -> Array:
-    """alpha A B + beta C, with A and B transposed on demand."""
+    """alpha A B + beta C, with A and B transposed on demand.
+
+    Integers wrap around; fractions of them are added in float64, and the sum is truncated.
+    """
     a, b = double(node.array(0)), double(node.array(1))
     a = a.T if node["transA"] else a
     b = b.T if node["transB"] else b
     if a.ndim != 2 or b.ndim != 2:
         raise ValueError(f"a Gemm of {node.array(0).shape} and {node.array(1).shape}")
-    total = _scaled(a @ b, node["alpha"])
-    beta = node["beta"]
-    if node.has(2) and beta:
-        addend = _scaled(double(node.array(2)), beta)
-        total = total + np.broadcast_to(addend, total.shape)
+    alpha, beta = float(node["alpha"]), float(node["beta"]) if node.has(2) else 0.0
+    whole = alpha.is_integer() and beta.is_integer()
+    product = a @ b if whole else (a @ b).astype(np.float64)
+    total = _scaled(product, alpha)
+    if beta:
+        addend = double(node.array(2)) if whole else node.array(2).astype(np.float64)
+        total = total + _scaled(np.broadcast_to(addend, total.shape), beta)
     return converted_array(total, node.array(0).dtype)
 
 

@@ -1,11 +1,10 @@
 """Operators that index by data, sort or scan. Indices out of range are clamped."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import (
     compute_dtype,
     converted_array,
@@ -63,8 +62,7 @@ def _scattered(node: Use, at: tuple[Array, ...]) -> Array:
 @evaluates("ScatterElements")
 def evaluate_scatter_elements(node: Use) -> Array:
     """Single elements stored or combined at indices along an axis."""
-    axis = positive_axis(node["axis"], node.array(0).ndim)
-    return _scattered(node, _elements(node.array(0), node.array(1), axis))
+    return _scattered(node, _elements(node.array(0), node.array(1), node["axis"]))
 
 
 @evaluates("ScatterND")
@@ -79,7 +77,7 @@ def evaluate_one_hot(node: Use) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
     indices, values = converted_array(node.array(0), np.dtype(np.int64)), node.array(1)
     depth: int = node["depth"]
-    axis = positive_axis(node["axis"], indices.ndim + 1)
+    axis: int = node["axis"]
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
     positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
     return np.where(indices == positions, values[1:], values[:1]).astype(values.dtype, copy=False)
@@ -98,7 +96,7 @@ def evaluate_top_k(node: Use) -> tuple[Array, Array]:
     """The k largest or smallest elements along an axis, in order, and their indices."""
     x = node.array(0)
     k: int = node["k"]
-    axis = positive_axis(node["axis"], x.ndim)
+    axis: int = node["axis"]
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"the {k} largest of {x.shape[axis]} elements")
     order = _ordered(compute_dtype(x), axis, bool(node["largest"]))
@@ -106,9 +104,8 @@ def evaluate_top_k(node: Use) -> tuple[Array, Array]:
     return np.take_along_axis(x, order, axis), order
 
 
-def accumulated(function: Callable[..., Array], neutral: int, node: Use) -> Array:
+def accumulated(function: Callable[..., Array], neutral: int, node: Use, axis: int) -> Array:
     """Running totals along an axis, from either end, with or without the element itself."""
-    axis = positive_axis(node["axis"], node.array(0).ndim)
     x = np.moveaxis(double(node.array(0)), axis, 0)
     x = x[::-1] if node["reverse"] else x
     if node["exclusive"] and len(x):
@@ -119,4 +116,7 @@ def accumulated(function: Callable[..., Array], neutral: int, node: Use) -> Arra
     return converted_array(np.moveaxis(total, 0, axis), node.array(0).dtype)
 
 
-evaluates("CumSum")(partial(accumulated, np.cumsum, 0))
+@evaluates("CumSum")
+def evaluate_cum_sum(node: Use) -> Array:
+    """Running sums."""
+    return accumulated(np.cumsum, 0, node, node["axis"])

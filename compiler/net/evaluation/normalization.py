@@ -2,17 +2,14 @@
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.spec import Use
-
-_FLOAT32 = 1
 
 
 def _rows(node: Use) -> tuple[int, ...]:
     """The axes from `axis` on."""
-    rank = node.array(0).ndim
-    return tuple(range(positive_axis(node["axis"], rank), rank))
+    return tuple(range(node["axis"], node.array(0).ndim))
 
 
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:

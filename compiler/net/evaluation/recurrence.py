@@ -88,7 +88,7 @@ def evaluate_recurrence(node: Use) -> list[Array]:
     """The outputs of all steps (steps, directions, batch, hidden), and the last states."""
     direction = node["direction"]
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-    found = [_direction(node, index, back) for index, back in enumerate(backwards)]
-    outputs = np.stack([outputs for outputs, _ in found], 1)
-    last = [np.stack(states) for states in zip(*(states for _, states in found), strict=True)]
+    directions = [_direction(node, index, back) for index, back in enumerate(backwards)]
+    outputs = np.stack([outputs for outputs, _ in directions], 1)
+    last = [np.stack(states) for states in zip(*(states for _, states in directions), strict=True)]
     return [converted_array(array, node.array(0).dtype) for array in (outputs, *last)]

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double, is_floating, nan_mask
 from compiler.net.spec import Use
 
@@ -23,13 +23,6 @@ def _highest(dtype: np.dtype) -> float:
     if dtype == np.bool_:
         return True
     return np.inf if is_floating(dtype) else np.iinfo(dtype).max
-
-
-def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
-    """log(sum(e**x)), shifted by the largest element so that nothing overflows."""
-    top = np.max(x, axes, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(top), top, 0)
-    return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
 
 
 def _total(x: Array, axes: tuple[int, ...]) -> Array:
@@ -56,7 +49,10 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
         case "ReduceLogSum":
             return np.log(_total(x, axes))
         case "ReduceLogSumExp":
-            return _log_sum_exp(x, axes)
+            # shifted by the largest element, so that no power overflows
+            top = np.max(x, axes, keepdims=True, initial=-np.inf)
+            shift = np.where(np.isfinite(top), top, 0)
+            return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
         case _:
             return _total(x, axes)
 
@@ -77,7 +73,7 @@ def evaluate_reduction(node: Use) -> Array:
 def evaluate_extreme_position(node: Use) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node.array(0))
-    axis = positive_axis(node["axis"], x.ndim)
+    axis: int = node["axis"]
     if not x.ndim:
         return np.zeros((), np.int64)
     position = _extreme_position(node, x, axis)

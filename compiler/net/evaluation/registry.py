@@ -20,10 +20,3 @@ def evaluates(*names: str) -> Callable[[Evaluation], Evaluation]:
         return function
 
     return register
-
-
-def positive_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front; raises ValueError if it is outside."""
-    if not -rank <= axis < max(rank, 1):
-        raise ValueError(f"axis {axis} is outside a tensor of rank {rank}")
-    return axis + rank if axis < 0 else axis

@@ -5,7 +5,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from compiler.net.evaluation.registry import Array, evaluates, positive_axis
+from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, is_floating
 from compiler.net.spec import Use
 
@@ -53,7 +53,7 @@ def _scaled_sizes(node: Use, axes: list[int]) -> list[tuple[float, int]]:
 
 def _axes(node: Use) -> list[_Axis]:
     shape = node.array(0).shape
-    numbers = [positive_axis(a, len(shape)) for a in node["axes"] or range(len(shape))]
+    numbers: list[int] = node["axes"]
     crop = node["coordinate_transformation_mode"] == "tf_crop_and_resize"
     count = len(numbers)
     limits = node["roi"] if crop else [0.0] * count + [1.0] * count

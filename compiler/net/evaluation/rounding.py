@@ -92,11 +92,6 @@ def finite_limits(dtype: np.dtype) -> tuple[float, float]:
     return float(limits.min), float(limits.max)
 
 
-def _saturated(array: Array, dtype: np.dtype) -> Array:
-    """Numbers saturated to the range of a float of a byte or less; NaN stays."""
-    return np.clip(compute_dtype(array).astype(np.float64), *finite_limits(dtype))
-
-
 def _to_scale(array: Array, direction: str, saturate: bool) -> Array:
     """Powers of two in a byte (float8_e8m0fnu): rounded up, down or to the nearest."""
     dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
@@ -128,7 +123,7 @@ def cast_array(
         if dtype.name == "float8_e8m0fnu":
             return _to_scale(array, round_mode, saturate)
         if saturate or dtype.name.startswith("float4"):
-            array = _saturated(array, dtype)
+            array = np.clip(compute_dtype(array).astype(np.float64), *finite_limits(dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         return converted_array(array, dtype)
 

@@ -152,6 +152,15 @@ def slice_range(size: int, start: int, end: int, step: int) -> range:
     return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
 
 
+def slice_of(taken: Sequence[range]) -> dict[str, list[int]]:
+    """The attributes of a Slice that takes these indices of each dimension."""
+    return {
+        "start": [max(part.start, 0) for part in taken],
+        "step": [part.step if len(part) > 1 else 1 for part in taken],
+        "size": [len(part) for part in taken],
+    }
+
+
 def _slice_bounds(use: Use) -> dict[str, list[int]]:
     """Where each dimension of a Slice in ONNX's form begins, its step and its size."""
     shape, starts, ends = use.shape(), use.vector(1), use.vector(2)
@@ -169,11 +178,7 @@ def _slice_bounds(use: Use) -> dict[str, list[int]]:
     taken = [range(size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         taken[axis] = slice_range(shape[axis], start, end, step)
-    return {
-        "start": [max(part.start, 0) for part in taken],
-        "step": [part.step if len(part) > 1 else 1 for part in taken],
-        "size": [len(part) for part in taken],
-    }
+    return slice_of(taken)
 
 
 def _slice(use: Use) -> list[Shape]:

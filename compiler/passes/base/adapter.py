@@ -42,8 +42,8 @@ def read_dag(graph: GraphOp) -> DAG:
 
 def _shares(groups: Sequence[GroupOp]) -> list[float]:
     """The part of the device that each group occupies; empty unless all are known."""
-    known = [group.share.value.data / 1000 for group in groups if group.share is not None]
-    return known if len(known) == len(groups) else []
+    shares = [group.share.value.data / 1000 for group in groups if group.share is not None]
+    return shares if len(shares) == len(groups) else []
 
 
 def _check_view(op: OperatorOp) -> None:

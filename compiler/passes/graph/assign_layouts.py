@@ -51,13 +51,12 @@ class AssignLayouts(GraphPass):
         if self.block_bytes < 1:
             raise PipelineError(f"block-bytes must be at least 1, not {self.block_bytes}")
         for graph in graphs_of(op):
-            wanted = self.policy == "always" or target_of(graph).blocked_layouts
-            _lay_out(graph, self.block_bytes if wanted and self.policy != "never" else 0)
-
-
-def _lay_out(graph: GraphOp, block_bytes: int) -> None:
-    aliases = read_alias_classes(graph, block_bytes)
-    apply_layouts(graph, aliases, choose_blocked(aliases.classes, aliases.mismatches), block_bytes)
+            blocks = self.policy == "always" or target_of(graph).blocked_layouts
+            block_bytes = self.block_bytes if blocks and self.policy != "never" else 0
+            aliases = read_alias_classes(graph, block_bytes)
+            apply_layouts(
+                graph, aliases, choose_blocked(aliases.classes, aliases.mismatches), block_bytes
+            )
 
 
 def apply_layouts(

@@ -99,10 +99,10 @@ def _become_reshape(op: OperatorOp, source: SSAValue) -> None:
     op.attributes = {"shape": value_to_attribute(shape_of(op.outputs[0].type))}
 
 
-def _hoist(op: OperatorOp, found: Hoisted) -> SSAValue:
+def _hoist(op: OperatorOp, hoisted: Hoisted) -> SSAValue:
     """Insert an operator on operands of other shapes before it; returns its result."""
-    operands = [_reshaped(op, value, shape) for value, shape in found.operands]
-    result = tensor_type(dtype_of(op.outputs[0].type), found.shape)
+    operands = [_reshaped(op, value, shape) for value, shape in hoisted.operands]
+    result = tensor_type(dtype_of(op.outputs[0].type), hoisted.shape)
     inner = OperatorOp(op.type_name, operands, [result], dict(op.attributes), op.node_name)
     insert_before(op, inner)
     return inner.outputs[0]
@@ -116,14 +116,14 @@ def _reshaped(op: OperatorOp, value: SSAValue, shape: Shape | None) -> SSAValue:
     match owner:
         case ConstantOp():
             array = attribute_to_array(owner.value)
-            found = ConstantOp(array_to_attribute(array.reshape(shape)))
+            reshaped = ConstantOp(array_to_attribute(array.reshape(shape)))
         case WeightOp():
-            found = WeightOp(reshaped_key(owner.key.data, shape), type)
+            reshaped = WeightOp(reshaped_key(owner.key.data, shape), type)
         case _:
             attributes = {"shape": value_to_attribute(shape)}
-            found = OperatorOp("Reshape", [value], [type], attributes, op.node_name)
-    insert_before(op, found)
-    return found.results[0]
+            reshaped = OperatorOp("Reshape", [value], [type], attributes, op.node_name)
+    insert_before(op, reshaped)
+    return reshaped.results[0]
 
 
 def _content(op: Operation) -> Hashable | None:

@@ -41,16 +41,16 @@ class EmplaceConcats(GraphPass):
 
 def _emplace(graph: GraphOp) -> None:
     """Make all candidates views and undo those that would need a copy, to a fixed point."""
-    made = {_outside(group, op): group for group in graph.groups if (op := _moving(group))}
-    while made:
+    candidates = {_outside(group, op): group for group in graph.groups if (op := _moving(group))}
+    while candidates:
         plan = plan_views(graph)
         copied = {copy.user for copy in plan.copies}
-        wrong = [op for op in made if op not in plan.views or op in copied]
+        wrong = [op for op in candidates if op not in plan.views or op in copied]
         for op in wrong:
-            _replace(op, made.pop(op))
+            _replace(op, candidates.pop(op))
         if not wrong:
             break
-    for group in made.values():
+    for group in candidates.values():
         Rewriter.erase_op(group)
 
 
@@ -62,8 +62,8 @@ def _moving(group: GroupOp) -> OperatorOp | None:
     op, outside = operators[0], [*group.inputs, *group.outputs]
     blocked = all(stored_block(value.type) for value in outside)
     traced = all(_argument(group, value) for value in moved_operands(op))
-    given = [_source(value) for value in group.results_yielded]
-    return op if blocked and traced and given == list(op.outputs) else None
+    sources = [_source(value) for value in group.results_yielded]
+    return op if blocked and traced and sources == list(op.outputs) else None
 
 
 def _is_exact(group: GroupOp) -> bool:

@@ -77,8 +77,8 @@ def _extremes(group: GroupOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
 
 def _whole_reductions(group: GroupOp, type: str) -> list[OperatorOp]:
     """The operators of a type whose result is a scalar."""
-    found = (op for op in group.operators if op.type_name == type)
-    return [op for op in found if not shape_of(op.outputs[0].type)]
+    reductions = (op for op in group.operators if op.type_name == type)
+    return [op for op in reductions if not shape_of(op.outputs[0].type)]
 
 
 def _input_of(value: SSAValue, group: GroupOp) -> int | None:
@@ -109,9 +109,9 @@ def _with_ranges(group: GroupOp, result: int, count: int) -> Sequence[SSAValue]:
         insert_before(last, wide := cast_of(value, "float32"))
         value = wide.outputs[0]
     extremes = [tensor_type("float32", (count,))] * 2
-    found = OperatorOp(PARTIAL_RANGES, [value], extremes, {"count": int64(count)})
-    insert_before(last, found)
-    insert_before(last, YieldOp(*last.operands, *found.outputs))
+    extreme_op = OperatorOp(PARTIAL_RANGES, [value], extremes, {"count": int64(count)})
+    insert_before(last, extreme_op)
+    insert_before(last, YieldOp(*last.operands, *extreme_op.outputs))
     Rewriter.erase_op(last)
     types = [*(output.type for output in group.outputs), *extremes]
     whole = GroupOp(group.inputs, types, group.detach_region(group.body))

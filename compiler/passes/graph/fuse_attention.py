@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import clone_before, graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
@@ -39,16 +39,12 @@ class FuseAttention(GraphPass):
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             if target_of(graph).fuses_attention and "Softmax" in operator_types(graph):
-                _fuse(graph)
-
-
-def _fuse(graph: GraphOp) -> None:
-    network, on_gpu = read_network(graph), target_of(graph).is_gpu
-    for attention in find_attentions(network):
-        if on_gpu or attention.pays_on_cpu(network):
-            operators = network.operators_at(attention.operators)
-            following = operators[-1].next_op
-            make_group(_exclusive(operators), anchor=following)
+                network, on_gpu = read_network(graph), target_of(graph).is_gpu
+                for attention in find_attentions(network):
+                    if on_gpu or attention.pays_on_cpu(network):
+                        operators = network.operators_at(attention.operators)
+                        following = operators[-1].next_op
+                        make_group(_exclusive(operators), anchor=following)
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:

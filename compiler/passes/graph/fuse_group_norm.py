@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.graph.fusion.group_norms import GroupNorm, find_group_norm
+from compiler.graph.fusion.group_norms import find_group_norm
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import OperatorOp, WeightOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, like_before, replace
@@ -41,16 +41,17 @@ class FuseGroupNorm(GraphPass):
             if not target_of(graph).is_gpu:
                 continue
             for add in list(graph.body.block.ops):
-                if isinstance(add, OperatorOp) and (found := find_group_norm(add)):
-                    _rewrite(add, found)
+                if isinstance(add, OperatorOp) and (norm := find_group_norm(add)):
+                    shape, dtype = shape_of(add.outputs[0].type), dtype_of(add.outputs[0].type)
+                    vector = tensor_type(dtype, (shape[1],))
+                    scale, bias = (WeightOp(key, vector) for key in (norm.scale, norm.bias))
+                    insert_before(add, scale, bias)
+                    attributes = {
+                        "epsilon": norm.normalization["epsilon"],
+                        "num_groups": norm.groups,
+                    }
+                    operands = [norm.image, scale.output, bias.output]
+                    replace(
+                        add, [like_before(add, "GroupNormalization", operands, shape, **attributes)]
+                    )
             erase_dead(list(graph.body.block.ops))
-
-
-def _rewrite(add: OperatorOp, found: GroupNorm) -> None:
-    shape, dtype = shape_of(add.outputs[0].type), dtype_of(add.outputs[0].type)
-    vector = tensor_type(dtype, (shape[1],))
-    scale, bias = (WeightOp(key, vector) for key in (found.scale, found.bias))
-    insert_before(add, scale, bias)
-    attributes = {"epsilon": found.normalization["epsilon"], "num_groups": found.groups}
-    operands = [found.image, scale.output, bias.output]
-    replace(add, [like_before(add, "GroupNormalization", operands, shape, **attributes)])

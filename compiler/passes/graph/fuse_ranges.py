@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.graph.fusion.ranges import find_ranges
 from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
@@ -36,13 +36,9 @@ class FuseRanges(GraphPass):
         """Group those of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             if target_of(graph).is_gpu and "ReduceMin" in operator_types(graph):
-                _fuse(graph)
-
-
-def _fuse(graph: GraphOp) -> None:
-    network = read_network(graph)
-    for found in find_ranges(network):
-        _group(network.operators_at(found.operators))
+                network = read_network(graph)
+                for tensor_range in find_ranges(network):
+                    _group(network.operators_at(tensor_range.operators))
 
 
 def _group(operators: list[OperatorOp]) -> None:

@@ -12,7 +12,6 @@ from compiler.graph.fusion.squeeze_excite import (
 )
 from compiler.graph.network import operator_types, read_network
 from compiler.graph.targets import target_of
-from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
@@ -44,12 +43,8 @@ class FuseSqueezeExcite(GraphPass):
         for graph in graphs_of(op):
             types = operator_types(graph)
             if target_of(graph).fuses_squeeze_excite and not types.isdisjoint(MEANS):
-                _fuse(graph)
-
-
-def _fuse(graph: GraphOp) -> None:
-    network = read_network(graph)
-    for found in find_squeeze_excites(network):
-        if fits_one_kernel(network, found):
-            operators = network.operators_at(found.operators)
-            make_group(operators, anchor=operators[-1].next_op)
+                network = read_network(graph)
+                for match in find_squeeze_excites(network):
+                    if fits_one_kernel(network, match):
+                        operators = network.operators_at(match.operators)
+                        make_group(operators, anchor=operators[-1].next_op)

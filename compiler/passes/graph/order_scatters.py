@@ -56,51 +56,51 @@ class OrderScatters(GraphPass):
 def _rewrite(graph: GraphOp) -> None:
     orders: dict[tuple[SSAValue, int], Order] = {}
     for op in list(graph.body.block.ops):
-        found = find_scattered_sum(op) if isinstance(op, OperatorOp) else None
-        if found is None or not isinstance(op, OperatorOp):
+        scattered = find_scattered_sum(op) if isinstance(op, OperatorOp) else None
+        if scattered is None or not isinstance(op, OperatorOp):
             continue
-        if found.slots > MOST_SLOTS and not _key(found):
+        if scattered.slots > MOST_SLOTS and not _key(scattered):
             continue  # a scatter reads all updates in as many blocks as the device has SMs
-        key = found.indices, found.slots
+        key = scattered.indices, scattered.slots
         if key not in orders:
-            orders[key] = _order(op, found)
-        operands = [found.updates, found.data, *orders[key]]
-        replace(op, [like_before(op, SEGMENT_SUM, operands, shape_of(found.data.type))])
+            orders[key] = _order(op, scattered)
+        operands = [scattered.updates, scattered.data, *orders[key]]
+        replace(op, [like_before(op, SEGMENT_SUM, operands, shape_of(scattered.data.type))])
     if orders:
         erase_dead(list(graph.body.block.ops))
 
 
-def _order(anchor: OperatorOp, found: ScatteredSum) -> Order:
+def _order(anchor: OperatorOp, scattered: ScatteredSum) -> Order:
     """The starts of the slots and the order of the updates, before an operator."""
-    types = [tensor_type("int32", (size,)) for size in (found.slots + 1, found.count)]
-    key = _key(found)
+    types = [tensor_type("int32", (size,)) for size in (scattered.slots + 1, scattered.count)]
+    key = _key(scattered)
     if key:
-        attributes = {"slots": found.slots}
+        attributes = {"slots": scattered.slots}
         keys = [derived_key(name, [key], attributes, "int32") for name in ("starts", "order")]
         starts, order = (WeightOp(k, t) for k, t in zip(keys, types, strict=True))
         insert_before(anchor, starts, order)
         return starts.output, order.output
-    indices = found.indices
-    if shape_of(indices.type) != (found.count,):
-        view = tensor_type(dtype_of(indices.type), (found.count,))
-        shape = {"shape": value_to_attribute([found.count])}
+    indices = scattered.indices
+    if shape_of(indices.type) != (scattered.count,):
+        view = tensor_type(dtype_of(indices.type), (scattered.count,))
+        shape = {"shape": value_to_attribute([scattered.count])}
         reshape = OperatorOp("Reshape", [indices], [view], shape, anchor.node_name)
         insert_before(anchor, reshape)
         indices = reshape.outputs[0]
-    slots = {"slots": int64(found.slots)}
+    slots = {"slots": int64(scattered.slots)}
     op = OperatorOp(SCATTER_ORDER, [indices], types, slots, anchor.node_name)
     insert_before(anchor, op)
     return op.outputs[0], op.outputs[1]
 
 
-def _key(found: ScatteredSum) -> str:
+def _key(scattered: ScatteredSum) -> str:
     """The key of constant indices as a vector; empty where they are computed."""
-    match found.indices.owner:
+    match scattered.indices.owner:
         case WeightOp() as weight:
-            return reshaped_key(weight.key.data, (found.count,))
+            return reshaped_key(weight.key.data, (scattered.count,))
         case ConstantOp() as constant:
             array = attribute_to_array(constant.value)
-            attributes = {"value": array.tolist(), "shape": [found.count]}
+            attributes = {"value": array.tolist(), "shape": [scattered.count]}
             return derived_key("constant", [], {**attributes, "dtype": str(array.dtype)})
         case _:
             return ""

@@ -9,7 +9,13 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
-from compiler.graph.precision import CopiedOutputs, copied_outputs, narrow_values, narrow_weights
+from compiler.graph.precision import (
+    CopiedOutputs,
+    copied_outputs,
+    narrow_values,
+    narrow_weights,
+    streamed_weights,
+)
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GroupOp, WeightOp, YieldOp
@@ -30,13 +36,13 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 @dataclass(frozen=True)
 class ReducePrecision(GraphPass):
     """Store in 16 bits the tensors between kernels whose values are in range, and the weights of
-    their contractions. On a GPU, contractions and reductions of models in 16 bits compute in
-    float32.
+    their contractions, on a CPU of those of few rows. Contractions and reductions of models in 16
+    bits compute in float32.
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
     and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
     keep their type (see `compiler.graph.precision`); an output that contractions read in tiles has
-    a copy in 16 bits for them; each group's `kernel` is its signature.
+    a copy in 16 bits for them on a GPU; each group's `kernel` is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%2 : tensor<4xf32>):
@@ -61,17 +67,18 @@ class ReducePrecision(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Narrow the tensors of every `dataflow.graph` of the module."""
         if self.storage not in ("target", *ONNX_TYPES):
-            known = ", ".join(ONNX_TYPES)
-            raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {known}")
+            choices = ", ".join(ONNX_TYPES)
+            raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {choices}")
         for graph in graphs_of(op):
-            if target_of(graph).is_gpu:
-                widen_groups(graph)
+            widen_groups(graph)
+            on_gpu = target_of(graph).is_gpu
             stored = STORED.get(target_of(graph).precision, "float32")
             dtype = stored if self.storage == "target" else self.storage
             if dtype != "float32":
-                for copies in copied_outputs(graph, dtype):
-                    _write_copies(copies)
-                _narrow(list(graph.groups), narrow_values(graph, dtype), dtype)
+                if on_gpu:
+                    for copies in copied_outputs(graph, dtype):
+                        _write_copies(copies)
+                _narrow(list(graph.groups), narrow_values(graph, dtype), dtype, on_gpu)
 
 
 def _write_copies(copies: CopiedOutputs) -> None:
@@ -92,13 +99,15 @@ def _write_copies(copies: CopiedOutputs) -> None:
     replace(group, wider.outputs[:count])
 
 
-def _narrow(groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str) -> None:
+def _narrow(
+    groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str, on_gpu: bool
+) -> None:
     for value in values:
         type = tensor_type(dtype, shape_of(value.type))
         Rewriter.replace_value_with_new_type(value, type)
     weights: dict[SSAValue, WeightOp] = {}
     for group in groups:
-        for i in narrow_weights(group, dtype):
+        for i in narrow_weights(group, dtype) if on_gpu else streamed_weights(group):
             group.operands[i] = _narrow_weight(group.inputs[i], dtype, weights)
         widen_reads(group)
         narrow_results(group)

@@ -51,18 +51,15 @@ class ShareKernels(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Share the kernels of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            _share(graph, target_of(graph).is_gpu)
-
-
-def _share(graph: GraphOp, on_gpu: bool) -> None:
-    stored: dict[str, SSAValue] = {}
-    for group in graph.groups:
-        if on_gpu and group.control is None and attends(group) and is_quantised(group):
-            delay_scales(group)
-    for group, scales in shared_scales(list(graph.groups), on_gpu).items():
-        for scale in scales:
-            _read(group, scale, _weight(graph, scale, stored))
-        group.kernel = StringAttr(signature(group))
+            on_gpu = target_of(graph).is_gpu
+            stored: dict[str, SSAValue] = {}
+            for group in graph.groups:
+                if on_gpu and group.control is None and attends(group) and is_quantised(group):
+                    delay_scales(group)
+            for group, scales in shared_scales(list(graph.groups), on_gpu).items():
+                for scale in scales:
+                    _read(group, scale, _weight(graph, scale, stored))
+                group.kernel = StringAttr(signature(group))
 
 
 def _weight(graph: GraphOp, scale: SharedScale, stored: dict[str, SSAValue]) -> SSAValue:
@@ -85,10 +82,10 @@ def _read(group: GroupOp, scale: SharedScale, weight: SSAValue) -> None:
     argument = block.insert_arg(weight.type, len(block.args))
     group.operands = [*group.operands, weight]
     for constant in scale.constants:
-        value, given = argument, constant.output.type
-        if given != weight.type:
-            to = {"to": int64(_TYPES[dtype_of(given)])}
-            scalar = tensor_type(dtype_of(given), ())
+        value, constant_type = argument, constant.output.type
+        if constant_type != weight.type:
+            to = {"to": int64(_TYPES[dtype_of(constant_type)])}
+            scalar = tensor_type(dtype_of(constant_type), ())
             cast = OperatorOp("Cast", [argument], [scalar], to)
             insert_before(constant, cast)
             value = cast.outputs[0]
@@ -101,11 +98,13 @@ def delay_scales(group: GroupOp) -> None:
     for op in list(group.operators):
         wide = op.type_name == "MatMul" and dtype_of(op.outputs[0].type) == "float32"
         scales = list(_scales_of(op)) if wide else []
-        found = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
-        if not found:
+        of_operands = [pair for pair in scales if parts[pair[0]] is AttentionPart.OPERANDS]
+        if not of_operands:
             continue
-        factor = prod(float(attribute_to_array(constant.value).item()) for _, constant in found)
-        for scaling, _ in found:
+        factor = prod(
+            float(attribute_to_array(constant.value).item()) for _, constant in of_operands
+        )
+        for scaling, _ in of_operands:
             replace(scaling, [scaling.inputs[0]])
         _multiply(op, factor)
     group.kernel = StringAttr(signature(group))

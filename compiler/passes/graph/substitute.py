@@ -77,19 +77,19 @@ class Substitute(GraphPass):
         self._check()
         model = ctx.cost_model if isinstance(ctx, CostContext) else None
         for graph in graphs_of(op):
-            found = replace(self, policy=self._policy(graph, model))
-            taken = None if found.policy == "none" else found._substitute(graph, model)
+            resolved = replace(self, policy=self._policy(graph, model))
+            number = None if resolved.policy == "none" else resolved._substitute(graph, model)
             if isinstance(ctx, CostContext):
-                repeated = None if taken is None else str(replace(found, take=taken).spec())
+                repeated = None if number is None else str(replace(resolved, take=number).spec())
                 ctx.decided[str(self.spec())] = repeated
 
     def _check(self) -> None:
         if self.policy not in (*POLICIES, "none", "target"):
-            known = ", ".join((*POLICIES, "none", "target"))
-            raise PipelineError(f"unknown policy {self.policy!r}: use one of {known}")
+            choices = ", ".join((*POLICIES, "none", "target"))
+            raise PipelineError(f"unknown policy {self.policy!r}: use one of {choices}")
         if self.division not in DIVISIONS:
-            known = ", ".join(DIVISIONS)
-            raise PipelineError(f"unknown division {self.division!r}: use one of {known}")
+            choices = ", ".join(DIVISIONS)
+            raise PipelineError(f"unknown division {self.division!r}: use one of {choices}")
         if self.select not in ("time", "cost"):
             raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
         if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
@@ -97,10 +97,10 @@ class Substitute(GraphPass):
         self._sizes()
 
     def _sizes(self) -> PartSizes:
-        found = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
-        if found is None or not 0 < int(found[1]) <= int(found[2]):
+        bounds = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
+        if bounds is None or not 0 < int(bounds[1]) <= int(bounds[2]):
             raise PipelineError(f"size={self.size} is not a range of operators: write size=40..120")
-        return PartSizes(int(found[1]), int(found[2]))
+        return PartSizes(int(bounds[1]), int(bounds[2]))
 
     def _policy(self, graph: GraphOp, model: CostModel | None) -> str:
         """The policy for a graph, `none` if nothing is substituted.
@@ -115,14 +115,15 @@ class Substitute(GraphPass):
     def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Decide, or recall what was decided; the number of the candidate taken."""
         question = f"{self.spec(include_default=True)}\n{graph!s}"
-        known = None if model is None else model.recall(question)
-        if known is not None:
-            replace_graph(graph, known)
-            return _recalled(known)
-        taken = self._decide(graph, model)
+        decided = None if model is None else model.recall(question)
+        if decided is not None:
+            replace_graph(graph, decided)
+            number = re.match(r"// take=(\d+)\n", decided)
+            return None if number is None else int(number[1])
+        candidate = self._decide(graph, model)
         if model is not None:
-            model.remember(question, f"// take={taken}\n{graph!s}")
-        return taken
+            model.remember(question, f"// take={candidate}\n{graph!s}")
+        return candidate
 
     def _decide(self, graph: GraphOp, model: CostModel | None) -> int | None:
         """Substitute; the number of the candidate, None if the graph stays."""
@@ -130,13 +131,15 @@ class Substitute(GraphPass):
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
         cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
-        found = [one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)]
-        taken = self._taken(found, graph, cost, model)
-        if found[taken].graph == read.graph:
+        candidates = [
+            one for one in self._search(terms, read.graph, cost) if read.has_order(one.graph)
+        ]
+        number = self._taken(candidates, graph, cost, model)
+        if candidates[number].graph == read.graph:
             return None
-        _LOG.info("substituted: %s", dict(Counter(found[taken].rules)))
-        write_terms(graph, read, found[taken].graph)
-        return taken
+        _LOG.info("substituted: %s", dict(Counter(candidates[number].rules)))
+        write_terms(graph, read, candidates[number].graph)
+        return number
 
     def _taken(
         self,
@@ -175,13 +178,7 @@ class Substitute(GraphPass):
             sizes=self._sizes(),
             division=cast(Division, self.division),
         )
-        found = search.candidates(graph)
-        refined = search.refined(graph) if self.policy == "makespan" else found[-1]
-        known = any(one.graph == refined.graph for one in found)
-        return found if known else [refined, *found]
-
-
-def _recalled(text: str) -> int | None:
-    """The number of the candidate that a kept decision took."""
-    found = re.match(r"// take=(\d+)\n", text)
-    return None if found is None else int(found[1])
+        candidates = search.candidates(graph)
+        refined = search.refined(graph) if self.policy == "makespan" else candidates[-1]
+        is_candidate = any(one.graph == refined.graph for one in candidates)
+        return candidates if is_candidate else [refined, *candidates]

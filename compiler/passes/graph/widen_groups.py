@@ -45,17 +45,13 @@ def widen_reads(group: GroupOp) -> None:
             narrow = Rewriter.replace_value_with_new_type(argument, value.type)
             gather = _only_gather(narrow)
             if gather is not None:
-                narrow = _narrow_rows(gather, dtype_of(value.type))
+                rows = gather.outputs[0]
+                in_table_type = tensor_type(dtype_of(value.type), shape_of(rows.type))
+                narrow = Rewriter.replace_value_with_new_type(rows, in_table_type)
             place = first if gather is None else gather.next_op
             assert place is not None
             insert_before(place, wide := cast_of(narrow, "float32"))
             narrow.replace_uses_with_if(wide.outputs[0], lambda use, c=wide: use.operation is not c)
-
-
-def _narrow_rows(gather: OperatorOp, dtype: str) -> SSAValue:
-    """The rows that a Gather selects, in the type of its table."""
-    rows = gather.outputs[0]
-    return Rewriter.replace_value_with_new_type(rows, tensor_type(dtype, shape_of(rows.type)))
 
 
 def _only_gather(table: SSAValue) -> OperatorOp | None:

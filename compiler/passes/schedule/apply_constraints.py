@@ -40,12 +40,12 @@ class ApplyConstraints(SchedulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Constrain the module's `taskflow.graph`."""
-        wanted = constraints_from_json(_read(self.file))
+        constraints = constraints_from_json(_read(self.file))
         for graph in op.ops:
             if isinstance(graph, GraphOp):
                 if graph.unsynchronized is None:
                     raise PipelineError("the schedule has its tokens: run this before insert-sync")
-                _constrain(graph, wanted)
+                _constrain(graph, constraints)
 
 
 def _read(file: str) -> str:
@@ -56,15 +56,15 @@ def _read(file: str) -> str:
         raise ScheduleError(f"cannot read {file}: {reason}") from None
 
 
-def _constrain(graph: GraphOp, wanted: Constraints) -> None:
+def _constrain(graph: GraphOp, constraints: Constraints) -> None:
     tasks = list(graph.tasks)
-    found = constrain(_tasks(graph), wanted)
-    for task, stream, after in zip(tasks, found.streams, found.after, strict=True):
+    constrained = constrain(_tasks(graph), constraints)
+    for task, stream, after in zip(tasks, constrained.streams, constrained.after, strict=True):
         for operation in (task, *task.launches):
             operation.stream = int64(stream)
         tokens = dict.fromkeys([*task.after, *(tasks[other].token for other in sorted(after))])
         set_after(task, list(tokens))
-    for index in found.order:
+    for index in constrained.order:
         tasks[index].detach()
         graph.body.block.add_op(tasks[index])
 

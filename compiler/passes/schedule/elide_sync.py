@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import GraphOp, graphs_inside_out, set_after
+from compiler.ir.taskflow import graphs_inside_out, set_after
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.subflows import remaining_waits, waits_between
 
@@ -33,12 +33,8 @@ class ElideSync(SchedulePass):
         """Thin out the tokens of every synchronised `taskflow.graph` of the module."""
         for graph in graphs_inside_out(op):
             if graph.unsynchronized is None:
-                _elide(graph)
-
-
-def _elide(graph: GraphOp) -> None:
-    schedule, tasks = schedule_of(graph), list(graph.tasks)
-    remaining = waits_between(schedule.subflows, remaining_waits(schedule))
-    for task, kept in zip(tasks, remaining, strict=True):
-        if len(kept) < len(task.after):
-            set_after(task, [tasks[awaited].token for awaited in sorted(kept)])
+                schedule, tasks = schedule_of(graph), list(graph.tasks)
+                remaining = waits_between(schedule.subflows, remaining_waits(schedule))
+                for task, waits in zip(tasks, remaining, strict=True):
+                    if len(waits) < len(task.after):
+                        set_after(task, [tasks[awaited].token for awaited in sorted(waits)])

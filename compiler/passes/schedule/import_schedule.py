@@ -43,10 +43,10 @@ class ImportSchedule(SchedulePass):
         except (OSError, ValueError) as error:  # NUL, or what is not UTF-8
             reason = error.strerror if isinstance(error, OSError) else error
             raise ScheduleError(f"cannot read {self.file}: {reason}") from None
-        found = from_json(text)
+        imported = from_json(text)
         for graph in [graph for graph in op.ops if isinstance(graph, GraphOp)]:
             if graph.unsynchronized is not None:
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")
-            check_schedule(found)
-            check_equivalent(found, schedule_of(graph))
-            Rewriter.replace_op(graph, unflattened(found, graph), new_results=[])
+            check_schedule(imported)
+            check_equivalent(imported, schedule_of(graph))
+            Rewriter.replace_op(graph, unflattened(imported, graph), new_results=[])

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import GraphOp, graphs_inside_out, set_after
+from compiler.ir.taskflow import graphs_inside_out, set_after
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.subflows import waits_between
 from compiler.verify.conflicts import needed_waits
@@ -33,14 +33,10 @@ class InsertSync(SchedulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Synchronise every `taskflow.graph` of the module, those of bodies too."""
         for graph in graphs_inside_out(op):
-            _synchronise(graph)
-
-
-def _synchronise(graph: GraphOp) -> None:
-    schedule, tasks = schedule_of(graph), list(graph.tasks)
-    waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
-    every = ((*needed, *task.after) for needed, task in waits)
-    for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):
-        if awaited:
-            set_after(task, [tasks[earlier].token for earlier in sorted(awaited)])
-    graph.unsynchronized = None
+            schedule, tasks = schedule_of(graph), list(graph.tasks)
+            waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
+            every = ((*needed, *task.after) for needed, task in waits)
+            for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):
+                if awaited:
+                    set_after(task, [tasks[earlier].token for earlier in sorted(awaited)])
+            graph.unsynchronized = None

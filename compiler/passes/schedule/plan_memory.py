@@ -46,7 +46,14 @@ class PlanMemory(SchedulePass):
                 raise PipelineError("the graph has no tokens yet: run insert-sync first")
             _plan(graph)
             if isinstance(around := graph.parent_op(), ControlTaskOp):
-                _fit_arena(around)
+                # its last workspace becomes as large as the largest arena of its bodies
+                size, place = around.arena_bytes, around.operands[-1].owner
+                if size and isinstance(place, ViewOp):
+                    view = ViewOp(
+                        place.source, place.offset.value.data, memref_type("uint8", (size,))
+                    )
+                    Rewriter.insert_op(view, InsertPoint.before(place))
+                    around.operands[len(around.operands) - 1] = view.result
 
 
 def _plan(graph: GraphOp) -> None:
@@ -56,15 +63,6 @@ def _plan(graph: GraphOp) -> None:
     numbers = [i for i, allocation in enumerate(schedule.allocations) if allocation.kind == "arena"]
     for arena, number in zip(arenas, numbers, strict=True):
         _replace(arena, plan_arena(schedule, number, order))
-
-
-def _fit_arena(op: ControlTaskOp) -> None:
-    """Make the last workspace of an If or a Loop as large as its largest arena now is."""
-    size, place = op.arena_bytes, op.operands[-1].owner
-    if size and isinstance(place, ViewOp):
-        view = ViewOp(place.source, place.offset.value.data, memref_type("uint8", (size,)))
-        Rewriter.insert_op(view, InsertPoint.before(place))
-        op.operands[len(op.operands) - 1] = view.result
 
 
 def _replace(arena: ArenaOp, plan: ArenaPlan) -> None:

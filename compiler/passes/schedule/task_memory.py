@@ -6,7 +6,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from compiler.errors import PipelineError
 from compiler.graph.aliases import ViewPlan
-from compiler.graph.packing import packed_shape
+from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.graph.storage import lay_out
 from compiler.ir import dataflow, taskflow
 from compiler.ir.types import dtype_of, memref_type, shape_of
@@ -106,7 +106,7 @@ class TaskMemory:
         key = (weight.key.data, packing, dtype_of(weight.output.type))
         if key not in self._weights:
             shape = packed_shape(shape_of(weight.output.type), packing)
-            type = memref_type(dtype_of(weight.output.type), shape)
+            type = memref_type(packed_dtype(dtype_of(weight.output.type), packing), shape)
             self.block.add_op(op := taskflow.WeightOp(weight.key.data, packing, type))
             self._weights[key] = op.result
         return self._weights[key]

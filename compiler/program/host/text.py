@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -58,6 +57,7 @@ def regex_full_match(call: HostCall) -> HostFunction:
     pattern: str = call.attributes["pattern"]
     options = re2.Options()
     options.log_errors = False
+    options.never_capture = True  # whether a text matches is the automaton's answer alone
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
@@ -166,13 +166,10 @@ def tf_idf_vectorizer(call: HostCall) -> HostFunction:
         if x.ndim > 2 or ngrams.is_text != is_text(x):
             pool = "texts" if ngrams.is_text else "integers"
             raise ValueError(f"it takes a vector or a matrix of {pool}")
-        items: list[Any] = texts_in(x) if ngrams.is_text else x.ravel().tolist()
-        width = x.shape[-1] if x.ndim else 1
-        rows = len(x) if x.ndim == 2 else 1
-        counted = [ngrams.counts(items[row * width : (row + 1) * width]) for row in range(rows)]
-        counts = np.array(counted, np.float32).reshape(rows, len(ngrams.weights))
+        rows = x.reshape(len(x) if x.ndim == 2 else 1, x.shape[-1] if x.ndim else 1)
+        counts = ngrams.counts(rows).astype(np.float32)
         scaled = (np.minimum(counts, 1) if mode == "IDF" else counts) * scale
-        result = np.zeros((ngrams.size, rows), np.float32)
+        result = np.zeros((ngrams.size, len(rows)), np.float32)
         np.add.at(result, ngrams.places, scaled.T)
         return (result.T.copy() if x.ndim == 2 else result[:, 0],)
 
@@ -195,16 +192,19 @@ class _Ngrams:
         starts: Sequence[int] = attributes["ngram_counts"]
         if not 1 <= self._shortest <= self._longest <= len(starts) or self._skips < 0:
             raise ValueError("its lengths of n-grams are not from 1 up to those of ngram_counts")
-        self._ids: dict[tuple[Any, ...], list[int]] = {}
+        self._items = {item: number for number, item in enumerate(dict.fromkeys(pool))}
+        edges: dict[tuple[int, int], int] = {}
+        self._state: list[int] = []
         ends = [*starts[1:], len(pool)]
         count = 0
         for length, first, end in zip(range(1, len(starts) + 1), starts, ends, strict=True):
             if not 0 <= first <= end <= len(pool) or (end - first) % length:
                 raise ValueError(f"its ngram_counts do not part the pool into {length}-grams")
             for start in range(first, end, length):
-                if self._shortest <= length <= self._longest:
-                    gram = tuple(pool[start : start + length])
-                    self._ids.setdefault(gram, []).append(count)
+                state = 0
+                for item in pool[start : start + length]:
+                    state = edges.setdefault((state, self._items[item]), len(edges) + 1)
+                self._state.append(state)
                 count += 1
         self.places = np.array(attributes["ngram_indexes"], np.int64)
         self.weights = np.array(attributes.get("weights", [1.0] * len(self.places)), np.float32)
@@ -212,18 +212,45 @@ class _Ngrams:
             raise ValueError(f"its ngram_indexes or weights do not fit the pool's {count} n-grams")
         self.size = int(self.places.max()) + 1
 
-    def counts(self, items: Sequence[Any]) -> Array:
-        """How often each n-gram of the pool is in a row."""
-        counts = np.zeros(len(self.places), np.int64)
-        for gram in self._grams(items):
-            for number in self._ids.get(gram, ()):
-                counts[number] += 1
-        return counts
+        self._states = len(edges) + 1
+        keys = [state * (len(self._items) + 1) + item for state, item in edges]
+        order = np.argsort(np.array(keys, np.int64))
+        self._keys, self._next = np.array(keys, np.int64)[order], order + 1
 
-    def _grams(self, items: Sequence[Any]) -> Any:
-        """Every n-gram of a row, its items apart by each number of skips; single items once."""
-        return chain.from_iterable(
-            zip(*(islice(items, i * step, None) for i in range(length)), strict=False)
-            for length in range(self._shortest, self._longest + 1)
-            for step in range(1, 2 if length == 1 else self._skips + 2)
-        )
+    def counts(self, rows: Array) -> Array:
+        """How often each n-gram of the pool is in each row: int64[rows, n-grams].
+
+        All places of all rows walk the tree of the pool's n-grams together; a place that leaves it
+        gets the state after the last. Items are apart by each number of skips, single ones once.
+        """
+        items, count = self._numbers(rows), self._states + 1
+        total = np.zeros(len(items) * count, np.int64)
+        offsets = np.arange(len(items))[:, None] * count
+        for step in range(1, self._skips + 2):
+            states = np.zeros_like(items)
+            for length in range(1, self._longest + 1):
+                first = (length - 1) * step
+                if first >= items.shape[1]:
+                    break
+                states = self._after(states[:, : items.shape[1] - first], items[:, first:])
+                if length >= self._shortest and (length > 1 or step == 1):
+                    total += np.bincount((states + offsets).ravel(), minlength=total.size)
+        return total.reshape(len(items), count)[:, self._state]
+
+    def _numbers(self, rows: Array) -> Array:
+        """The number of each item, that of others after the last."""
+        other = len(self._items)
+        if self.is_text:
+            numbers = [self._items.get(item, other) for item in texts_in(rows)]
+            return np.array(numbers, np.int64).reshape(rows.shape)
+        known = np.array(list(self._items), np.int64)
+        order = np.argsort(known)
+        at = np.searchsorted(known[order], rows.astype(np.int64))
+        numbers = np.append(order, other)[at]
+        return np.where(np.append(known, 0)[numbers] == rows, numbers, other)
+
+    def _after(self, states: Array, items: Array) -> Array:
+        """The states that items lead to."""
+        keys = states * (len(self._items) + 1) + items
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[at] == keys, self._next[at], self._states)

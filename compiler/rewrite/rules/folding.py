@@ -119,10 +119,6 @@ def _inner_is_pointwise(bindings: Bindings) -> Sequence[Condition]:
     return pointwise(bindings, v, "inner")
 
 
-def _unpadded_pixel(bindings: Bindings) -> list[Condition]:
-    return [*all_are(1, bindings.shape(w)[2:]), *all_are(0, bindings.value(Unknown("pads")))]
-
-
 def _taps_first(bindings: Bindings) -> tuple[int, ...]:
     """The order of axes that makes a kernel a batch of matrices, one for each tap."""
     return (*range(2, len(bindings.shape(w))), 0, 1)
@@ -134,7 +130,11 @@ def _taps_last(bindings: Bindings) -> tuple[int, ...]:
 
 
 def _shifts_inputs(bindings: Bindings) -> list[Condition]:
-    return [*_scales_inputs(bindings), *_unpadded_pixel(bindings)]
+    return [
+        *_scales_inputs(bindings),
+        *all_are(1, bindings.shape(w)[2:]),
+        *all_are(0, bindings.value(Unknown("pads"))),
+    ]
 
 
 def _column(tensor: Tensor) -> Pattern:

@@ -67,8 +67,8 @@ def _ends(values: Any) -> tuple[Any, Any]:
 def _larger_pads(bindings: Bindings) -> tuple[Any, ...]:
     """The pads of an image for a kernel with a margin."""
     steps = (*bindings.value(dilations), *bindings.value(dilations))
-    given = zip(bindings.value(pads), steps, bindings.value(margin), strict=True)
-    return tuple(pad + step * more for pad, step, more in given)
+    sides = zip(bindings.value(pads), steps, bindings.value(margin), strict=True)
+    return tuple(pad + step * more for pad, step, more in sides)
 
 
 def _sizes(bindings: Bindings) -> Iterable[Mapping[Unknown, Any]]:
@@ -96,7 +96,7 @@ def _fitting(bindings: Bindings) -> Iterable[Mapping[Unknown, Any]]:
     """The margin for which the pads of the smaller kernel become those of the larger."""
     steps = (*bindings.value(dilations), *bindings.value(dilations))
     pairs = zip(bindings.value(pads), bindings.value(small_pads), steps, strict=True)
-    return ({margin: tuple((large - given) // step for large, given, step in pairs)},)
+    return ({margin: tuple((large - small) // step for large, small, step in pairs)},)
 
 
 def _fits(bindings: Bindings) -> list[Condition]:
@@ -104,12 +104,12 @@ def _fits(bindings: Bindings) -> list[Condition]:
     before, after = _ends(bindings.value(margin))
     sizes = zip(bindings.shape(v)[2:], before, after, strict=True)
     steps = (*bindings.value(dilations), *bindings.value(dilations))
-    given = zip(bindings.value(small_pads), steps, bindings.value(margin), strict=True)
+    sides = zip(bindings.value(small_pads), steps, bindings.value(margin), strict=True)
     return [
         *(n >= 0 for n in bindings.value(margin)),
         sum(bindings.value(margin)) > 0,
         *equal([size + low + high for size, low, high in sizes], bindings.shape(w)[2:]),
-        *equal([pad + step * more for pad, step, more in given], bindings.value(pads)),
+        *equal([pad + step * more for pad, step, more in sides], bindings.value(pads)),
     ]
 
 
@@ -155,13 +155,13 @@ def _keeps_place(bindings: Bindings) -> list[Condition]:
     """The conditions that a kernel of one element in a margin maps each pixel to itself."""
     before, after = _ends(bindings.value(margin))
     steps = (*bindings.value(dilations), *bindings.value(dilations))
-    given = zip(steps, bindings.value(margin), strict=True)
+    sides = zip(steps, bindings.value(margin), strict=True)
     sizes = [low + 1 + high for low, high in zip(before, after, strict=True)]
     return [
         *(n >= 0 for n in bindings.value(margin)),
         *all_are(1, bindings.value(strides)),
         *equal(sizes, bindings.shape(w)[2:]),
-        *equal([step * more for step, more in given], bindings.value(pads)),
+        *equal([step * more for step, more in sides], bindings.value(pads)),
         bindings.shape(w)[0] == bindings.shape(x)[1],
     ]
 

@@ -36,7 +36,7 @@ AVERAGE = OneOf("average", frozenset({"AveragePool", "GlobalAveragePool"}))
 
 def _windowed(name: str, kinds: frozenset[str]) -> tuple[Any, ...]:
     """Operators with windows of two elements, and those of whole images, on one or two axes."""
-    found: list[Any] = []
+    operators: list[Any] = []
     for n in (1, 2):
         small = {
             "kernel_shape": (2,) * n,
@@ -45,9 +45,9 @@ def _windowed(name: str, kinds: frozenset[str]) -> tuple[Any, ...]:
             "dilations": (1,) * n,
         }
         for kind in sorted(kinds):
-            given = {} if kind.startswith("Global") else small
-            found.append((n, {name: (kind, tuple(sorted(given.items())))}))
-    return tuple(found)
+            attributes = {} if kind.startswith("Global") else small
+            operators.append((n, {name: (kind, tuple(sorted(attributes.items())))}))
+    return tuple(operators)
 
 
 POOLS = tuple(

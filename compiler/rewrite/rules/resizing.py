@@ -37,8 +37,8 @@ def resize_example(mode: str, spatial: int) -> dict[str, Any]:
     """The unknowns of a Resize that doubles an image of some spatial axes."""
     scales = (1.0, 1.0, *[2.0] * spatial)
     own = {"mode": mode, "scales": scales, "roi": (), "sizes": ()}
-    given = with_defaults("Resize", own, [(1,) * len(scales)])
-    return {"resize": ("Resize", tuple(sorted(given.items())))}
+    attributes = with_defaults("Resize", own, [(1,) * len(scales)])
+    return {"resize": ("Resize", tuple(sorted(attributes.items())))}
 
 
 def _cases(*modes: str, **unknowns: Any) -> tuple[Case, ...]:
@@ -60,11 +60,11 @@ def _attributes(bindings: Bindings) -> dict[str, Any]:
 
 def _in_space(bindings: Bindings) -> list[Condition]:
     """The conditions that pixels are weighted means, by weights that all channels share."""
-    given = _attributes(bindings)
+    attributes = _attributes(bindings)
     return [
-        given["scales"][:2] == (1, 1),
-        given["coordinate_transformation_mode"] != "tf_crop_and_resize",
-        given["axes"][:2] == (0, 1),
+        attributes["scales"][:2] == (1, 1),
+        attributes["coordinate_transformation_mode"] != "tf_crop_and_resize",
+        attributes["axes"][:2] == (0, 1),
     ]
 
 

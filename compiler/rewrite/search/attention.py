@@ -21,8 +21,8 @@ def attentions_of(graph: Graph, terms: Sequence[Term]) -> dict[Term, tuple[Term,
     if not softmaxes:
         return {}
     finder = _Finder(_users([t for t in terms if not t.constant]), frozenset(graph))
-    found = (finder.around(softmax) for softmax in softmaxes)
-    return {members[-1]: members for members in found if members}
+    attentions = (finder.around(softmax) for softmax in softmaxes)
+    return {members[-1]: members for members in attentions if members}
 
 
 def _users(terms: Sequence[Term]) -> Mapping[Term, list[Term]]:
@@ -72,8 +72,8 @@ class _Finder:
             return None
         if term.kind == "MatMul":
             return [term]
-        found = (self.scores(operand) for operand in _of_scores(term))
-        return next(([*before, term] for before in found if before is not None), None)
+        chains = (self.scores(operand) for operand in _of_scores(term))
+        return next(([*before, term] for before in chains if before is not None), None)
 
     def results(self, second: Term) -> Iterator[Term]:
         """The layout changes of the result and what is computed of each element of it alone,

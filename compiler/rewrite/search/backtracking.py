@@ -159,14 +159,14 @@ def growth(rule: Rule) -> int:
 
 def _operators(patterns: Iterable[Pattern]) -> list[Apply]:
     """The distinct operators of some patterns that are not constant."""
-    found: list[Apply] = []
+    operators: list[Apply] = []
     pending = [pattern for pattern in patterns if isinstance(pattern, Apply)]
     while pending:
         pattern = pending.pop()
-        if pattern not in found and not _is_constant(pattern):
-            found.append(pattern)
+        if pattern not in operators and not _is_constant(pattern):
+            operators.append(pattern)
             pending += [item for item in pattern.inputs if isinstance(item, Apply)]
-    return found
+    return operators
 
 
 def _is_constant(pattern: Pattern) -> bool:
@@ -188,7 +188,7 @@ def everywhere(matcher: Callable[[Graph], Matcher], graph: Graph, rule: Rule) ->
     """A graph after one rule was applied until it can't be, or is undone; and how many times."""
     seen = [graph]
     while len(seen) <= MOST_TIMES:
-        other = next((found for _, found in neighbours(matcher(seen[-1]), [rule])), None)
+        other = next((neighbour for _, neighbour in neighbours(matcher(seen[-1]), [rule])), None)
         if other is None or other in seen:
             break
         seen.append(other)

@@ -46,13 +46,13 @@ def _inside(site: Site) -> set[Term]:
     As deep as the rule's source: of a Concat of many parts a rule may match two only.
     """
     ends = set(site.match.tensors.values())
-    found: set[Term] = set()
+    operators: set[Term] = set()
     level = set(site.roots)
     for _ in range(max(map(_depth, site.rule.source))):
         level = {term for term in level if term not in ends and not term.constant}
-        found |= {maker_of(term) for term in level}
+        operators |= {maker_of(term) for term in level}
         level = {operand for term in level for operand in term.operands}
-    return found
+    return operators
 
 
 def _depth(pattern: Pattern) -> int:
@@ -79,8 +79,8 @@ def _divided(operators: Sequence[Term], spans: Spans, size: int) -> list[list[Te
 
 def _within(spans: Spans, operators: frozenset[Term]) -> Spans:
     """The parts of spans among some operators."""
-    found = [([t for t in members if t in operators], weight) for members, weight in spans]
-    return [(members, weight) for members, weight in found if len(members) > 1]
+    cut = [([t for t in members if t in operators], weight) for members, weight in spans]
+    return [(members, weight) for members, weight in cut if len(members) > 1]
 
 
 def _first_side(operators: Sequence[Term], spans: Spans) -> set[Term]:

@@ -57,14 +57,14 @@ def roofline_cost(policy: CostPolicy, alpha: float, like: GraphOp) -> Cost:
     A policy that needs a simulator counts the critical path alone.
     """
     roofline = roofline_of(target_of(like))
-    known: dict[Term, float] = {}
+    costs: dict[Term, float] = {}
 
     def time(term: Term) -> float:
-        if term not in known:
+        if term not in costs:
             (graph,) = module_of(_alone(term), like).ops
             (last,) = (op for op in graph.walk() if isinstance(op, OperatorOp))
-            known[term] = estimate(work_of_operators([last], last.outputs), roofline)
-        return known[term]
+            costs[term] = estimate(work_of_operators([last], last.outputs), roofline)
+        return costs[term]
 
     def cost(graph: Graph) -> float:
         kernels = kernels_of(graph)

@@ -65,17 +65,17 @@ class Divider:
 
 def _visited(outputs: Graph, inside: set[Term]) -> list[Term]:
     """The terms that a part needs, inputs first, in an order that only its structure decides."""
-    found: dict[Term, None] = {}
+    visited: dict[Term, None] = {}
     stack = [(term, False) for term in reversed(outputs)]
     while stack:
         term, ready = stack.pop()
         if ready:
-            found.setdefault(term)
-        elif term not in found:
+            visited.setdefault(term)
+        elif term not in visited:
             stack.append((term, True))
             if term in inside or term.constant:
-                stack += [(t, False) for t in reversed([*term.operands]) if t not in found]
-    return list(found)
+                stack += [(t, False) for t in reversed([*term.operands]) if t not in visited]
+    return list(visited)
 
 
 def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
@@ -89,9 +89,9 @@ def _leaf(terms: Terms, term: Term, leaf_of: dict[Term, Term]) -> Term:
 def composed(terms: Terms, graph: Graph, chosen: Iterable[tuple[GraphPart, Graph]]) -> Graph:
     """A graph in which parts, in order, compute their outputs by other graphs."""
     now: dict[Term, Term] = {}
-    for part, found in chosen:
+    for part, replacement in chosen:
         leaves = {leaf: now.get(term, term) for leaf, term in part.leaves.items()}
-        whole = replaced(terms, found, leaves) if leaves else found
+        whole = replaced(terms, replacement, leaves) if leaves else replacement
         assert whole is not None
         now |= zip(part.outputs, whole, strict=True)
     return tuple(now.get(term, term) for term in graph)

@@ -73,14 +73,14 @@ class Search:
         """Whole graphs by the sum of their parts' costs, the best first; the last is the graph."""
         parts = self.parts(graph)
         options = [self.search(part) for part in in_parts(SEARCH_STEP, parts, _described)]
-        found = {graph: GraphCandidate(graph, ())}
+        by_graph = {graph: GraphCandidate(graph, ())}
         for chosen in _cheapest([[one.cost for one in option] for option in options]):
             picked = [option[i] for option, i in zip(options, chosen, strict=True)]
             candidate = self._composed(graph, zip(parts, picked, strict=True))
-            found.setdefault(candidate.graph, candidate)
-            if len(found) > self.limits.kept:
+            by_graph.setdefault(candidate.graph, candidate)
+            if len(by_graph) > self.limits.kept:
                 break
-        return [*list(found.values())[1:], found[graph]]
+        return [*list(by_graph.values())[1:], by_graph[graph]]
 
     def refined(self, graph: Graph) -> GraphCandidate:
         """The graph with each part, in turn, as it makes the cost of the whole graph least.

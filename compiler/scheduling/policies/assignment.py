@@ -33,15 +33,15 @@ STREAM_ASSIGNMENTS: Registry[StreamAssignment] = Registry("stream")
 """Every known policy by its name."""
 
 
-def check_assignment(dag: DAG, streams: int, found: Assignment) -> None:
+def check_assignment(dag: DAG, streams: int, assignment: Assignment) -> None:
     """Raise PipelineError that says what is wrong with the decision of a stream policy."""
-    if len(found.streams) != len(dag):
-        raise PipelineError(f"it gives {len(found.streams)} streams for {len(dag)} nodes")
-    if wrong := [s for s in found.streams if not 0 <= s < streams]:
+    if len(assignment.streams) != len(dag):
+        raise PipelineError(f"it gives {len(assignment.streams)} streams for {len(dag)} nodes")
+    if wrong := [s for s in assignment.streams if not 0 <= s < streams]:
         raise PipelineError(f"it gives stream {wrong[0]}, which is not below {streams}")
-    if found.stages and len(found.stages) != len(dag):
-        raise PipelineError(f"it gives {len(found.stages)} stages for {len(dag)} nodes")
-    if found.stages and any(found.stages[u] > found.stages[v] for u, v in dag.edges):
+    if assignment.stages and len(assignment.stages) != len(dag):
+        raise PipelineError(f"it gives {len(assignment.stages)} stages for {len(dag)} nodes")
+    if assignment.stages and any(assignment.stages[u] > assignment.stages[v] for u, v in dag.edges):
         raise PipelineError("it puts a node into an earlier stage than one that it depends on")
-    if found.order and not is_order(dag, found.order):
+    if assignment.order and not is_order(dag, assignment.order):
         raise PipelineError("its launch order is not topological")

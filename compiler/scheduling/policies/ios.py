@@ -62,13 +62,13 @@ class _Block:
 
     def stages(self) -> list[Stage]:
         """The stages of the cheapest division, first to last."""
-        state, found = self.whole, list[Stage]()
+        state, backwards = self.whole, list[Stage]()
         self.cost(state)
         while state:
             groups = sorted(self.best[state][1], key=lambda part: (-self.costs[part], part))
-            found.append(tuple(self.nodes(part) for part in groups))
+            backwards.append(tuple(self.nodes(part) for part in groups))
             state &= ~sum(groups)
-        return found[::-1]
+        return backwards[::-1]
 
     def nodes(self, mask: int) -> tuple[int, ...]:
         """The nodes of a set, ascending."""

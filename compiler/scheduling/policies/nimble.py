@@ -53,12 +53,12 @@ def merged_chains(dag: DAG, chain_of: Sequence[int]) -> list[int]:
 
 
 def _bits(mask: int) -> list[int]:
-    found: list[int] = []
+    bits: list[int] = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        bits.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return bits
 
 
 @STREAM_ASSIGNMENTS.register("nimble")

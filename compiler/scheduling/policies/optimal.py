@@ -100,16 +100,16 @@ class _Search:
         for v in self.order:
             if any(self.waiting[w] for w in self.dag.successors[v]):
                 live[self.stream_of[v]].append((v, self.finish[v]))
-        parts = sorted((end, tuple(kept)) for end, kept in zip(self.free, live, strict=True))
+        parts = sorted((end, tuple(values)) for end, values in zip(self.free, live, strict=True))
         return frozenset(self.order), max(self.finish, default=0), tuple(parts)
 
 
 def branch_and_bound(dag: DAG, streams: int) -> tuple[Assignment, bool]:
     """The best assignment found, at least as good as every other policy's, and whether proven."""
     others = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
-    found = [policy(dag, streams) for policy in others]
-    unstaged = [Assignment(known.streams, order=known.launch_order()) for known in found]
-    first = min(unstaged, key=lambda known: makespan(dag, known))
+    assignments = [policy(dag, streams) for policy in others]
+    unstaged = [Assignment(one.streams, order=one.launch_order()) for one in assignments]
+    first = min(unstaged, key=lambda one: makespan(dag, one))
     work = _Search(dag, streams, makespan(dag, first), first)
     work.run([v for v, before in enumerate(dag.predecessors) if not before])
     return work.found, work.steps > 0 or work.best <= work.bound
@@ -127,9 +127,9 @@ def assign_optimal(dag: DAG, streams: int) -> Assignment:
             f"optimal handles at most {MOST_NODES} nodes, and there are {len(dag)}: run partition"
             " before it, or use policy=critical-path"
         )
-    found, proven = branch_and_bound(dag, streams)
-    best, bound = makespan(dag, found), assignment_bound(dag, streams)
+    assignment, proven = branch_and_bound(dag, streams)
+    best, bound = makespan(dag, assignment), assignment_bound(dag, streams)
     level = logging.INFO if proven else logging.WARNING
     state = "proven best" if proven else f"not proven best in {MOST_STEPS} steps"
     LOGGER.log(level, "optimal: %.3f us, %s; bound %.3f us", best / 1e3, state, bound / 1e3)
-    return found
+    return assignment

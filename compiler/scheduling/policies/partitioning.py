@@ -49,22 +49,22 @@ class _Ready:
             heappush(self.companions, (leaving, depth, before, v))
         self.local.clear()
 
-    def pop_master(self, taken: list[int]) -> int | None:
+    def pop_master(self, part_of: list[int]) -> int | None:
         """Take the next master, or None when no node is left."""
-        return _pop(self.masters, taken)
+        return _pop(self.masters, part_of)
 
-    def pop_companion(self, taken: list[int]) -> int | None:
+    def pop_companion(self, part_of: list[int]) -> int | None:
         """Take the next companion, or None when no node is ready."""
-        while self.companions and taken[self.companions[0][-1]] >= 0:
+        while self.companions and part_of[self.companions[0][-1]] >= 0:
             heappop(self.companions)
         outside = self.companions and (not self.local or self.companions[0] < self.local[0])
-        return _pop(self.companions if outside else self.local, taken)
+        return _pop(self.companions if outside else self.local, part_of)
 
 
-def _pop(heap: list[tuple[int, ...]], taken: list[int]) -> int | None:
+def _pop(heap: list[tuple[int, ...]], part_of: list[int]) -> int | None:
     while heap:
         v = heappop(heap)[-1]
-        if taken[v] < 0:
+        if part_of[v] < 0:
             return v
     return None
 

@@ -35,17 +35,17 @@ class Registry(Mapping[str, Policy]):
             return self._policies[name]
         if ".py:" in name:
             return self._load(name)
-        known = ", ".join(sorted(self._policies))
+        names = ", ".join(sorted(self._policies))
         raise PipelineError(
-            f"unknown {self._kind} policy {name!r}; known are {known}, or FILE.py:FUNCTION"
+            f"unknown {self._kind} policy {name!r}; known are {names}, or FILE.py:FUNCTION"
         )
 
     def _load(self, name: str) -> Policy:
         """A function of a user's file."""
-        found = load_object(name, "policy", "FUNCTION")
-        if not callable(found):
+        policy = load_object(name, "policy", "FUNCTION")
+        if not callable(policy):
             raise PipelineError(f"{name} is not a function")
-        return cast(Policy, found)
+        return cast(Policy, policy)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._policies)

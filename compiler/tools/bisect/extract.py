@@ -45,8 +45,8 @@ class Extractor:
 
     @cached_property
     def _constant_nodes(self) -> set[str]:
-        made = (node for node in self.nodes if node.op_type == "Constant")
-        return {node.output[0] for node in made}
+        constants = (node for node in self.nodes if node.op_type == "Constant")
+        return {node.output[0] for node in constants}
 
     def part(self, chosen: Iterable[int]) -> ReproModel:
         """The model of the nodes at some positions; raises ModelError if there is none.
@@ -56,8 +56,8 @@ class Extractor:
         """
         positions = sorted(chosen)
         nodes = [self.nodes[position] for position in positions]
-        made = {name for node in nodes for name in node.output if name}
-        read = sorted({name for node in nodes for name in names_read(node)} - made)
+        computed = {name for node in nodes for name in node.output if name}
+        read = sorted({name for node in nodes for name in names_read(node)} - computed)
         constants = [name for name in read if self._stays_constant(name)]
         inputs = {name: self._value(name) for name in read if name not in constants}
         outputs = {name: self._value(name) for name in self._outputs(nodes, set(positions))}
@@ -92,12 +92,16 @@ class Extractor:
         if name in self._constants or name in self._constant_nodes:
             return True
         value = self._values.get(name)
-        given = name in {i.name for i in self.model.graph.input}
-        return not given and isinstance(value, np.ndarray) and _is_small_integer(cast(Array, value))
+        is_input = name in {i.name for i in self.model.graph.input}
+        return (
+            not is_input and isinstance(value, np.ndarray) and _is_small_integer(cast(Array, value))
+        )
 
     def _initializer(self, name: str) -> onnx.TensorProto:
-        found = self._constants.get(name)
-        return found if found is not None else numpy_helper.from_array(self._value(name), name)
+        constant = self._constants.get(name)
+        return (
+            constant if constant is not None else numpy_helper.from_array(self._value(name), name)
+        )
 
     def _value(self, name: str) -> Array:
         value = self._values.get(name)
@@ -119,7 +123,7 @@ def all_values(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str,
     """Every value that the outer graph of a model computes, by onnxruntime; raises Refusal."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
-    known = {output.name for output in shown.graph.output}
-    made = [name for node in shown.graph.node for name in node.output if name]
-    shown.graph.output.extend(onnx.ValueInfoProto(name=n) for n in made if n not in known)
+    outputs = {output.name for output in shown.graph.output}
+    computed = [name for node in shown.graph.node for name in node.output if name]
+    shown.graph.output.extend(onnx.ValueInfoProto(name=n) for n in computed if n not in outputs)
     return dict(run_onnxruntime(shown, inputs))

@@ -43,8 +43,8 @@ class Finding:
     @property
     def _places(self) -> str:
         """The operators, and the nodes that they come from."""
-        made = f": it computes {', '.join(self.operators)}" if self.operators else ""
-        return made + (f" for the nodes {', '.join(self.nodes)}" if self.nodes else "")
+        text = f": it computes {', '.join(self.operators)}" if self.operators else ""
+        return text + (f" for the nodes {', '.join(self.nodes)}" if self.nodes else "")
 
     def same_cause(self, other: "Finding | None") -> bool:
         """Whether another finding blames the same pass, or another thing of the same kind."""
@@ -65,12 +65,12 @@ class Story:
 
     def to_json(self) -> dict[str, Any]:
         """The story as plain data."""
-        found = self.finding
+        finding = self.finding
         return {
             "target": self.target,
             "reference": self.reference,
-            "different": found is not None,
-            "finding": None if found is None else {**vars(found), "headline": found.headline},
+            "different": finding is not None,
+            "finding": None if finding is None else {**vars(finding), "headline": finding.headline},
             "steps": list(self.lines),
             "repro": self.repro,
         }

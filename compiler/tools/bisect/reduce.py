@@ -32,21 +32,21 @@ def minimal(
     Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin; the
     whole is known to show it.
     """
-    kept, parts = tuple(whole), 2
-    while len(kept) > 1 and time_left():
-        size = -(-len(kept) // parts)
-        chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
-        rests = [tuple(i for i in kept if i not in chunk) for chunk in chunks]
+    smallest, parts = tuple(whole), 2
+    while len(smallest) > 1 and time_left():
+        size = -(-len(smallest) // parts)
+        chunks = [smallest[start : start + size] for start in range(0, len(smallest), size)]
+        rests = [tuple(i for i in smallest if i not in chunk) for chunk in chunks]
         tries = (*chunks, *rests) if len(chunks) > 2 else chunks
-        found = next((one for one in tries if time_left() and one and shows(one)), None)
-        if found is not None:
-            parts = 2 if found in chunks else max(2, len(chunks) - 1)
-            kept = found
+        smaller = next((one for one in tries if time_left() and one and shows(one)), None)
+        if smaller is not None:
+            parts = 2 if smaller in chunks else max(2, len(chunks) - 1)
+            smallest = smaller
         elif size == 1:
             break
         else:
-            parts = min(2 * parts, len(kept))
-    return kept
+            parts = min(2 * parts, len(smallest))
+    return smallest
 
 
 def reduced_model(
@@ -70,9 +70,9 @@ def reduced_model(
     )
     if start is None:
         return None
-    kept = minimal(start, trial.shows, time_left)
-    part, found = trial.found[kept]
-    return Reduced(part, found, len(kept), trial.tried)
+    nodes = minimal(start, trial.shows, time_left)
+    part, finding_of_part = trial.found[nodes]
+    return Reduced(part, finding_of_part, len(nodes), trial.tried)
 
 
 class _Trials:
@@ -88,16 +88,18 @@ class _Trials:
         self.tried += 1
         try:
             part = self._extractor.part(chosen)
-            given: dict[str, Any] = {
+            arguments: dict[str, Any] = {
                 **self._question.arguments,
                 "input_shapes": {},
                 "dump_ir": None,
             }
-            asked = replace(self._question, model=part.model, inputs=part.inputs, arguments=given)
-            found = search_cause(asked).finding
+            asked = replace(
+                self._question, model=part.model, inputs=part.inputs, arguments=arguments
+            )
+            finding = search_cause(asked).finding
         except FlowloomError:
             return False  # the part is not a model that compiles
-        if found is None or not self._finding.same_cause(found):
+        if finding is None or not self._finding.same_cause(finding):
             return False
-        self.found[chosen] = (part, found)
+        self.found[chosen] = (part, finding)
         return True

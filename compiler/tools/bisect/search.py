@@ -77,18 +77,18 @@ def search_cause(question: Question, report: ReportLine = _silent) -> Answer:
     Refusal if onnxruntime cannot run the model.
     """
     recorder = StepRecorder()
-    given: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
+    arguments: dict[str, Any] = {**question.arguments, "check": True, "dynamic": False}
     module, broken = None, None
     with watching(recorder.watch):
         try:
-            module = cast(CheckedModule, compiler.compile(question.model, **given))
+            module = cast(CheckedModule, compiler.compile(question.model, **arguments))
         except ScheduleError as error:
             broken = invalid_schedule(str(error))
             if broken is None:
                 raise
     steps = recorder.steps({} if module is None else module.kernels)
     inputs = question.inputs or inputs_of(steps[0].module, question.seed)
-    target = given["target"] if module is None else module.target
+    target = arguments["target"] if module is None else module.target
     return Answer(_judged(question, steps, inputs, module, broken, report), inputs, steps, target)
 
 
@@ -128,16 +128,16 @@ def _after_passes(
     report: ReportLine,
 ) -> Finding | None:
     checked = module.check_tasks(inputs)
-    if (found := wrong_kernel(checked)) is not None:
-        report(f"kernels   {found.difference}")
-        return found
+    if (wrong := wrong_kernel(checked)) is not None:
+        report(f"kernels   {wrong.difference}")
+        return wrong
     report(
         f"kernels   {counted(len(checked.checks), 'task')}, one by one: as the interpreter,"
         " within bounds"
     )
-    if (found := wrong_schedule(module, inputs, checked, question.runs)) is not None:
-        report(f"schedule  {found.difference}")
-        return found
+    if (wrong := wrong_schedule(module, inputs, checked, question.runs)) is not None:
+        report(f"schedule  {wrong.difference}")
+        return wrong
     report(
         f"schedule  verified; {question.runs} whole runs give the same bits as one task at a time"
     )
@@ -203,8 +203,8 @@ def reference_outputs(
             return run_onnxruntime(question.model, inputs)
         except Refusal as error:
             raise Refusal(f"{error}; compare with --reference interpreter instead") from error
-    found = interpret(imported.module, imported.weights, inputs, precise=True)
-    return {name: array for name, array in found.items() if not name.startswith(IN_RANGE)}
+    outputs = interpret(imported.module, imported.weights, inputs, precise=True)
+    return {name: array for name, array in outputs.items() if not name.startswith(IN_RANGE)}
 
 
 def inputs_of(module: ModuleOp, seed: int) -> dict[str, Array]:

@@ -45,17 +45,17 @@ def difference_after(
     step: Snapshot, inputs: Mapping[str, Array], expected: Mapping[str, Array]
 ) -> Comparison:
     """The outputs of a step's IR in float64 against the reference's."""
-    found = interpret(step.module, step.weights, inputs, precise=True)
-    return compare_doubles(found, expected)
+    outputs = interpret(step.module, step.weights, inputs, precise=True)
+    return compare_doubles(outputs, expected)
 
 
 def compare_doubles(
-    found: Mapping[str, Array], expected: Mapping[str, Array], precision: str | None = None
+    outputs: Mapping[str, Array], expected: Mapping[str, Array], precision: str | None = None
 ) -> Comparison:
     """Compare by values, whatever the float types; by default in the precision of the reference."""
     narrow = {NARROW_REFERENCES.get(array.dtype.name) for array in expected.values()} - {None}
     chosen = precision or next(iter(sorted(filter(None, narrow))), "fp32")
-    got = {name: as_double(found[name]) for name in expected if name in found}
+    got = {name: as_double(outputs[name]) for name in expected if name in outputs}
     return compare(got, {name: as_double(array) for name, array in expected.items()}, chosen)
 
 
@@ -68,15 +68,15 @@ def first_wrong_step(
     """
     if not steps or (last := difference_after(steps[-1], inputs, expected)).passed:
         return None
-    low, high, found = 0, len(steps) - 1, last
+    low, high, difference = 0, len(steps) - 1, last
     while low < high:
         middle = (low + high) // 2
         compared = difference_after(steps[middle], inputs, expected)
         if compared.passed:
             low = middle + 1
         else:
-            high, found = middle, compared
-    return steps[high], found
+            high, difference = middle, compared
+    return steps[high], difference
 
 
 def worst_of(comparison: Comparison) -> str:
@@ -86,5 +86,5 @@ def worst_of(comparison: Comparison) -> str:
 
 def operators_after(step: Snapshot, most: int = 12) -> tuple[str, ...]:
     """The types of a step's operators, in order; none if there are more than a reader takes in."""
-    found = [op.type_name for op in step.module.walk() if isinstance(op, dataflow.OperatorOp)]
-    return tuple(found) if len(found) <= most else ()
+    types = [op.type_name for op in step.module.walk() if isinstance(op, dataflow.OperatorOp)]
+    return tuple(types) if len(types) <= most else ()

@@ -56,10 +56,10 @@ def delays_of(target: str, seed: int) -> dict[str, Any]:
     return {"delays": seed, "poison": True} if name == "cuda" else {}
 
 
-def same_bits(found: OutputArrays, expected: OutputArrays) -> bool:
+def same_bits(outputs: OutputArrays, expected: OutputArrays) -> bool:
     """Whether outputs are equal bit for bit."""
     return all(
-        np.ascontiguousarray(found[name]).tobytes() == np.ascontiguousarray(array).tobytes()
+        np.ascontiguousarray(outputs[name]).tobytes() == np.ascontiguousarray(array).tobytes()
         for name, array in expected.items()
     )
 

@@ -83,9 +83,9 @@ def evaluated_group(
 ) -> list[Array]:
     """The results of a group for its operands, row-major; in float64 if `precise`."""
     names = [f"operand {index}" for index in range(len(group.inputs))]
-    given = dict(zip(names, operands, strict=True))
-    found = interpret(_alone(group, names), weights, given, precise=precise)
-    return list(found.values())
+    inputs = dict(zip(names, operands, strict=True))
+    results = interpret(_alone(group, names), weights, inputs, precise=precise)
+    return list(results.values())
 
 
 def comparable(group: dataflow.GroupOp, results: Sequence[Array]) -> list[Array]:

@@ -52,7 +52,9 @@ class TaskCheck:
     def worst(self) -> Difference:
         """The first result that is beyond its bound."""
         assert self.comparison is not None
-        return next(found for found in self.comparison.differences if not found.passed)
+        return next(
+            difference for difference in self.comparison.differences if not difference.passed
+        )
 
     def __str__(self) -> str:
         nodes = f", nodes {', '.join(self.nodes)}" if self.nodes else ""
@@ -98,10 +100,6 @@ class CheckedModule(Module):
         checks = tuple(runner.checks())
         return CheckedRun(without_checks(runner.memory.outputs()), checks)
 
-    def run_unchecked(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The whole schedule, as the module runs without checks."""
-        return super().run(inputs)
-
     def __getstate__(self) -> NoReturn:
         """Refuse: the groups that are compared with are not plain data."""
         raise ArgumentError(
@@ -140,9 +138,9 @@ class _CheckingRunner:
             self.runner.run(task, self._results(task), self.memory)
             return TaskCheck(index, task.kernel, (task.kernel,), task.nodes, None)
         operands = self._operands(task, group)
-        found = self.runner.run(task, len(group.outputs), self.memory)
+        results = self.runner.run(task, len(group.outputs), self.memory)
         types = [value.type for value in group.outputs]
-        actual = [row_major(array, type) for array, type in zip(found, types, strict=True)]
+        actual = [row_major(array, type) for array, type in zip(results, types, strict=True)]
         compared = compare_group(group, operands, actual, self.module.groups, self.precision)
         return TaskCheck(index, task.kernel, operator_names(group), task.nodes, compared)
 
@@ -154,14 +152,14 @@ class _CheckingRunner:
         """The tensors that a task reads, row-major and as the model has them."""
         spec = self.module.kernels.get(task.kernel)
         packings = spec.packings if spec is not None and group.kernel is not None else ()
-        found: list[Array] = []
+        operands: list[Array] = []
         for index, (view, value) in enumerate(zip(task.reads, group.inputs, strict=False)):
             if index < len(packings) and packings[index]:
                 name = self.module.schedule.allocations[view.allocation].name
-                found.append(self.module.groups.weight(name, group, index))
+                operands.append(self.module.groups.weight(name, group, index))
             else:
-                found.append(row_major(self.memory.read(view), value.type))
-        return found
+                operands.append(row_major(self.memory.read(view), value.type))
+        return operands
 
 
 def _load_options(module: CheckedModule) -> dict[str, Any]:
@@ -190,16 +188,16 @@ def compare_group(
     """
     bound, actual = _precision_of(group, precision), comparable(group, actual)
     exact = comparable(group, evaluated_group(group, operands, store.weights))
-    found = _compared(actual, exact, bound)
-    if found.passed:
-        return found
+    comparison = _compared(actual, exact, bound)
+    if comparison.passed:
+        return comparison
     stored = evaluated_group(group, operands, store.weights, precise=False)
     if _compared(actual, comparable(group, stored)).passed:
         return Comparison(())
     moved = evaluated_group(group, [rounded(o, bound) for o in operands], store.weights)
     moved = comparable(group, moved)
     effects = _compared(moved, exact, bound)
-    pairs = zip(found.differences, effects.differences, strict=True)
+    pairs = zip(comparison.differences, effects.differences, strict=True)
     return Comparison(tuple(one for one, effect in pairs if not _explained(one, effect)))
 
 
@@ -216,8 +214,8 @@ def _compared(actual: Sequence[Array], exact: Sequence[Array], bound: str = "fp3
     return compare(got, {n: as_double(e) for n, e in zip(names, exact, strict=True)}, bound)
 
 
-def _explained(found: Difference, effect: Difference) -> bool:
+def _explained(difference: Difference, effect: Difference) -> bool:
     """Whether rounding the operands has an effect of the same size on a result."""
-    if found.passed or found.problem:
-        return found.passed or bool(effect.problem)
-    return not effect.problem and found.relative <= EXPLAINED * effect.relative
+    if difference.passed or difference.problem:
+        return difference.passed or bool(effect.problem)
+    return not effect.problem and difference.relative <= EXPLAINED * effect.relative

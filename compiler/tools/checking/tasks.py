@@ -78,10 +78,10 @@ class HostMemory:
         self, schedule: Schedule, inputs: Mapping[str, Array], weights: Mapping[str, Array]
     ):
         self._schedule = schedule
-        given = {"input": inputs, "weight": weights}
+        arrays = {"input": inputs, "weight": weights}
         self._bytes = [
-            _bytes_of(given[a.kind][a.name])
-            if a.kind in given
+            _bytes_of(arrays[a.kind][a.name])
+            if a.kind in arrays
             else np.full(a.nbytes, 0xFF, np.uint8)
             for a in schedule.allocations
         ]
@@ -142,13 +142,13 @@ class TaskRunner:
         alone = task_alone(self.schedule, replace(task, nodes=()), results)
         executable = self._executable(alone)
         reads = {f"read {index}": memory.read(view) for index, view in enumerate(task.reads)}
-        wanted = {allocation.name for allocation in alone.of_kind("input")}
-        outputs = executable.run({name: reads[name] for name in reads if name in wanted})
-        found = [np.asarray(outputs[f"write {index}"]) for index in range(results)]
-        for view, array in zip(task.writes, found, strict=False):
+        read_names = {allocation.name for allocation in alone.of_kind("input")}
+        outputs = executable.run({name: reads[name] for name in reads if name in read_names})
+        arrays = [np.asarray(outputs[f"write {index}"]) for index in range(results)]
+        for view, array in zip(task.writes, arrays, strict=False):
             memory.write(view, array)
         executable.close()
-        return found
+        return arrays
 
     def _executable(self, alone: Schedule) -> Executable:
         if alone not in self._loaded:

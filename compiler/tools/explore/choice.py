@@ -26,8 +26,8 @@ TILES_OF_ARTIFACT = (
     " and shows them."
 )
 NO_CPU_TILES = (
-    "This CPU's database has no candidate of these kernels: compile measures some where a thousand"
-    " runs of the model take a second, or with --budget SECONDS (docs/tuning.md)."
+    "This CPU's database has no candidate of these kernels: compile measures some with --budget"
+    " SECONDS (docs/tuning.md)."
 )
 NO_TILES = (
     "The database has no candidate of these kernels: none was measured, and `flowloom tune MODEL`"
@@ -79,8 +79,8 @@ def choice_fact(module: Module, configs: Mapping[str, KernelConfig]) -> ChoiceFa
 def _candidates(choice: ScheduleChoice) -> list[CandidateFact]:
     """The candidates, measured ones first, the fastest first."""
     names = dict.fromkeys([*choice.estimates, *choice.timings, *choice.skipped])
-    found = [_candidate(choice, name) for name in names]
-    return sorted(found, key=_speed)
+    facts = [_candidate(choice, name) for name in names]
+    return sorted(facts, key=_speed)
 
 
 def _speed(fact: CandidateFact) -> tuple[bool, float]:
@@ -104,11 +104,11 @@ def _candidate(choice: ScheduleChoice, name: str) -> CandidateFact:
     )
 
 
-def _search_sentence(found: SearchRecord) -> str:
+def _search_sentence(search: SearchRecord) -> str:
     return (
-        f"The search began with {found.start}, {found.started_at / 1e3:.1f} µs, and kept"
-        f" {found.kept} of {found.steps} moves (seed {found.seed}): {found.moved / 1e3:.1f} µs, all"
-        f" simulated. {found.makespan / 1e3:.1f} µs was taken."
+        f"The search began with {search.start}, {search.started_at / 1e3:.1f} µs, and kept"
+        f" {search.kept} of {search.steps} moves (seed {search.seed}): {search.moved / 1e3:.1f} µs,"
+        f" all simulated. {search.makespan / 1e3:.1f} µs was taken."
     )
 
 

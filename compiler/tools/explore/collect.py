@@ -14,6 +14,7 @@ from compiler.schedule.tasks import Schedule, Task, View
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.critical_path import TENSOR_FACTOR, floor_time
 from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
+from compiler.scheduling.prediction import Prediction, prediction
 from compiler.support.dag import adjacency, critical_path
 from compiler.target.devices import DeviceModel
 from compiler.target.target import Target, parse_target
@@ -33,7 +34,6 @@ from compiler.tools.explore.layout import drawn
 from compiler.tools.explore.memory import memory_fact
 from compiler.tools.explore.sources import LISTED, kernel_sources
 from compiler.tools.inputs import random_inputs
-from compiler.tools.inspection import Prediction, prediction
 from compiler.tools.measured import MeasuredRun, is_cpu, measured_run
 
 NOT_RECORDED = KernelConfig("", "not recorded")
@@ -48,7 +48,7 @@ def module_fact(
     groups: Mapping[str, Group] | None = None,
 ) -> ModuleFact:
     """Everything of a module; what only its compilation knows is given."""
-    found = prediction(module)
+    predicted = prediction(module)
     run = measured_run(module, random_inputs(module, 0))
     on_cpu = is_cpu(module)
     schedule, edges = module.schedule, needs(module.schedule)
@@ -56,20 +56,20 @@ def module_fact(
     return ModuleFact(
         name=schedule.name,
         target=module.target,
-        mode=found.mode,
-        makespan=found.timeline.makespan,
-        bound=lower_bound(found.works, edges, found.device, early=early).time,
+        mode=predicted.mode,
+        makespan=predicted.timeline.makespan,
+        bound=lower_bound(predicted.works, edges, predicted.device, early=early).time,
         measured=run.note,
-        device=_device(module.target, found.device),
+        device=_device(module.target, predicted.device),
         streams=schedule.streams,
         threads=_threads(run) if on_cpu else 0,
         helps=[HelpFact(one.task, one.thread, one.start, one.end) for one in run.help],
         options=option_facts(module),
-        tasks=task_facts(schedule, found, run, edges, on_cpu),
-        kernels=kernel_facts(module, found, configs or {}, groups or {}),
+        tasks=task_facts(schedule, predicted, run, edges, on_cpu),
+        kernels=kernel_facts(module, predicted, configs or {}, groups or {}),
         operators=list(operators),
         layout=drawn(len(schedule.tasks), edges),
-        memory=memory_fact(schedule, found.timeline),
+        memory=memory_fact(schedule, predicted.timeline),
         passes=list(passes),
         choice=choice_fact(module, configs or {}),
     )
@@ -95,13 +95,13 @@ def _threads(run: MeasuredRun) -> int:
 
 def task_facts(
     schedule: Schedule,
-    found: Prediction,
+    predicted: Prediction,
     run: MeasuredRun,
     edges: Sequence[tuple[int, int]],
     on_cpu: bool,
 ) -> list[TaskFact]:
     """The tasks in launch order, those on the longest path of `edges` marked."""
-    times = [work.time for work in found.works]
+    times = [work.time for work in predicted.works]
     path = set(critical_path(times, adjacency(len(times), edges)))
     ran = run.times
     return [
@@ -110,8 +110,8 @@ def task_facts(
             stream=task.stream,
             subflow=task.subflow,
             after=task.after,
-            start=found.timeline.start[index],
-            end=found.timeline.end[index],
+            start=predicted.timeline.start[index],
+            end=predicted.timeline.end[index],
             alone=times[index],
             measured=None if ran is None else (ran[index].start, ran[index].end),
             thread=ran[index].thread if ran is not None and on_cpu else None,
@@ -139,20 +139,25 @@ def _view(view: View, schedule: Schedule) -> ViewFact:
 
 def kernel_facts(
     module: Module,
-    found: Prediction,
+    predicted: Prediction,
     configs: Mapping[str, KernelConfig],
     groups: Mapping[str, Group],
 ) -> list[KernelFact]:
     """The kernels that tasks of the schedule or of bodies launch, the most costly first."""
     kernels, schedule = module.kernels, module.schedule
     times: dict[str, float] = defaultdict(float)
-    for task, work in zip(schedule.tasks, found.works, strict=True):
+    for task, work in zip(schedule.tasks, predicted.works, strict=True):
         times[task.kernel] += work.time
     tasks = Counter(task.kernel for task in schedule.all_tasks)
     target = exact_target(module.target)
     facts = [
         _kernel(
-            kernels[name], count, times[name], found, configs.get(name, NOT_RECORDED), target.is_gpu
+            kernels[name],
+            count,
+            times[name],
+            predicted,
+            configs.get(name, NOT_RECORDED),
+            target.is_gpu,
         )
         for name, count in tasks.items()
         if name in kernels
@@ -175,7 +180,7 @@ def _kernel(
     kernel: KernelSpec,
     tasks: int,
     time: float,
-    found: Prediction,
+    predicted: Prediction,
     config: KernelConfig,
     gpu: bool,
 ) -> KernelFact:
@@ -184,17 +189,17 @@ def _kernel(
         language=kernel.language,
         tasks=tasks,
         time=time,
-        floor=floor_time(kernel, found.device),
-        measured=kernel.name in found.measured,
+        floor=floor_time(kernel, predicted.device),
+        measured=kernel.name in predicted.measured,
         flops=kernel.flops,
         traffic=kernel.traffic_bytes,
-        flops_peak=_peak(kernel, found.device, gpu),
+        flops_peak=_peak(kernel, predicted.device, gpu),
         code=len(kernel.code),
         reads=tuple(map(str, kernel.reads)),
         writes=tuple(map(str, kernel.writes)),
         packings=kernel.packings,
         workspaces=kernel.workspaces,
-        launches=[launch_fact(launch, found.device) for launch in kernel.launches],
+        launches=[launch_fact(launch, predicted.device) for launch in kernel.launches],
         template=config.template,
         provenance=config.provenance,
         config=config.config,

@@ -32,15 +32,17 @@ def kernel_configs(groups: Mapping[str, Group], target: Target) -> dict[str, Ker
 def kernel_config(group: Group, target: Target) -> KernelConfig:
     """The config of a kernel, and those that the target's database has times of."""
     with naming(group):
-        found = best(group, target)
-    if found.is_generic:
+        choice = best(group, target)
+    if choice.is_generic:
         return KernelConfig("", GENERIC)
     tiles = [
-        tile for candidate in measurable(group, target) for tile in measured_tiles(candidate, found)
+        tile
+        for candidate in measurable(group, target)
+        for tile in measured_tiles(candidate, choice)
     ]
     tiles.sort(key=lambda tile: tile.warm)
-    config = config_values(found.config)
-    return KernelConfig(found.template.name, found.provenance.value, config, tiles)
+    config = config_values(choice.config)
+    return KernelConfig(choice.template.name, choice.provenance.value, config, tiles)
 
 
 def measured_tiles(candidate: Candidate, built: Selection) -> list[TileFact]:

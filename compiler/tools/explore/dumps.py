@@ -30,16 +30,16 @@ MOST_ATTRIBUTE = 200
 
 def pass_facts(dump: Path) -> list[PassFact]:
     """The IR after each pass, from the files of `--dump-ir`."""
-    found: list[PassFact] = []
+    facts: list[PassFact] = []
     last = ""
     for path in sorted(dump.glob("*.mlir")):
         header, _, text = path.read_text(encoding="utf-8").partition("\n")
         spec = header.removeprefix("// ").removeprefix("after ")
         same = text == last
         counts = {name: _count(name, text) for name in COUNTED}
-        found.append(PassFact(spec, path.name, same, "" if same else text, counts))
+        facts.append(PassFact(spec, path.name, same, "" if same else text, counts))
         last = text
-    return found
+    return facts
 
 
 def _count(name: str, text: str) -> int:
@@ -86,13 +86,13 @@ def _tasks_of(module: ModuleOp, tasks: Sequence[Task]) -> dict[Operation, int]:
     waiting: dict[tuple[str, tuple[str, ...]], deque[int]] = defaultdict(deque)
     for index, task in enumerate(tasks):
         waiting[task.kernel, task.nodes].append(index)
-    found: dict[Operation, int] = {}
+    task_of: dict[Operation, int] = {}
     for group in _groups(module):
         nodes = tuple(dict.fromkeys(op.node_name for op in group.operators if op.node_name))
         kernel = signature(group) if group.kernel is None else group.kernel.data
         if left := waiting.get((kernel, nodes)):
-            found[group] = left.popleft()
-    return found
+            task_of[group] = left.popleft()
+    return task_of
 
 
 def _groups(module: ModuleOp) -> Iterator[dataflow.GroupOp]:

@@ -22,7 +22,12 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
 
     O(sweeps * (tasks + edges * longest route)) but for the sorting.
     """
-    layers = _depths(count, edges)
+    # a task's layer is the number of edges of the longest path to it
+    layers = [0] * count
+    successors = adjacency(count, edges)
+    for task in range(count):
+        for later in successors[task]:
+            layers[later] = max(layers[later], layers[task] + 1)
     nodes, links, routes = _with_dummies(edges, layers)
     rows = _rows(nodes)
     above, below = _neighbours(len(nodes), links)
@@ -35,16 +40,6 @@ def drawn(count: int, edges: Sequence[tuple[int, int]]) -> LayoutFact:
         edges=list(edges),
         routes=[[round(places[dummy], 2) for dummy in route] for route in routes],
     )
-
-
-def _depths(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each task: the number of edges of the longest path to it."""
-    depths = [0] * count
-    successors = adjacency(count, edges)
-    for task in range(count):
-        for later in successors[task]:
-            depths[later] = max(depths[later], depths[task] + 1)
-    return depths
 
 
 def _with_dummies(
@@ -90,8 +85,8 @@ def _order(rows: Sequence[list[int]], neighbours: Sequence[Sequence[int]]) -> No
 
 
 def _mean(nodes: Sequence[int], position: dict[int, float], default: float) -> float:
-    known = [position[node] for node in nodes if node in position]
-    return sum(known) / len(known) if known else default
+    placed = [position[node] for node in nodes if node in position]
+    return sum(placed) / len(placed) if placed else default
 
 
 def _placed(
@@ -109,8 +104,8 @@ def _placed(
         down = sweep % 2 == 0
         for row in rows if down else rows[::-1]:
             near = above if down else below
-            wanted = [_wanted(near[node], places, places[node]) for node in row]
-            _spread(row, wanted, widths, places)
+            means = [_wanted(near[node], places, places[node]) for node in row]
+            _spread(row, means, widths, places)
     return places
 
 
@@ -121,7 +116,7 @@ def _wanted(neighbours: Sequence[int], places: Sequence[float], default: float) 
 
 
 def _spread(
-    row: Sequence[int], wanted: Sequence[float], widths: Sequence[float], places: list[float]
+    row: Sequence[int], means: Sequence[float], widths: Sequence[float], places: list[float]
 ) -> None:
     """Place a row as near as can be (least squares) to the wanted places, without overlaps.
 
@@ -133,7 +128,7 @@ def _spread(
         if index:
             shift += (widths[row[index - 1]] + widths[node]) / 2
         shifts.append(shift)
-        total, size = wanted[index] - shift, 1
+        total, size = means[index] - shift, 1
         while blocks and blocks[-1][0] / blocks[-1][1] > total / size:
             other = blocks.pop()
             total, size = total + other[0], size + other[1]

@@ -40,14 +40,14 @@ class _Arena:
 
     def write(self, begin: int, end: int, task: int) -> None:
         """A task writes a tensor, whose bytes are those of older ones no longer."""
-        found = self._overlapping(begin, end)
-        old = self.pieces[found]
+        overlapping = self._overlapping(begin, end)
+        old = self.pieces[overlapping]
         number = len(self.occupants)
         reuses = sorted({occupant for _, _, occupant in old})
         self.occupants.append(_Occupant(begin, end, task, task, reuses))
         before = [(b, begin, o) for b, _, o in old[:1] if b < begin]
         after = [(end, e, o) for _, e, o in old[-1:] if e > end]
-        self.pieces[found] = [*before, (begin, end, number), *after]
+        self.pieces[overlapping] = [*before, (begin, end, number), *after]
 
 
 def memory_fact(schedule: Schedule, timeline: Timeline) -> MemoryFact:

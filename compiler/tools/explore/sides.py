@@ -10,6 +10,7 @@ from compiler.artifact.manifest import PROGRAM_MANIFEST, format_in, trust_all
 from compiler.artifact.module import Module
 from compiler.errors import ArgumentError, ShapeError
 from compiler.kernels.building.module import distinct_groups
+from compiler.program.loading import load_program
 from compiler.program.model import DynamicModule
 from compiler.program.segment import ProgramSegment
 from compiler.target.target import parse_target
@@ -35,7 +36,10 @@ LONGEST_LABEL = 60
 def artifact_side(directory: Path) -> SideFact:
     """A saved module, or a saved program with the segments that it has compiled."""
     if format_in(directory) is PROGRAM_MANIFEST:
-        return _saved_program(directory)
+        program = load_program(directory, {}, trust_all)
+        folders = [segment.directory for segment in program.compiler.saved.values()]
+        modules = {path.name: open_module(path) for path in folders}
+        return _program_side(directory.name, program, modules)
     module = open_module(directory)
     note = f"{NO_DUMPS} {control_note(module.schedule.tasks)}".strip()
     return _one(directory.name, note, module_fact(module))
@@ -64,16 +68,6 @@ def _with_dumps(module: Module, dump: Path) -> ModuleFact:
     groups = distinct_groups(graph)
     configs = kernel_configs(groups, parse_target(module.target))
     return module_fact(module, operators, passes, configs, groups)
-
-
-def _saved_program(directory: Path) -> SideFact:
-    """A saved program: its steps, and the graphs of its segments."""
-    from compiler.program.loading import load_program
-
-    program = load_program(directory, {}, trust_all)
-    folders = [segment.directory for segment in program.compiler.saved.values()]
-    modules = {path.name: open_module(path) for path in folders}
-    return _program_side(directory.name, program, modules)
 
 
 def _segments_of(program: DynamicModule, title: str) -> Mapping[str, Module]:

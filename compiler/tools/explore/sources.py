@@ -42,32 +42,30 @@ def kernel_sources(
 def _texts(
     kernel: KernelSpec, group: Group | None, target: Target, listed: bool
 ) -> Iterator[tuple[str, str | FlowloomError]]:
-    if group is not None:
-        yield "tensor expression", _text(lambda: _expression(group))
+    if group is None:
+        yield from _texts_of_code(kernel, listed)
+        return
+    from compiler.kernels.building import listing
+
+    yield "tensor expression", _text(lambda: listing.expression_text(group))
+    yield from _texts_of_code(kernel, listed)
+    if listed and target.backend == "cpu":
+        texts = listing.cpu_listing(group, parse_cpu(str(target)))
+        if texts is not None:
+            yield "schedule", texts.program
+            yield "LLVM", texts.llvm
+
+
+def _texts_of_code(kernel: KernelSpec, listed: bool) -> Iterator[tuple[str, str | FlowloomError]]:
     if kernel.source:
         yield LANGUAGES[kernel.language], kernel.source
-    if not listed:
-        return
-    if kernel.language == "cuda":
+    if listed and kernel.language == "cuda":
         yield "SASS", _text(lambda: sass_of(kernel.code))
-    if group is not None and target.backend == "cpu":
-        from compiler.kernels.building.listing import cpu_listing
-
-        found = cpu_listing(group, parse_cpu(str(target)))
-        if found is not None:
-            yield "schedule", found.program
-            yield "LLVM", found.llvm
 
 
-def _text(made: Callable[[], str]) -> str | FlowloomError:
+def _text(write: Callable[[], str]) -> str | FlowloomError:
     """A text, or the error that says why there is none."""
     try:
-        return made()
+        return write()
     except FlowloomError as error:
         return error
-
-
-def _expression(group: Group) -> str:
-    from compiler.kernels.building.listing import expression_text
-
-    return expression_text(group)

@@ -9,7 +9,7 @@ from compiler.autotune.kernels import cpu_bench
 from compiler.autotune.kernels.cpu_bench import CandidateRunner
 from compiler.backends.cpu.bound import BoundKernel
 from compiler.errors import KernelError
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.schedule.kernels import KernelSpec
 from tests.backends.objects import LANES, mix
 
@@ -20,7 +20,7 @@ SLOW_TURNS = 20_000_000
 def group() -> Group:
     """An addition with the operands of the kernels `mix`."""
     infos = (TensorInfo("int64", (LANES,)),) * 3
-    return Group("kernel", infos, 2, (False, False), {}, (Operator("Add", {}, (0, 1), (2,)),), (2,))
+    return Group("kernel", infos, 2, (False, False), {}, (Node("Add", {}, (0, 1), (2,)),), (2,))
 
 
 def bound(spec: KernelSpec) -> tuple[BoundKernel, list[np.ndarray]]:

@@ -28,7 +28,7 @@ def load(schedule: Schedule, kernels: Mapping[str, KernelSpec], **options: Any) 
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(controlled_schedules(), st.integers(0, 2**32))
 def test_random_nested_schedules_compute_what_their_bodies_do(schedule: Schedule, seed: int):
     try:

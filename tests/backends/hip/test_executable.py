@@ -15,7 +15,7 @@ from compiler.backends.hip.executable import HipExecutable
 from compiler.driver.build import Build
 from compiler.errors import ArgumentError, DeviceError, ShapeError
 from compiler.tools.inputs import random_inputs
-from compiler.tools.measured import measured_times
+from compiler.tools.measured import measured_run
 from compiler.tools.reference import run_onnxruntime
 from tests.artifact.projects import needs_cmake
 from tests.backends.hip.projects import configure, emulated_library, generated, model, module_of
@@ -100,7 +100,7 @@ def check_executable(module: Module) -> None:
         module.run({"x": inputs["x"].astype(np.float64)})
     with pytest.raises(ArgumentError, match="mode is str 'fast': it must be 'graph' or"):
         executable.executor(mode="fast")
-    times = measured_times(module, inputs)
+    times = measured_run(module, inputs).times
     assert times is not None
     assert len(times) == len(module.schedule.tasks)
     assert all(end >= start >= 0 for _, start, end in times)

@@ -30,7 +30,7 @@ def gemm(g: Grower, op: str) -> None:
     y = g.like(x, (n, inner) if right else (inner, n))
     shapes: list[Shape] = [(rows, n), (1, n), (n,), (rows, 1), (1,), ()]
     c = [g.like(x, g.draw.choice(shapes))] if g.draw.chance(0.6) or g.opset < 11 else []
-    names = g.draw.some(["alpha", "beta"], 0.3) if g.values[x].dtype.kind == "f" else []
+    names = g.draw.some(["alpha", "beta"], 0.3)
     factors: dict[str, Any] = {name: g.draw.choice([0.5, 2.0, 0.0]) for name in names}
     g.emit(op, [x, y, *c], transA=left or None, transB=right or None, **factors)
 

@@ -48,6 +48,8 @@ def _attributes(g: Grower, mode: str) -> dict[str, Any]:
     transformations += ["half_pixel_symmetric"] if g.opset >= 19 else []
     if g.draw.chance(0.7):
         found["coordinate_transformation_mode"] = g.draw.choice(transformations)
+    if found.get("coordinate_transformation_mode") == "tf_crop_and_resize" and g.draw.chance(0.5):
+        found["extrapolation_value"] = g.draw.choice([-2.75, 3.0, 7.5])
     if mode == "nearest" and g.draw.chance(0.6):
         roundings = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
         found["nearest_mode"] = g.draw.choice(roundings)

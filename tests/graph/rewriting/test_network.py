@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from compiler.graph.network import GraphNode, Network, read_network
+from compiler.graph.network import Network, Node, read_network
 from compiler.graph.rewriting.dataflow import module_of
 from compiler.graph.rewriting.network import network_of
 from compiler.ir.edit import graphs_of
@@ -11,7 +11,7 @@ from tests.rewrite.search.test_attention import ATTENTION, SPLIT, imported, read
 TEXT = SPLIT + ATTENTION
 
 
-def described(network: Network, node: GraphNode) -> tuple[object, ...]:
+def described(network: Network, node: Node) -> tuple[object, ...]:
     """An operator with the types of its values and the constants that it reads."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     known = [network.constants[v].tolist() if v in network.constants else None for v in values]

@@ -16,7 +16,7 @@ from compiler.kernels.building import module as build
 from compiler.kernels.building.module import build_groups, distinct_groups, exact_target
 from compiler.kernels.cpu.machine import host_target, vector_bytes
 from compiler.kernels.group import Group
-from compiler.target.target import Target, parse_cpu
+from compiler.target.target import parse_cpu
 
 GROUP = """
   %{n} = "dataflow.group"(%x) <{{kernel = "{kernel}"}}> ({{
@@ -66,9 +66,9 @@ def test_kernels_of_several_modules_are_built_once_into_the_cache(
     second = module_of([("Exp_b", "Exp"), ("Abs_c", "Abs"), ("Odd_d", "NoSuchOperator")])
     cache, built = KernelCache(tmp_path), list[str]()
 
-    def recorded(groups: Sequence[Group], target: Target, jobs: int) -> Iterator[Any]:
+    def recorded(groups: Sequence[Group], *others: Any) -> Iterator[Any]:
         built.extend(group.name for group in groups)
-        return build_groups(groups, target, jobs)
+        return build_groups(groups, *others)
 
     monkeypatch.setattr("compiler.kernels.building.module.build_groups", recorded)
     build_missing([first, second], "cpu", cache, 1)

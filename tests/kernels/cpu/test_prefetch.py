@@ -5,7 +5,7 @@ from math import isqrt
 
 import pytest
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_cpu
 from tests.kernels.template_cases import template_kernel
 
@@ -18,8 +18,8 @@ def residual(kernel: int, added: tuple[int, ...]) -> Group:
     weight = TensorInfo("float32", (8, 4, kernel, kernel))
     values = (image, weight, TensorInfo("float32", (8,)), TensorInfo("float32", added), sums, sums)
     operators = (
-        Operator("Conv", {"pads": [kernel // 2] * 4}, (0, 1, 2), (4,)),
-        Operator("Add", {}, (4, 3), (5,)),
+        Node("Conv", {"pads": [kernel // 2] * 4}, (0, 1, 2), (4,)),
+        Node("Add", {}, (4, 3), (5,)),
     )
     return Group("residual", values, 4, (False, True, True, False), {}, operators, (5,))
 
@@ -40,7 +40,7 @@ def test_prefetched_are_the_tensors_of_the_results_shape(
 def prefetched_reads(type: str, *shapes: tuple[int, ...]) -> set[str]:
     """The reads that an operator over weights prefetches, given the shapes of all its values."""
     values = tuple(TensorInfo("float32", shape) for shape in shapes)
-    operator = Operator(type, {}, (0, 1), (2,))
+    operator = Node(type, {}, (0, 1), (2,))
     group = Group("weights", values, 2, (False, True), {}, (operator,), (2,))
     scheduled = template_kernel(group, parse_cpu("cpu:x86-64-v3"))
     assert scheduled is not None

@@ -12,7 +12,7 @@ from compiler.kernels.building.select import SAVING_COST, Candidate, Provenance
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.machine import host_target
 from compiler.kernels.database.fields import config_fields
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource, Reserves, SharesWeights, Template
 from compiler.target.target import CpuTarget, parse_cpu
 from tests.kernels.template_cases import candidate_of, template_kernel
@@ -23,7 +23,7 @@ MACHINE = parse_cpu("cpu:x86-64-v4")
 def group_of(type: str, *shapes: tuple[int, ...]) -> Group:
     """An operator on a tensor and a weight."""
     infos = tuple(TensorInfo("float32", shape) for shape in shapes)
-    return Group("kernel", infos, 2, (False, True), {}, (Operator(type, {}, (0, 1), (2,)),), (2,))
+    return Group("kernel", infos, 2, (False, True), {}, (Node(type, {}, (0, 1), (2,)),), (2,))
 
 
 GROUPS = {

@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from compiler.kernels.building.cuda_kernel import generate
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run, run_twice
 from tests.kernels.harness import single
@@ -53,9 +53,9 @@ def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
     stored = TensorInfo("float32", tuple(shape[i] for i in order))
     x, norms = TensorInfo("float32", shape), TensorInfo("float32", (*shape[:-1], 1))
     operators = (
-        Operator("Transpose", {"perm": order}, (0,), (1,)),
-        Operator("ReduceL2", {"axes": [len(shape) - 1], "keepdims": 1}, (1,), (2,)),
-        Operator("Div", {}, (1, 2), (3,)),
+        Node("Transpose", {"perm": order}, (0,), (1,)),
+        Node("ReduceL2", {"axes": [len(shape) - 1], "keepdims": 1}, (1,), (2,)),
+        Node("Div", {}, (1, 2), (3,)),
     )
     group = Group("rows", (stored, x, norms, x), 1, (False,), {}, operators, (3,))
     data, kernel = draw(*stored.shape), generate(group, TARGET)
@@ -69,8 +69,8 @@ def test_small_rows_share_a_block(shape: tuple[int, ...], blocks: int):
 def test_layer_normalization_with_a_prologue_is_one_launch():
     row, vector = TensorInfo("float32", (4, 100)), TensorInfo("float32", (100,))
     operators = (
-        Operator("Add", {}, (0, 1), (4,)),
-        Operator("LayerNormalization", {"epsilon": 1e-5}, (4, 2, 3), (5,)),
+        Node("Add", {}, (0, 1), (4,)),
+        Node("LayerNormalization", {"epsilon": 1e-5}, (4, 2, 3), (5,)),
     )
     values = (row, row, vector, vector, row, row)
     group = Group("normalise", values, 4, (False, False, True, True), {}, operators, (5,))
@@ -88,8 +88,8 @@ def test_pooling_with_an_epilogue_is_one_launch():
     image, pooled = TensorInfo("float32", (1, 3, 9, 9)), TensorInfo("float32", (1, 3, 5, 5))
     attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
     operators = (
-        Operator("MaxPool", attributes, (0,), (2,)),
-        Operator("Add", {}, (2, 1), (3,)),
+        Node("MaxPool", attributes, (0,), (2,)),
+        Node("Add", {}, (2, 1), (3,)),
     )
     group = Group("pool", (image, pooled, pooled, pooled), 2, (False,) * 2, {}, operators, (3,))
     x, y = draw(1, 3, 9, 9), draw(1, 3, 5, 5)
@@ -104,8 +104,8 @@ def test_pooling_with_an_epilogue_is_one_launch():
 def test_a_reduction_and_its_epilogue_can_both_be_results():
     x, total = TensorInfo("float32", (4, 50)), TensorInfo("float32", (4, 1))
     operators = (
-        Operator("ReduceSum", {"axes": [1], "keepdims": 1}, (0,), (1,)),
-        Operator("Neg", {}, (1,), (2,)),
+        Node("ReduceSum", {"axes": [1], "keepdims": 1}, (0,), (1,)),
+        Node("Neg", {}, (1,), (2,)),
     )
     group = Group("both", (x, total, total), 1, (False,), {}, operators, (1, 2))
     data = draw(4, 50)
@@ -145,10 +145,10 @@ def test_results_of_one_shape_share_a_loop(shape: tuple[int, ...], axis: int, la
     x = TensorInfo("float32", shape)
     total = TensorInfo("float32", tuple(1 if i == axis else n for i, n in enumerate(shape)))
     operators = (
-        Operator("Abs", {}, (0,), (1,)),
-        Operator("ReduceSum", {"axes": [axis], "keepdims": 1}, (1,), (2,)),
-        Operator("Div", {}, (0, 2), (3,)),
-        Operator("Neg", {}, (3,), (4,)),
+        Node("Abs", {}, (0,), (1,)),
+        Node("ReduceSum", {"axes": [axis], "keepdims": 1}, (1,), (2,)),
+        Node("Div", {}, (0, 2), (3,)),
+        Node("Neg", {}, (3,), (4,)),
     )
     group = Group("merged", (x, x, total, x, x), 1, (False,), {}, operators, (1, 4))
     data, kernel = draw(*shape), generate(group, TARGET)

@@ -12,7 +12,7 @@ from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu import lower
 from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_gpu
 from compiler.kernels.gpu.lower import split_device
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, emulate_all
@@ -70,11 +70,11 @@ def loss(size: int) -> tuple[Group, list[Array], tuple[Array, ...]]:
     vector, scalar = TensorInfo("float32", (size,)), TensorInfo("float32", ())
     values = (vector, vector, vector, vector, scalar, scalar, vector)
     operators = (
-        Operator("Sub", {}, (0, 1), (2,), "difference"),
-        Operator("Mul", {}, (2, 2), (3,), "square"),
-        Operator("ReduceMean", {"axes": [0], "keepdims": 0}, (3,), (4,), "mean"),
-        Operator("Sqrt", {}, (4,), (5,), "root"),
-        Operator("Div", {}, (2, 5), (6,), "units"),
+        Node("Sub", {}, (0, 1), (2,), "difference"),
+        Node("Mul", {}, (2, 2), (3,), "square"),
+        Node("ReduceMean", {"axes": [0], "keepdims": 0}, (3,), (4,), "mean"),
+        Node("Sqrt", {}, (4,), (5,), "root"),
+        Node("Div", {}, (2, 5), (6,), "units"),
     )
     group = Group(f"loss{size}", values, 2, (False, False), {}, operators, (4, 5, 6))
     difference = x.astype(np.float64) - z

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from compiler.kernels.building.cuda_kernel import generate
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.test_requantise import X, quantising
@@ -33,8 +33,8 @@ def divided(group: Group, scale: float) -> Group:
     values = (*group.values, TensorInfo("float32", ()), count)
     constants = {**group.constants, number: numpy.array(scale, "float32")}
     first, *rest = group.operators
-    division = Operator("Div", {}, (0, number), (number + 1,))
-    moved = Operator(first.type, first.attributes, (number + 1,), first.outputs)
+    division = Node("Div", {}, (0, number), (number + 1,))
+    moved = Node(first.type, first.attributes, (number + 1,), first.outputs)
     return Group(group.name, values, 1, (False,), constants, (division, moved, *rest), (8, 11))
 
 
@@ -66,7 +66,7 @@ def test_quotients_are_those_of_a_division_without_one(scale: float):
     given = boundaries(divisor)
     values = (TensorInfo("float32", given.shape), TensorInfo("float32", ()))
     values += (TensorInfo("float32", given.shape),) * 2
-    steps = (Operator("Div", {}, (0, 1), (2,)), Operator("Round", {}, (2,), (3,)))
+    steps = (Node("Div", {}, (0, 1), (2,)), Node("Round", {}, (2,), (3,)))
     group = Group("quotient", values, 1, (False,), {1: numpy.array(divisor)}, steps, (3,))
     kernel = generate(group, TARGET)
     assert ("flowloom_quotient(" in kernel.text) == (scale != 3e-37)
@@ -85,7 +85,7 @@ def test_quotients_by_an_operand_of_one_number_are_those_of_a_division(scale: fl
         given = boundaries(divisor if numpy.isfinite(divisor) else numpy.float32(1))
     values = (TensorInfo("float32", given.shape), TensorInfo("float32", ()))
     values += (TensorInfo("float32", given.shape),) * 2
-    steps = (Operator("Div", {}, (0, 1), (2,)), Operator("Round", {}, (2,), (3,)))
+    steps = (Node("Div", {}, (0, 1), (2,)), Node("Round", {}, (2,), (3,)))
     group = Group("quotient", values, 2, (False, True), {}, steps, (3,))
     kernel = generate(group, TARGET)
     assert "flowloom_shared_quotient(" in kernel.text

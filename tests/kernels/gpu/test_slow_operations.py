@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from compiler.kernels.building.cuda_kernel import generate
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 
@@ -17,8 +17,8 @@ COUNT = 4000
 def quotient(dtype: str, divisor: float, *after: str) -> tuple[bool, numpy.ndarray, numpy.ndarray]:
     """Whether a kernel divides, its results for whole numbers, and numpy's."""
     info, one = TensorInfo(dtype, (COUNT,)), TensorInfo(dtype, ())
-    chain = [Operator("Div", {}, (0, 1), (2,))]
-    chain += [Operator(type, {}, (2 + i,), (3 + i,)) for i, type in enumerate(after)]
+    chain = [Node("Div", {}, (0, 1), (2,))]
+    chain += [Node(type, {}, (2 + i,), (3 + i,)) for i, type in enumerate(after)]
     constants = {1: numpy.array(divisor, dtype)}
     values = (info, one, *[info] * len(chain))
     group = Group("quotient", values, 1, (False,), constants, tuple(chain), (len(values) - 1,))
@@ -60,7 +60,7 @@ def test_rounded_quotients_are_exact_without_a_division(type: str, divisor: floa
 def error_function_and_one(type: str, x: numpy.ndarray) -> tuple[str, numpy.ndarray]:
     """The text of a kernel of `1 + type(x)`, and its result."""
     info, one = TensorInfo("float32", x.shape), TensorInfo("float32", ())
-    chain = Operator(type, {}, (0,), (2,)), Operator("Add", {}, (1, 2), (3,))
+    chain = Node(type, {}, (0,), (2,)), Node("Add", {}, (1, 2), (3,))
     constants = {1: numpy.ones((), "float32")}
     group = Group("sum", (info, one, info, info), 1, (False,), constants, chain, (3,))
     kernel = generate(group, parse_gpu("cuda"))
@@ -85,7 +85,7 @@ def test_other_functions_and_one_are_not():
 
 def test_no_load_of_a_choice_waits_for_its_condition():
     mask, info = TensorInfo("bool", (COUNT,)), TensorInfo("float32", (COUNT,))
-    chain = (Operator("Where", {}, (0, 1, 2), (3,)),)
+    chain = (Node("Where", {}, (0, 1, 2), (3,)),)
     group = Group("choice", (mask, info, info, info), 3, (False,) * 3, {}, chain, (3,))
     kernel = generate(group, parse_gpu("cuda"))
     generator = numpy.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.transposes import MOST_READS
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run_twice
 
@@ -35,12 +35,12 @@ class Case:
         own, wide = TensorInfo(self.dtype, self.shape), TensorInfo("float32", self.shape)
         moved, row = TensorInfo("float32", shape), TensorInfo("float32", shape[-1:])
         operators = (
-            Operator("Cast", {"to": 1}, (0,), (4,)),
-            Operator("Add", {}, (4, 1), (5,)),
-            Operator("Transpose", {"perm": list(self.order)}, (5,), (6,)),
-            Operator("Mul", {}, (6, 2), (7,)),
-            Operator("Add", {}, (7, 3), (8,)),
-            Operator("Transpose", {"perm": list(self.order)}, (1,), (9,)),
+            Node("Cast", {"to": 1}, (0,), (4,)),
+            Node("Add", {}, (4, 1), (5,)),
+            Node("Transpose", {"perm": list(self.order)}, (5,), (6,)),
+            Node("Mul", {}, (6, 2), (7,)),
+            Node("Add", {}, (7, 3), (8,)),
+            Node("Transpose", {"perm": list(self.order)}, (1,), (9,)),
         )
         values = (own, wide, moved, row, wide, wide, moved, moved, moved, moved)
         outputs = (8, 9)[: self.results]
@@ -93,8 +93,8 @@ def test_each_result_has_tiles():
 def test_tiles_fit_shared_memory():
     """Nine transposed tensors of float64, of which not all have tiles."""
     x, y = TensorInfo("float64", (33, 20)), TensorInfo("float64", (20, 33))
-    turned = [Operator("Transpose", {"perm": [1, 0]}, (i,), (9 + i,)) for i in range(9)]
-    largest = Operator("Max", {}, tuple(range(9, 18)), (18,))
+    turned = [Node("Transpose", {"perm": [1, 0]}, (i,), (9 + i,)) for i in range(9)]
+    largest = Node("Max", {}, tuple(range(9, 18)), (18,))
     group = Group("largest", (*[x] * 9, *[y] * 10), 9, (False,) * 9, {}, (*turned, largest), (18,))
     inputs = [numpy.random.default_rng(i).standard_normal((33, 20)) for i in range(9)]
     kernel = generate(group, TARGET)

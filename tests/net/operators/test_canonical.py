@@ -11,7 +11,7 @@ from compiler.frontend.importing.model import import_model
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.values import attributes_of, own_attributes, value_to_attribute
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators import OPERATORS, KnownTensor, Mismatch, ShapeMismatch, infer
 from compiler.net.operators.canonical import complete_attributes, onnx_use
 from tests import movement_cases, operator_cases
@@ -105,7 +105,7 @@ def test_groups_that_say_the_same_have_one_hash():
             inputs=1,
             weights=(False,),
             constants={},
-            operators=(Operator("Softmax", attributes, (0,), (1,)),),
+            operators=(Node("Softmax", attributes, (0,), (1,)),),
             outputs=(1,),
         ).content_hash()
         for attributes in ({}, {"axis": -1}, {"axis": 1})

@@ -5,31 +5,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.frontend.sources import Source, check_source, check_source_attributes
-from compiler.net.operators import LARGEST_TENSOR, KnownTensor, Mismatch, ShapeMismatch
+from compiler.frontend.graph import Inputs, Value, constant
+from compiler.frontend.node import ModelNode
+from compiler.frontend.sources import check_source, check_source_attributes
+from compiler.net.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch
 from compiler.net.operators.canonical import infer_onnx as infer
 
-Inputs = list[KnownTensor | None]
 
-
-def x(*shape: int, dtype: str = "float32") -> KnownTensor:
+def x(*shape: int, dtype: str = "float32") -> Value:
     """A tensor computed at run time."""
-    return KnownTensor(dtype, shape)
+    return Value("", dtype, shape)
 
 
-def known(*values: int) -> KnownTensor:
+def known(*values: int) -> Value:
     """A constant vector of int64."""
-    return KnownTensor("int64", (len(values),), np.array(values, np.int64))
+    return constant("", np.array(values, np.int64))
 
 
-def scalar(value: int) -> KnownTensor:
+def scalar(value: int) -> Value:
     """A constant scalar of int64."""
-    return KnownTensor("int64", (), np.array(value, np.int64))
+    return constant("", np.array(value, np.int64))
 
 
-def matrix(value: int) -> KnownTensor:
+def matrix(value: int) -> Value:
     """A constant of int64 with two dimensions and one element."""
-    return KnownTensor("int64", (1, 1), np.array([[value]], np.int64))
+    return constant("", np.array([[value]], np.int64))
 
 
 SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
@@ -114,7 +114,7 @@ def test_empty_tensors_and_scalars_stay_valid(size: int):
 
 
 def test_resize_multiplies_as_onnxruntime_does():
-    scales = KnownTensor("float32", (1,), np.array([2.3], np.float32))
+    scales = constant("", np.array([2.3], np.float32))
     assert infer("Resize", [x(10), None, scales], {})[0].shape == (23,)
 
 
@@ -159,7 +159,7 @@ def test_nodes_of_other_forms(
 ):
     outputs = 2 if op_type in ("Split", "TopK") else 1
     with pytest.raises(Mismatch, match=match):
-        check_source(Source(op_type, version, inputs, attributes, outputs))
+        check_source(ModelNode(op_type, version, inputs, attributes, [True] * outputs))
 
 
 FLAGS = [
@@ -188,9 +188,9 @@ FLAGS = [
 @pytest.mark.parametrize("value", [-1, 2, 5, 1 << 31])
 def test_flags_are_0_or_1(op_type: str, name: str, value: int):
     for valid in (0, 1):
-        check_source_attributes(Source(op_type, 13, [], {name: valid}, 1))
+        check_source_attributes(ModelNode(op_type, 13, [], {name: valid}, [True]))
     with pytest.raises(Mismatch, match=f"'{name}' is {value}; it can be 0, 1"):
-        check_source_attributes(Source(op_type, 13, [], {name: value}, 1))
+        check_source_attributes(ModelNode(op_type, 13, [], {name: value}, [True]))
 
 
 VALUES: list[tuple[str, str, Any]] = [
@@ -207,15 +207,18 @@ VALUES: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("op_type", "name", "value"), VALUES)
 def test_other_values_that_no_attribute_has(op_type: str, name: str, value: Any):
     with pytest.raises(Mismatch, match=f"'{name}' is {value!r}"):
-        check_source_attributes(Source(op_type, 13, [], {name: value}, 1))
+        check_source_attributes(ModelNode(op_type, 13, [], {name: value}, [True]))
 
 
 @pytest.mark.parametrize("op_type", ["Conv", "ConvInteger", "ConvTranspose", "QLinearConv"])
 def test_pads_are_given_in_one_way(op_type: str):
-    check_source_attributes(Source(op_type, 11, [], {"auto_pad": "NOTSET", "pads": [1, 1]}, 1))
-    check_source_attributes(Source(op_type, 11, [], {"auto_pad": "VALID"}, 1))
+    def check(attributes: dict[str, Any]) -> None:
+        check_source_attributes(ModelNode(op_type, 11, [], attributes, [True]))
+
+    check({"auto_pad": "NOTSET", "pads": [1, 1]})
+    check({"auto_pad": "VALID"})
     with pytest.raises(Mismatch, match="both auto_pad and pads"):
-        check_source_attributes(Source(op_type, 11, [], {"auto_pad": "VALID", "pads": [1, 1]}, 1))
+        check({"auto_pad": "VALID", "pads": [1, 1]})
 
 
 def ceiled(size: int, stride: int, kernel: int) -> tuple[int, ...]:

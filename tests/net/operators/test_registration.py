@@ -1,5 +1,7 @@
 """Operators of users: compiled, folded, dumped and read back, and refused with the remedy."""
 
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +31,7 @@ from compiler.net.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.registration import REGISTERED, register
 from compiler.net.spec import Kind, ShapeMismatch, Use, operator
 from compiler.tensors.dtypes import FLOATS
+from compiler.tools.cli import main, make_parser, with_step
 from tests.kernels.gpu.emulator import COMPILER
 
 EMULATED = pytest.param(
@@ -197,3 +200,80 @@ def test_names_that_cannot_be_registered(name: str):
 def test_an_entry_needs_its_meaning():
     with pytest.raises(ArgumentError, match="has no evaluate"):
         register(NAME, operator(Kind.OPAQUE, "T -> T", matrices, T=FLOATS))
+
+
+SOURCE = """
+import numpy as np
+from helper import NAME
+from compiler.net.operators.registration import register
+from compiler.net.spec import Kind, operator
+from compiler.tensors.dtypes import FLOATS
+
+def evaluate(use):
+    return np.abs(use.array(0))
+
+def shapes(use):
+    return [use.shape()]
+
+register(NAME, operator(Kind.OPAQUE, "T -> T", shapes, evaluate=evaluate, T=FLOATS))
+"""
+
+
+@pytest.fixture
+def _files(_own_tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model, and files of operators in another folder than the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    constant = "c = Constant <value = float[2] {4.0, -2.0}> ()  z = my.domain.Fold (c)"
+    cast(Any, onnx).save(
+        model_of(f"{constant}  y = Relu (x)", "float[100,8] y, float[2] z"), "model.onnx"
+    )
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "helper.py").write_text('NAME = "my.domain::Fold"')
+    (tmp_path / "own" / "fold.py").write_text(SOURCE)
+
+
+COMPILES = ("compile", "run", "bench --runs 1", "trace -o t.json", "explore -o p.html")
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("command", COMPILES)
+def test_commands_know_the_operators_of_a_file(command: str, monkeypatch: pytest.MonkeyPatch):
+    arguments = [*command.split(), "model.onnx"]
+    assert main(arguments) == 1
+    assert main([*arguments, "--operators", "own/fold.py"]) == 0
+    REGISTERED.clear()
+    del OPERATORS["my.domain::Fold"]
+    monkeypatch.setattr(sys, "path", [str(Path("own").resolve()), *sys.path])
+    monkeypatch.delitem(sys.modules, "fold", raising=False)
+    assert main([*arguments, "--operators", "fold"]) == 0
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("missing.py", None, "--operators missing.py: there is no such file"),
+        ("missing.module", None, "--operators missing.module: there is no such module"),
+        ("own.py", "x = 1", "--operators own.py: it registers no operator"),
+        ("own.py", "import missing_library", "own.py: it fails: ModuleNotFoundError: .*line 1"),
+        ("own.py", "1 / 0", "own.py: it fails: ZeroDivisionError: .*own.py, line 1"),
+        ("own.py", "raise SystemExit(0)", "own.py: it fails: SystemExit"),
+        ("own.py", "def f(:", "own.py: it fails: SyntaxError"),
+    ],
+)
+def test_a_file_of_operators_that_is_wrong_is_named(
+    name: str, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
+):
+    if text is not None:
+        Path(name).write_text(text)
+    assert main(["run", "model.onnx", "--operators", name]) == 1
+    error = capsys.readouterr().err
+    assert re.search(f"flowloom: ArgumentError: .*{message}", error), error
+    assert error.count("\n") == 1
+
+
+def test_every_command_that_compiles_takes_operators():
+    for command in ("opt f", "bisect m", "tune m", "tune prepare m -o b", "tune status m"):
+        words = with_step([*command.split(), "--operators", "a.py", "--operators", "b"])
+        assert make_parser().parse_args(words).operators == ["a.py", "b"]

@@ -6,6 +6,7 @@ from onnx import numpy_helper, parser
 
 from compiler.frontend.export import export_model
 from compiler.frontend.importing import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import dtype_of
@@ -32,6 +33,7 @@ def reduced(rows: int, keys: str = KEYS, scores: str = "MatMul (q, k)") -> Graph
     inputs = {"x": rng.standard_normal((1, rows, 32)).astype(np.float32)}
     imported = import_model(model)
     passes = "fuse-operators,reduce-precision{storage=float16}"
+    set_target(imported.module, "cuda:sm_90:fp16")
     Runner().run(imported.module, parse(passes))
     text = str(imported.module)
     Runner().run(imported.module, parse("reduce-precision{storage=float16}"))

@@ -6,7 +6,7 @@ every rule is proved.
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -24,17 +24,20 @@ def prove_once(rule: Rule, number: int) -> None:
         prover.prove(rule, rule.cases[number])
         return b"proved"
 
+    concluded_once(certificate, Path(prover.__file__), "proof", rule.name, str(number))
+
+
+def concluded_once(conclude: Callable[[], bytes], asker: Path, *inputs: str) -> bytes:
+    """The solver's conclusion on rules, by the code of a file and of all that it imports."""
     solver = f"z3-solver {package_version('z3-solver')}"
-    compiled_once(certificate, (), "proof", solver, sources_hash(), rule.name, str(number))
+    return compiled_once(conclude, (), solver, sources_hash(asker), *inputs)
 
 
 @cache
-def sources_hash() -> str:
-    """A hash of the rules, of the prover, and of all that they import of this repository."""
+def sources_hash(asker: Path) -> str:
+    """A hash of the rules, of a file, and of all that they import of this repository."""
     digest = hashlib.sha256()
-    for path in sorted(
-        imported(Path(prover.__file__), ROOT / "compiler/rewrite/rules/__init__.py")
-    ):
+    for path in sorted(imported(asker, ROOT / "compiler/rewrite/rules/__init__.py")):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import z3
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.net.spec import KnownTensor
 from compiler.rewrite.matches import Match, build
 from compiler.rewrite.patterns import OneOf
 from compiler.rewrite.rule import Case, Rule
@@ -63,7 +63,7 @@ class Example:
     def _leaf(self, proof: Proof, model: z3.ModelRef, index: int) -> Term:
         tensor = tensors_of(proof.rule)[index]
         shape = tuple(_number(model, n) for n in proof.bindings.extents(tensor))
-        return self.terms.leaf("input", GraphValue("float64", shape), index=index)
+        return self.terms.leaf("input", KnownTensor("float64", shape), index=index)
 
     def _operator(self, kind: OneOf) -> tuple[str, tuple[()]]:
         return str(self.generator.choice(sorted(kind.kinds))), ()

@@ -9,7 +9,6 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from compiler.errors import FlowloomError
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import as_operator, with_defaults
 from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.net.operators import KnownTensor, Mismatch, infer
@@ -82,7 +81,7 @@ def _leaf(terms: Terms, tensor: Tensor, case: Case, others: Sequence[Term], rand
     images = [other.shape for other in others if len(other.shape) > 2 and other.kind == "input"]
     if images and kind == "weight" and rank > 1:
         shapes += [_kernel(rank, images[0], random), _channel_scale(rank, images[0])]
-    return terms.leaf(kind, GraphValue(DTYPE, random.choice(shapes)), key=tensor.name)
+    return terms.leaf(kind, KnownTensor(DTYPE, random.choice(shapes)), key=tensor.name)
 
 
 def _kernel(rank: int, image: tuple[int, ...], random: Random) -> tuple[int, ...]:
@@ -128,7 +127,7 @@ def _built(terms: Terms, pattern: Pattern, match: Match) -> Term:
     full = with_defaults(kind, attributes, [term.shape for term in inputs])
     tensors = [KnownTensor(term.dtype, term.shape) for term in inputs]
     (type,) = infer(kind, tensors, as_operator(kind, tensors, full))
-    return terms.opaque(kind, inputs, full, [GraphValue(type.dtype, type.shape)])
+    return terms.opaque(kind, inputs, full, [KnownTensor(type.dtype, type.shape)])
 
 
 def _cuts(shape: tuple[int, ...], bounds: Mapping[str, Any]) -> bool:
@@ -187,7 +186,7 @@ class _Writer:
         return self.random.uniform(0.25, 2, shape)
 
     def operator(self, term: Term) -> SSAValue:
-        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        tensors = [t and t.types[0] for t in term.inputs]
         attributes = as_operator(term.kind, tensors, term.attributes)
         values = [self.build.none() if t is None else self.values[t] for t in term.inputs]
         own = {name: value for name, value in attributes.items() if name != "shape"}

@@ -14,8 +14,8 @@ from typing import Any
 
 import z3
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.net.spec import KnownTensor
 
 Shape = tuple[int, ...]
 Operator = Mapping[str, Any]
@@ -174,7 +174,7 @@ def _differences(typing: Typing) -> Iterator[Any]:
 
 def leaf(terms: Terms, name: int, shape: Shape) -> Term:
     """A variable."""
-    return terms.leaf("input", GraphValue("float32", shape), index=-name)
+    return terms.leaf("input", KnownTensor("float32", shape), index=-name)
 
 
 def _terms(terms: Terms, op: Operator, inputs: list[Term]) -> Sequence[Term]:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import z3
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.attributes import with_defaults
 from compiler.graph.rewriting.terms import Terms
+from compiler.net.spec import KnownTensor
 from tests.rewrite.rules import reductions
 from tests.rewrite.rules.denotations import DENOTATIONS
 from tests.rewrite.rules.divisions import quotient, remainder, row_major
@@ -150,7 +150,7 @@ def test_meaning_is_the_interpreters(
 ):
     terms, generator = Terms(), np.random.default_rng(0)
     leaves = {
-        terms.leaf("input", GraphValue("float64", shape), index=i): random_array(generator, shape)
+        terms.leaf("input", KnownTensor("float64", shape), index=i): random_array(generator, shape)
         for i, shape in enumerate(shapes)
     }
     (expected,) = evaluate((terms.apply(kind, list(leaves), attributes),), leaves)

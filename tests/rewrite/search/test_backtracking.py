@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.terms import Graph, Terms
+from compiler.net.spec import KnownTensor
 from compiler.rewrite.matches import Matches
 from compiler.rewrite.matching import Matcher
 from compiler.rewrite.patterns import OneOf, apply, relu, tensors
@@ -44,7 +44,7 @@ def priced(costs: Mapping[str, float]) -> Cost:
 def searched(rules: list[Rule], costs: Mapping[str, float], **limits: float) -> list[Found]:
     """The graphs found from one Relu."""
     terms = Terms()
-    start = (terms.apply("Relu", [terms.leaf("input", GraphValue("float32", (2,)))]),)
+    start = (terms.apply("Relu", [terms.leaf("input", KnownTensor("float32", (2,)))]),)
     bounds = Limits(**limits)  # pyright: ignore[reportArgumentType]
     return Backtracking(Matches(terms), rules, priced(costs), bounds).run(start)
 
@@ -78,7 +78,7 @@ def test_results_are_sorted_and_distinct_and_hold_the_graph():
 def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
     """Each application but the last makes the graph dearer than beta allows."""
     terms = Terms()
-    leaf = terms.leaf("input", GraphValue("float32", (2,)))
+    leaf = terms.leaf("input", KnownTensor("float32", (2,)))
     names = ("Neg", "Abs", "Exp")
     start = tuple(terms.apply(name, [terms.apply("Relu", [leaf])]) for name in names)
     rules = [renaming(name, "Sqrt") for name in names]
@@ -100,7 +100,7 @@ def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
 
 def test_a_rule_that_loops_is_swept_once():
     terms = Terms()
-    leaf = terms.leaf("input", GraphValue("float32", (2,)))
+    leaf = terms.leaf("input", KnownTensor("float32", (2,)))
     start = (terms.apply("Relu", [leaf]),)
     growing = Rule(
         name="growing", source=[apply("Relu", X)], target=[apply("Relu", apply("Neg", X))]

@@ -2,7 +2,7 @@
 
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.contrib.registry import contrib, parts, standard
+from compiler.frontend.rules.contrib.registry import contrib, standard
 
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "Celu": ("alpha",),
@@ -87,7 +87,7 @@ def rewrite_bias_split_gelu(call: Call) -> list[Value]:
     """The first half of a sum, times Gelu of the second half."""
     whole = call.one("Add", call.data, call.operand(1))
     half = whole.shape[-1] // 2
-    left, right = parts(call, whole, -1, [half, half])
+    left, right = call.parts(whole, -1, [half, half])
     return [call.one("Mul", left, call.one("Gelu", right))]
 
 

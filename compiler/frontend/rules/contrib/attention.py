@@ -11,7 +11,6 @@ from compiler.frontend.rules.contrib.heads import (
 from compiler.frontend.rules.contrib.masks import added_mask
 from compiler.frontend.rules.contrib.registry import (
     contrib,
-    parts,
     refuse,
     refuse_inputs,
     transposed,
@@ -25,7 +24,7 @@ def self_attention(
     """The results of attention over projections (batch, length, widths of Q, K and V)."""
     batch, length, _ = projected.shape
     heads = call.attributes["num_heads"]
-    query, key, value = (as_heads(call, v, heads) for v in parts(call, projected, 2, widths))
+    query, key, value = (as_heads(call, v, heads) for v in call.parts(projected, 2, widths))
     if past is not None:
         earlier = [_slice(call, past, index) for index in (0, 1)]
         key, value = (appended(call, old, v) for old, v in zip(earlier, (key, value), strict=True))
@@ -80,7 +79,7 @@ def _packed(call: Call, value: Value, count: int) -> list[Value]:
 
 def _biases(call: Call, value: Value | None, widths: list[int]) -> list[Value | None]:
     """The parts of a bias of Q, K and V."""
-    return [None] * 3 if value is None else [*parts(call, value, 0, widths)]
+    return [None] * 3 if value is None else [*call.parts(value, 0, widths)]
 
 
 def _heads(call: Call, value: Value, bias: Value | None) -> Value:

@@ -4,7 +4,7 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.quantised import biased
-from compiler.frontend.rules.contrib.registry import contrib, part, refuse, refuse_inputs
+from compiler.frontend.rules.contrib.registry import contrib, refuse, refuse_inputs
 from compiler.net.four_bits import LEAST_BLOCK
 from compiler.net.operators import ShapeMismatch
 
@@ -33,7 +33,7 @@ def _zeros(call: Call, blocks: int) -> Value:
         return call.builder.constant(1 << (bits - 1), dtype)
     if given.dtype == "uint8":
         packed = call.reshaped(given, [rows, -1])
-        given = part(call, unpacked(call, packed, bits), 1, 0, blocks)
+        given = call.part(unpacked(call, packed, bits), 1, 0, blocks)
     return call.reshaped(_cast(call, given), [rows, blocks, 1])
 
 
@@ -66,7 +66,7 @@ def _weight(call: Call) -> Value:
     integers = _cast(call, unpacked(call, call.operand(1), call.attributes["bits"]))
     scale = call.reshaped(call.operand(2), [rows, blocks, 1])
     numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
-    return part(call, call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)
+    return call.part(call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)
 
 
 @contrib("MatMulNBits")

@@ -6,9 +6,8 @@ from compiler.frontend.evaluate import element_type
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.block_quantised import unpacked
-from compiler.frontend.rules.contrib.registry import contrib, part
+from compiler.frontend.rules.contrib.registry import contrib
 from compiler.net.operators import Mismatch, ShapeMismatch
-from compiler.net.operators.shapes import axis_in
 
 _BYTES = {"int4": np.int8, "uint4": np.uint8}
 
@@ -16,9 +15,8 @@ _BYTES = {"int4": np.int8, "uint4": np.uint8}
 @contrib("GatherBlockQuantized")
 def rewrite_gather_block_quantised(call: Call) -> list[Value]:
     """Gathers of the integers, scales and zero points, the packed ones before they are unpacked."""
-    rank, indices = call.data.rank, call.operand(1)
-    along = axis_in(call.attributes["gather_axis"], rank)
-    axis = axis_in(call.attributes["quantize_axis"], rank)
+    indices = call.operand(1)
+    along, axis = call.axis("gather_axis"), call.axis("quantize_axis")
     _check(call, along, axis)
 
     def gathered(value: Value) -> Value:
@@ -30,7 +28,7 @@ def rewrite_gather_block_quantised(call: Call) -> list[Value]:
     centre = _unpacked(call, gathered(zeros)) if zeros is not None else _centre(call)
     blocks = scales.shape[axis]
     if zeros is not None:
-        centre = _repeated(call, part(call, centre, axis, 0, blocks), axis, rows.shape[axis])
+        centre = _repeated(call, call.part(centre, axis, 0, blocks), axis, rows.shape[axis])
     repeated = _repeated(call, scales, axis, rows.shape[axis])
     return [call.one("Mul", call.one("Sub", rows, centre), repeated)]
 
@@ -77,6 +75,6 @@ def _repeated(call: Call, value: Value, axis: int, count: int) -> Value:
     size, shape = call.attributes["block_size"], list(value.shape)
     split = call.reshaped(value, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
     wide = [*shape[: axis + 1], size, *shape[axis + 1 :]]
-    whole = call.one("Expand", split, call.vector(wide))
+    whole = call.expanded(split, wide)
     merged = [*shape[:axis], shape[axis] * size, *shape[axis + 1 :]]
-    return part(call, call.reshaped(whole, merged), axis, 0, count)
+    return call.part(call.reshaped(whole, merged), axis, 0, count)

@@ -14,7 +14,7 @@ from compiler.frontend.rules.contrib.heads import (
     repeated_heads,
     scores,
 )
-from compiler.frontend.rules.contrib.registry import contrib, parts, refuse, refuse_inputs
+from compiler.frontend.rules.contrib.registry import contrib, refuse, refuse_inputs
 from compiler.frontend.rules.contrib.rotary import rotated
 from compiler.net.operators import Mismatch
 
@@ -65,7 +65,7 @@ def _cached(call: Call, past: Value | None, value: Value, lengths: _Lengths) -> 
     index = call.one("Sub", _count(call, lengths.total, 2), lengths.before)
     zero = call.builder.constant(0, "int64")
     inside = call.one("Clip", index, zero, call.builder.constant(length - 1, "int64"))
-    new = call.one("GatherElements", value, call.one("Expand", inside, call.vector(shape)), axis=2)
+    new = call.one("GatherElements", value, call.expanded(inside, shape), axis=2)
     is_new = call.one("And", *_between(call, index, length))
     earlier = _widened(call, past, shape, value.dtype)
     is_earlier = call.one("Less", index, zero)
@@ -113,7 +113,7 @@ def _projections(call: Call) -> list[Value]:
     rows = [call.data]
     if key is None or value is None:
         size = call.data.shape[-1] // (heads + 2 * few)
-        rows = parts(call, call.data, 2, [heads * size, few * size, few * size])
+        rows = call.parts(call.data, 2, [heads * size, few * size, few * size])
     else:
         rows += [key, value]
     counts = (heads, few, few)
@@ -140,7 +140,7 @@ def _weights(call: Call, dots: Value, added: list[Value | None]) -> Value:
     if sink is None:
         return call.one("Softmax", dots, axis=-1)
     weights = call.one("Softmax", call.one("Concat", dots, sink, axis=3), axis=-1)
-    return parts(call, weights, 3, [dots.shape[3], 1])[0]
+    return call.parts(weights, 3, [dots.shape[3], 1])[0]
 
 
 def _sink(call: Call, dots: Value) -> Value | None:
@@ -149,8 +149,7 @@ def _sink(call: Call, dots: Value) -> Value | None:
     if sink is None:
         smooth = call.attributes["smooth_softmax"] == 1
         return call.filled(0, (batch, heads, length, 1), dots.dtype) if smooth else None
-    column = call.reshaped(sink, [1, heads, 1, 1])
-    return call.one("Expand", column, call.vector([batch, heads, length, 1]))
+    return call.expanded(call.reshaped(sink, [1, heads, 1, 1]), [batch, heads, length, 1])
 
 
 def _refuse(call: Call) -> None:

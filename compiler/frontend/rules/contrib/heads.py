@@ -34,8 +34,8 @@ def repeated_heads(call: Call, value: Value, times: int) -> Value:
         return value
     batch, heads, length, size = value.shape
     column = call.reshaped(value, [batch, heads, 1, length, size])
-    sizes = call.vector([batch, heads, times, length, size])
-    return call.reshaped(call.one("Expand", column, sizes), [batch, heads * times, length, size])
+    repeated = call.expanded(column, [batch, heads, times, length, size])
+    return call.reshaped(repeated, [batch, heads * times, length, size])
 
 
 def scores(call: Call, query: Value, key: Value) -> Value:

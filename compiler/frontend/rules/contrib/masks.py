@@ -5,7 +5,6 @@ import numpy as np
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import causal_keys, lowest_number
-from compiler.frontend.rules.contrib.registry import part
 from compiler.net.operators import ShapeMismatch
 
 _FILTER = -10000.0
@@ -41,7 +40,7 @@ def _visible(call: Call, mask: Value, sizes: tuple[int, int, int]) -> Value:
         return _between(call, mask, batch, total)
     if mask.rank == 4:  # for the longest sequence
         start = total - length
-        mask = part(call, part(call, mask, 2, start, total), 3, 0, total)
+        mask = call.part(call.part(mask, 2, start, total), 3, 0, total)
     elif mask.rank == 3:
         mask = call.reshaped(mask, [mask.shape[0], 1, *mask.shape[1:]])
     else:
@@ -59,9 +58,9 @@ def _between(call: Call, mask: Value, batch: int, total: int) -> Value:
         raise Unsupported(reason, remedy)
     positions = call.builder.constant(np.arange(total).reshape(1, 1, 1, total), mask.dtype)
     column = [batch, 1, 1, 1]
-    ends = call.reshaped(part(call, mask, 0, 0, batch), column)
+    ends = call.reshaped(call.part(mask, 0, 0, batch), column)
     visible = call.one("Less", positions, ends)
     if mask.shape[0] == batch:
         return visible
-    starts = call.reshaped(part(call, mask, 0, batch, 2 * batch), column)
+    starts = call.reshaped(call.part(mask, 0, batch, 2 * batch), column)
     return call.one("And", visible, call.one("GreaterOrEqual", positions, starts))

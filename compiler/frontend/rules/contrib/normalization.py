@@ -1,7 +1,7 @@
 """Rules for normalisations: of rows with a residual, of groups of channels, of embeddings."""
 
 from compiler.frontend.evaluate import element_type
-from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.gemm import channels_first, channels_last
 from compiler.frontend.rules.contrib.registry import contrib, standard
@@ -30,7 +30,7 @@ def rewrite_skip_layer_normalization(call: Call) -> list[Value]:
 
 
 def _root_mean_square(call: Call, x: Value, scale: Value, axis: int) -> Value:
-    attributes = {"axis": axis_of(axis, x.rank), "epsilon": call.attributes["epsilon"]}
+    attributes = {"axis": axis, "epsilon": call.attributes["epsilon"]}
     return standard(call, "RMSNormalization", [x, scale], attributes)
 
 
@@ -74,7 +74,7 @@ def _lengths(call: Call, ids: Value) -> Value:
         return call.builder.constant([0] * ids.shape[0], "int32")
     one = call.builder.constant(1, "int32")
     ones = call.one("Cast", call.one("Equal", mask, one), to=element_type("int32"))
-    return call.one("ReduceSum", ones, call.vector([1]), keepdims=0)
+    return call.one("ReduceSum", ones, axes=[1], keepdims=0)
 
 
 @contrib("EmbedLayerNormalization")

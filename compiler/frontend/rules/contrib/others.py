@@ -4,7 +4,7 @@ import numpy as np
 
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.contrib.registry import contrib, part, standard
+from compiler.frontend.rules.contrib.registry import contrib, standard
 from compiler.net.operators import Mismatch, ShapeMismatch
 
 _LARGEST_INVERSE = 4
@@ -36,18 +36,18 @@ def rewrite_inverse(call: Call) -> list[Value]:
     if rows > _LARGEST_INVERSE:
         reason = f"its matrices are {rows} x {rows}, larger than {_LARGEST_INVERSE} x"
         raise Unsupported(f"{reason} {_LARGEST_INVERSE}", "invert them before exporting")
-    identity = call.one("Expand", call.scalar(np.eye(rows)), call.vector(call.data.shape))
+    identity = call.expanded(call.scalar(np.eye(rows)), call.data.shape)
     whole = call.one("Concat", call.data, identity, axis=len(batch) + 1)
     for column in range(rows):
         whole = _eliminated(call, _pivoted(call, whole, column), column)
-    return [part(call, whole, -1, rows, 2 * rows)]
+    return [call.part(whole, -1, rows, 2 * rows)]
 
 
 def _pivoted(call: Call, matrix: Value, column: int) -> Value:
     """The row of the largest number of a column, at or after that row, exchanged with it."""
     rows, axis = matrix.shape[-2], matrix.rank - 2
-    numbers = call.one("Abs", part(call, matrix, -1, column, column + 1))
-    below = part(call, numbers, axis, column, rows)
+    numbers = call.one("Abs", call.part(matrix, -1, column, column + 1))
+    below = call.part(numbers, axis, column, rows)
     found = call.one("ArgMax", below, axis=axis, keepdims=1)
     found = call.one("Add", found, call.builder.constant(column, "int64"))
     order = call.builder.constant(np.arange(rows).reshape(rows, 1), "int64")
@@ -55,19 +55,15 @@ def _pivoted(call: Call, matrix: Value, column: int) -> Value:
     order = call.one("Where", call.one("Equal", order, found), here, order)
     first = call.builder.constant(np.arange(rows).reshape(rows, 1) == column)
     order = call.one("Where", first, found, order)
-    return call.one("GatherElements", matrix, _expanded(call, order, matrix), axis=axis)
-
-
-def _expanded(call: Call, value: Value, like: Value) -> Value:
-    return call.one("Expand", value, call.vector(like.shape))
+    return call.one("GatherElements", matrix, call.expanded(order, matrix.shape), axis=axis)
 
 
 def _eliminated(call: Call, matrix: Value, column: int) -> Value:
     """The pivot's row scaled to one, and subtracted from the others."""
     axis, rows = matrix.rank - 2, matrix.shape[-2]
-    row = part(call, matrix, axis, column, column + 1)
-    row = call.one("Div", row, part(call, row, -1, column, column + 1))
-    factors = part(call, matrix, -1, column, column + 1)
+    row = call.part(matrix, axis, column, column + 1)
+    row = call.one("Div", row, call.part(row, -1, column, column + 1))
+    factors = call.part(matrix, -1, column, column + 1)
     others = call.one("Sub", matrix, call.one("Mul", factors, row))
     first = call.builder.constant(np.arange(rows).reshape(rows, 1) == column)
     return call.one("Where", first, row, others)

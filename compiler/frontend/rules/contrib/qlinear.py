@@ -56,7 +56,7 @@ def rewrite_sigmoid(call: Call) -> list[Value]:
 @contrib("QLinearSoftmax")
 def rewrite_qlinear_softmax(call: Call) -> list[Value]:
     """Softmax of an axis; of an opset before 13 also of all that follow."""
-    axis = call.attributes["axis"] % max(call.data.rank, 1)
+    axis = call.axis()
 
     def softmax(x: Value) -> Value:
         old = call.attributes["opset"] < 13
@@ -69,8 +69,8 @@ def rewrite_qlinear_softmax(call: Call) -> list[Value]:
 @contrib("QLinearReduceMean")
 def rewrite_reduce_mean(call: Call) -> list[Value]:
     """The mean of some axes."""
-    axes, keep = call.vector(call.attributes["axes"]), call.attributes["keepdims"]
-    return _unary(call, lambda x: standard(call, "ReduceMean", [x, axes], {"keepdims": keep}))
+    kept = {name: call.attributes[name] for name in ("axes", "keepdims")}
+    return _unary(call, lambda x: standard(call, "ReduceMean", [x], kept))
 
 
 def _pooled(call: Call, op_type: str) -> list[Value]:

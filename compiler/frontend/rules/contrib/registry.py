@@ -7,7 +7,6 @@ from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 from compiler.frontend.rules.call import RULES, Call, RewriteRule
 from compiler.frontend.rules.contrib.signatures import DOMAIN, SIGNATURES
 from compiler.net.operators import Mismatch
-from compiler.net.operators.shapes import axis_in
 from compiler.net.spec import OpSpec, bind_types, check_attributes
 
 CONTRIB: dict[tuple[str, str], RewriteRule] = {}
@@ -84,20 +83,3 @@ def transposed(call: Call, value: Value, perm: Sequence[int]) -> Value:
     """A value with its axes permuted."""
     identity = list(perm) == list(range(value.rank))
     return value if identity else call.one("Transpose", value, perm=list(perm))
-
-
-def part(call: Call, value: Value, axis: int, start: int, end: int) -> Value:
-    """The slice from a start to an end of one axis."""
-    axis = axis_in(axis, value.rank)
-    if (start, end) == (0, value.shape[axis]):
-        return value
-    bounds = ([start], [end], [axis], [1])
-    return call.one("Slice", value, *map(call.vector, bounds))
-
-
-def parts(call: Call, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
-    """Consecutive parts of one axis of some sizes."""
-    axis = axis_in(axis, value.rank)
-    if sum(sizes) != value.shape[axis]:
-        raise Mismatch(f"axis {axis} of {list(value.shape)} is not the sum of {list(sizes)}")
-    return call.builder.emit("Split", [value, call.vector(sizes)], {"axis": axis}, len(sizes))

@@ -3,7 +3,7 @@
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import as_heads, as_rows
-from compiler.frontend.rules.contrib.registry import contrib, parts, refuse
+from compiler.frontend.rules.contrib.registry import contrib, refuse
 from compiler.net.operators import ShapeMismatch
 
 
@@ -21,7 +21,7 @@ def rotated(
     cosine, sine = (_of_positions(call, table, positions) for table in angles)
     if rotary == size:
         return _rotate(call, heads, cosine, sine, interleaved)
-    first, rest = parts(call, heads, 3, [rotary, size - rotary])
+    first, rest = call.parts(heads, 3, [rotary, size - rotary])
     return call.one("Concat", _rotate(call, first, cosine, sine, interleaved), rest, axis=3)
 
 
@@ -38,10 +38,10 @@ def _rotate(call: Call, x: Value, cosine: Value, sine: Value, interleaved: bool)
     half = size // 2
     if interleaved:
         pairs = call.reshaped(x, [batch, heads, length, half, 2])
-        columns = parts(call, pairs, 4, [1, 1])
+        columns = call.parts(pairs, 4, [1, 1])
         real, imaginary = (call.reshaped(v, [batch, heads, length, half]) for v in columns)
     else:
-        real, imaginary = parts(call, x, 3, [half, half])
+        real, imaginary = call.parts(x, 3, [half, half])
     left = call.one("Sub", call.one("Mul", real, cosine), call.one("Mul", imaginary, sine))
     right = call.one("Add", call.one("Mul", real, sine), call.one("Mul", imaginary, cosine))
     if not interleaved:

@@ -7,11 +7,11 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from tvm.tirx import PrimFunc, Stmt
 
-from compiler.graph.packing import packed_shape
+from compiler.graph.packing import WIDEN, packed_dtype, packed_shape
 from compiler.kernels.cpu.tiling import SLOTS_PER_NANOSECOND
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import Value
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import (
     KernelSource,
     Key,
@@ -22,6 +22,7 @@ from compiler.kernels.template import (
 )
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
+from compiler.tensors.dtypes import NARROW
 
 Config = TypeVar("Config")
 
@@ -61,7 +62,7 @@ class AnchorTemplate(
 
     types: ClassVar[tuple[str, ...]]
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[Config] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[Config] | None:
         """The ways to compute a group around an anchor, if the template can."""
         ...
 
@@ -71,8 +72,8 @@ class AnchorTemplate(
         if any(info.block for info in infos) or not any(info.elements for info in group.writes):
             return []
         anchors = (op for op in group.operators if op.type in self.types)
-        found = (self.read(group, anchor, target) for anchor in anchors)
-        return [ways for ways in found if ways is not None]
+        readings = (self.read(group, anchor, target) for anchor in anchors)
+        return [ways for ways in readings if ways is not None]
 
     def configs(self, problem: Ways[Config], target: CpuTarget) -> Iterable[Config]:
         """All ways, the likeliest first."""
@@ -102,7 +103,9 @@ class AnchorTemplate(
         """The kernel of a group."""
         around, loops = problem.around, problem.loops(config)
         for operand, packing in loops.packings.items():
-            around.resize_read(operand, prod(packed_shape(group.values[operand].shape, packing)))
+            info = group.values[operand]
+            elements = prod(packed_shape(info.shape, packing))
+            around.pack_read(operand, elements, packed_dtype(info.dtype, packing))
         function = PrimFunc(around.buffers, loops.launches())
         packings = tuple(loops.packings.get(number, "") for number in range(group.inputs))
         return KernelSource(function=function, packings=packings, flops=problem.flops)
@@ -115,7 +118,12 @@ class AnchorTemplate(
         return all(group.is_packed(*packing) for packing in packings.items()) and bool(packings)
 
 
-def elementwise_context(group: Group, anchor: Operator) -> FusionContext | None:
+def elementwise_context(group: Group, anchor: Node) -> FusionContext | None:
     """The operators fused with an anchor; None unless all are computed element by element."""
     around = FusionContext(group, anchor)
     return around if around.elementwise else None
+
+
+def widening(group: Group, weight: int) -> str:
+    """The first steps of a packing that makes float32 of a weight."""
+    return f"{WIDEN}|" if group.values[weight].dtype in NARROW else ""

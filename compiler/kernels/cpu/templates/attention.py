@@ -35,8 +35,8 @@ from compiler.kernels.cpu.tiling import (
     matmul_tiles,
     split_blocks,
 )
-from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.common import multiply
+from compiler.kernels.group import Group, Node
+from compiler.kernels.ops.common import cast, multiply
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.tir.attention import attention_of, score_context, scores_at
 from compiler.kernels.tir.fusion import FusionContext
@@ -44,6 +44,7 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
     buffer,
+    element_at,
     lane_loop,
     loop_over,
     run_length,
@@ -54,6 +55,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.target.target import CpuTarget
+from compiler.tensors.dtypes import NARROW
 
 SCORES_SHARE = 4
 """The part of the second-level cache that a band's scores fill: K and V stream through it."""
@@ -74,23 +76,25 @@ class FusedAttention(AnchorTemplate[None]):
     name = "attention"
     types = ("Softmax",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest tiles."""
-        found = attention_of(group)
-        if found is None or not found.is_plain(group):
+        attention = attention_of(group)
+        if attention is None or not attention.is_plain(group):
             return None
-        nest = attention_nest(group, found, core_of(target), second_cache_bytes(target))
+        nest = attention_nest(group, attention, core_of(target), second_cache_bytes(target))
         return Ways(
             around=nest.around,
-            flops=2 * found.sizes.multiplications,
-            slots={None: prod(found.batch) * nest.slots},
+            flops=2 * attention.sizes.multiplications,
+            slots={None: prod(attention.batch) * nest.slots},
             loops=lambda _: Loops(nest.launches),
         )
 
 
-def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int) -> "AttentionNest":
+def attention_nest(
+    group: Group, attention: Attention, core: Core, cache_bytes: int
+) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
-    (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (found.query, found.value))
+    (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (attention.query, attention.value))
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
     first, slots = matmul_tiles(rows, keys, depth, beside_scores, True)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
@@ -101,12 +105,12 @@ def attention_nest(group: Group, found: Attention, core: Core, cache_bytes: int)
         if rows <= most or lcm(first.rows, tile.rows) <= most
     )
     step = lcm(first.rows, second.rows)
-    around = score_context(group, found)
-    around.writes = [buffer("result", group.writes[0].elements)]
+    around = score_context(group, attention)
+    around.writes = [buffer("result", group.writes[0].elements, group.writes[0].dtype)]
     softmax = rows * (SOFTMAX_ROW_SLOTS + SCORE_SLOTS * ceil_div(keys, core.lanes))
     return AttentionNest(
         group=group,
-        attention=found,
+        attention=attention,
         around=around,
         tiles=(first, second),
         lanes=core.lanes,
@@ -159,8 +163,14 @@ class AttentionNest:
 
     @property
     def scratch_elements(self) -> int:
-        """Elements that a block keeps of a band: scores, then sums."""
-        return self.band * (self.pitch + self.values.padded)
+        """Elements that a block keeps of a band: scores, sums, and rows of Q in 16 bits."""
+        return self.band * (self.pitch + self.values.padded + self.converted_depth)
+
+    @property
+    def converted_depth(self) -> int:
+        """The elements of a row of Q that a block converts before it reads them; 0 for float32."""
+        short = self.group.values[self.attention.query.source].dtype in NARROW
+        return self.depth if short else 0
 
     def _panels(self, operand: StridedOperand, tile: Tile) -> Panels:
         return Panels(operand.window, tile.vectors * self.lanes, self.lanes)
@@ -230,19 +240,45 @@ class Band:
         nest = self.nest
         return self.base + nest.band * nest.pitch + row * nest.values.padded + column
 
+    def query(self, row: Any, k: Any) -> Any:
+        """Where an element of a row of Q is that was converted."""
+        nest = self.nest
+        before = nest.band * (nest.pitch + nest.values.padded)
+        return self.base + before + row * nest.converted_depth + k
+
     def compute(self, keys: Var, values: Var) -> Stmt:
         """The results of the rows."""
         share, allocate = scratch("share", self.nest.band)
         softmax = loop_over("row", self.length, lambda i: self._softmax(i, share))
         store = loop_over("row", self.length, lambda i: self._store(i, share))
-        return sequence([allocate, self._scores(keys), softmax, *self._sums(values), store])
+        scores = [*self._convert(), self._scores(keys)]
+        return sequence([allocate, *scores, softmax, *self._sums(values), store])
+
+    def _convert(self) -> list[Stmt]:
+        """Convert the rows of Q, if they have 16 bits."""
+        nest = self.nest
+        if not nest.converted_depth:
+            return []
+
+        def row(i: Any) -> Stmt:
+            def one(k: Any) -> Stmt:
+                value = self._query(self.first + i, k)
+                return tirx.BufferStore(self.held, value, [self.query(i, k)])
+
+            return vector_loop(nest.depth, nest.lanes, one)
+
+        return [loop_over("row", self.length, row)]
+
+    def _query(self, row: Any, k: Any) -> Any:
+        """An element of Q."""
+        query = self.nest.attention.query
+        start = matrix_start(query.window, self.matrix)
+        source = self.nest.around.reads[query.source]
+        return element_at(source, start + element_offset(query.window, row, k))
 
     def _scores(self, keys: Var) -> Stmt:
         """Q K^T."""
         nest, panels = self.nest, self.nest.keys
-        query = nest.attention.query
-        source = nest.around.reads[query.source]
-        start = matrix_start(query.window, self.matrix)
         tile = nest.tiles[0]
 
         def compute(panel: Any, first: Any, rows: int) -> Stmt:
@@ -250,11 +286,14 @@ class Band:
 
             def step(k: Any) -> Stmt:
                 line = panels.line(self.matrix, panel, k)
-                row = self.first + first
+
+                def scalar(i: int) -> Any:
+                    if nest.converted_depth:
+                        return tirx.BufferLoad(self.held, [self.query(first + i, k)])
+                    return self._query(self.first + first + i, k)
+
                 return registers.step(
-                    lambda i: tirx.BufferLoad(
-                        source, [start + element_offset(query.window, row + i, k)]
-                    ),
+                    scalar,
                     lambda j: vector_at(keys, line + j * nest.lanes, nest.lanes),
                 )
 
@@ -289,10 +328,10 @@ class Band:
     def _softmax(self, row: Any, share: Var) -> Stmt:
         """The weights of a row but for their sum, whose inverse becomes the row's share."""
         nest, count = self.nest, self.nest.keys.columns
-        found = nest.attention
-        factor = found.query.factor * found.key.factor
-        at = [*scores_at(nest.group, found, self.matrix), self.first + row]
-        scores = nest.group.operators[found.softmax].operand(0)
+        attention = nest.attention
+        factor = attention.query.factor * attention.key.factor
+        at = [*scores_at(nest.group, attention, self.matrix), self.first + row]
+        scores = nest.group.operators[attention.softmax].operand(0)
         largest, hold = scratch("largest", nest.lanes)
         totals, keep = scratch("totals", nest.lanes)
         top, once = scratch("top", 1)
@@ -331,7 +370,9 @@ class Band:
                 _filled(totals, 0.0, nest.lanes),
                 _for_vectors(count, nest.lanes, weight),
                 *_across(totals, nest.lanes, lambda a, b: a + b),
-                tirx.BufferStore(share, tirx.const(found.value.factor, "float32") / total, [row]),
+                tirx.BufferStore(
+                    share, tirx.const(attention.value.factor, "float32") / total, [row]
+                ),
             ]
         )
 
@@ -389,7 +430,8 @@ class Band:
         def one(x: Any) -> Stmt:
             value = tirx.BufferLoad(self.held, [self.sum(row, x)]) * tirx.BufferLoad(share, [row])
             place = start + element_offset(window, self.first + row, x)
-            return tirx.BufferStore(nest.around.writes[0], value, [place])
+            stored = cast(value, nest.group.writes[0].dtype)
+            return tirx.BufferStore(nest.around.writes[0], stored, [place])
 
         return vector_loop(nest.values.columns, nest.lanes, one)
 

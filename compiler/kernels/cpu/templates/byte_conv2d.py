@@ -35,7 +35,7 @@ from compiler.kernels.cpu.templates.words import (
     words_of,
 )
 from compiler.kernels.cpu.tiling import BYTE_STORES
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops import wrapping
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
@@ -47,7 +47,7 @@ class ByteConvolution(AnchorTemplate[None]):
     name = "byte_convolution"
     types = ("ConvInteger",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest nest."""
         weight = anchor.operand(1)
         spatial = len(group.values[anchor.operand(0)].shape) - 2
@@ -108,6 +108,7 @@ class ByteOperands:
     dtype = "int32"
     head_rows = 1
     reads_image = False
+    image_number = None
     panels = True
     stores = BYTE_STORES
 

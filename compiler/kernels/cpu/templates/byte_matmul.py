@@ -32,7 +32,7 @@ from compiler.kernels.cpu.templates.words import (
     words_of,
 )
 from compiler.kernels.cpu.tiling import matmul_tiles
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
 from compiler.kernels.tir.fusion import FusionContext
@@ -57,7 +57,7 @@ class ByteMatmul(AnchorTemplate[None]):
     name = "byte_matmul"
     types = ("MatMulInteger",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The likeliest tile."""
         left, right = (group.values[anchor.operand(i)].shape for i in range(2))
         if not takes_bytes(group, anchor) or min(len(left), len(right)) < 2:
@@ -77,7 +77,7 @@ class ByteMatmul(AnchorTemplate[None]):
 
 
 def choose_byte_matmul(
-    bytes: Matmul, around: FusionContext, group: Group, anchor: Operator, target: CpuTarget
+    bytes: Matmul, around: FusionContext, group: Group, anchor: Node, target: CpuTarget
 ) -> "ByteMatmulNest":
     """The nest of a multiplication, whose tile is that of as many floats as there are words."""
     depth = words_of(bytes.depth)

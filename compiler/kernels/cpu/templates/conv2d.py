@@ -37,6 +37,7 @@ from compiler.kernels.cpu.templates.anchors import (
     Loops,
     Ways,
     elementwise_context,
+    widening,
 )
 from compiler.kernels.cpu.templates.conv_choices import (
     ConvChoices,
@@ -46,7 +47,7 @@ from compiler.kernels.cpu.templates.conv_choices import (
 from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
 from compiler.kernels.database.fields import Value
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
@@ -64,7 +65,7 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
     sources = CPU_SOURCES
     types = ("Conv",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[AnyConfig] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[AnyConfig] | None:
         """The likeliest of each kind, then others near these."""
         conv = read_float_convolution(group, anchor)
         around = elementwise_context(group, anchor) if conv else None
@@ -78,15 +79,17 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
         if winograd.kinds:
             kinds.sort(key=lambda kind: kind[0][1])
             key["winograd"] = tuple(POINTS)  # not to be confused with times from before
-        slots, weight = dict(worth_measuring(kinds)), anchor.operand(1)
+        slots, weight = dict(worth_measuring(kinds)), group.packable(anchor.operand(1))
+        assert weight is not None, "the template takes constant weights"
+        wide = widening(group, weight)
 
         def loops(config: AnyConfig) -> Loops:
             if isinstance(config, WinogradConfig):
                 nest = winograd.nest(config)
-                packing = nest.packing
+                packing = wide + nest.packing
             else:
                 nest = direct.nest(config, slots[config])
-                packing = weight_packing(nest)
+                packing = wide + weight_packing(nest)
             return Loops(lambda: nest.launches(around.reads[weight]), {weight: packing})
 
         total = {c: conv.images * conv.groups * own for c, own in slots.items()}
@@ -104,14 +107,15 @@ class FloatConvolution(AnchorTemplate[AnyConfig]):
 def convolution_fields(conv: Convolution, around: FusionContext) -> dict[str, Value]:
     """The fields of a convolution that decide which config is fast."""
     depth = conv.depth
-    found: dict[str, Value] = {
+    values: dict[str, Value] = {
         field.name: getattr(conv, field.name) for field in fields(conv) if field.name != "depth"
     }
-    found |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
-    return found | {"flat": around.flat, "computed": around.read_number(0) is None}
+    values |= {f"depth_{name}": value for name, value in asdict(depth).items()} if depth else {}
+    values |= {"converted": True} if around.is_converted(0) else {}
+    return values | {"flat": around.flat, "computed": around.read_number(0) is None}
 
 
-def read_float_convolution(group: Group, anchor: Operator) -> Convolution | None:
+def read_float_convolution(group: Group, anchor: Node) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor, most_axes=3):
         return None
@@ -151,7 +155,7 @@ def _pairs(conv: Convolution) -> tuple[tuple[int, int], ...]:
     return conv.image, conv.kernel, conv.strides, conv.dilations, conv.pads, conv.output
 
 
-def read_convolution(group: Group, anchor: Operator) -> Convolution:
+def read_convolution(group: Group, anchor: Node) -> Convolution:
     """The convolution of an operator with one to three spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
@@ -174,15 +178,15 @@ def read_convolution(group: Group, anchor: Operator) -> Convolution:
     )
 
 
-def constant_weights(group: Group, anchor: Operator, most_axes: int = 2) -> bool:
-    """Whether an operator is a float32 convolution in so many dimensions at most over a weight
-    that nothing else in the group reads."""
+def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
+    """Whether an operator is a float32 convolution in so many dimensions at most over a weight,
+    perhaps of 16 bits, that nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     weight = anchor.operand(1)
     return (
         {value.dtype for value in used} == {"float32"}
         and all(value.elements for value in used)
-        and group.is_packable(weight)
+        and group.packable(weight) is not None
         and len(used[0].shape) - 2 in range(1, most_axes + 1)
     )
 

@@ -17,12 +17,22 @@ from tvm.tirx import Stmt
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.operands import FloatOperands
-from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
-from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
+from compiler.kernels.cpu.templates.anchors import (
+    AnchorTemplate,
+    Loops,
+    Ways,
+    elementwise_context,
+    widening,
+)
+from compiler.kernels.cpu.templates.conv2d import (
+    constant_weights,
+    packing_step,
+    plane_of,
+)
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
 from compiler.kernels.cpu.templates.nests import Taps
 from compiler.kernels.cpu.tiling import image_tiles
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
 from compiler.target.target import CpuTarget
@@ -37,7 +47,7 @@ class TransposedConvolution(AnchorTemplate[None]):
     name = "transposed_convolution"
     types = ("ConvTranspose",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """A nest for each output phase, if there are few."""
         transposed = read_transposed(group, anchor)
         if transposed is None or len(transposed.phases) > MOST_PHASES:
@@ -46,7 +56,10 @@ class TransposedConvolution(AnchorTemplate[None]):
         if around is None:
             return None
         nests = phase_nests(transposed, around, core_of(target))
-        weight, packing = anchor.operand(1), transposed_weight_packing(nests[0], transposed.kernel)
+        weight = group.packable(anchor.operand(1))
+        assert weight is not None, "the template takes constant weights"
+        packing = transposed_weight_packing(nests[0], transposed.kernel)
+        packing = widening(group, weight) + packing
         loops = Loops(lambda: launches(nests, around.reads[weight]), {weight: packing})
         flops = 2 * sum(nest.conv.multiplications for nest in nests)
         slots = transposed.batch * transposed.groups * sum(nest.slots for nest in nests)
@@ -111,7 +124,7 @@ class Transposed:
         )
 
 
-def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
+def read_transposed(group: Group, anchor: Node) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor) or not anchor.attributes["finite"]:
         return None

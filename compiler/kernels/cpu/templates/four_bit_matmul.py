@@ -24,7 +24,7 @@ from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, 
 from compiler.kernels.cpu.templates.matmul import MatmulNest
 from compiler.kernels.cpu.templates.words import words_at
 from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import RegisterTile, loop_over, scratch, sequence, vector_at
 from compiler.kernels.tir.loops import vector_loop as row_loop
@@ -51,7 +51,7 @@ class FourBitMatmul(AnchorTemplate[None]):
     name = "four_bit_matmul"
     types = ("MatMulNBits",)
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[None] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[None] | None:
         """The tile of the number of rows."""
         operands = [i for i in anchor.inputs if i is not None]
         packable = all(group.is_packable(i) for i in operands[1:])
@@ -67,7 +67,7 @@ class FourBitMatmul(AnchorTemplate[None]):
 
 
 def choose_four_bit_nest(
-    around: FusionContext, group: Group, anchor: Operator, target: CpuTarget
+    around: FusionContext, group: Group, anchor: Node, target: CpuTarget
 ) -> "FourBitNest":
     """The nest of a matmul."""
     left = group.values[anchor.operand(0)].shape

@@ -218,7 +218,7 @@ class ImageLanes(Nest):
         Channels are pages apart, so that no core foresees their lines: the first tile of output
         channels would wait for each.
         """
-        number = self.around.read_number(0)
+        number = self.operands.image_number
         if number is None or not self.advances:
             return []
         image, last = self.around.reads[number], prod(self.conv.output) - 1

@@ -22,6 +22,7 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
+from compiler.graph.precision import FEW_ROWS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
@@ -33,6 +34,7 @@ from compiler.kernels.cpu.templates.anchors import (
     Loops,
     Ways,
     elementwise_context,
+    widening,
 )
 from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.tiling import (
@@ -43,7 +45,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
     streamed_slots,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.template import Key
 from compiler.kernels.tir.fusion import FusionContext
@@ -53,6 +55,7 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
     buffer,
+    element_at,
     loop_over,
     scratch,
     sequence,
@@ -87,18 +90,20 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
     sources = CPU_SOURCES
     types = ("MatMul", "Gemm")
 
-    def read(self, group: Group, anchor: Operator, target: CpuTarget) -> Ways[MatmulConfig] | None:
+    def read(self, group: Group, anchor: Node, target: CpuTarget) -> Ways[MatmulConfig] | None:
         """Register tiles."""
         problem = read_matmul(group, anchor)
         around = elementwise_context(group, anchor) if problem else None
         if problem is None or around is None:
             return None
-        right, core = anchor.operand(1), core_of(target)
-        packed = group.is_packable(right) and problem.shared
+        core, right = core_of(target), group.packable(anchor.operand(1))
+        packed = right is not None and problem.shared
+        shorts = around.is_converted(1)
+        narrow = shorts and problem.rows <= FEW_ROWS
         while not packed and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)
         tiles = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
-        right_bytes = problem.columns * problem.depth * 4
+        right_bytes = problem.columns * problem.depth * (2 if narrow else 4)
         streamed = streamed_slots(problem.rows, right_bytes) if packed else 0
         if streamed >= 2 * BLOCK_SLOTS:
             tiles = shareable_tiles(tiles, problem.columns, core)
@@ -113,8 +118,12 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
                 packed=packed,
                 slots=max(streamed, slots[config]),
                 cache=second_cache_bytes(target),
+                narrow=narrow,
             )
-            return Loops(nest.launches, {right: nest.packing} if packed else {})
+            if right is None or not packed:
+                return Loops(nest.launches)
+            wide = "" if narrow else widening(group, right)
+            return Loops(nest.launches, {right: wide + nest.packing})
 
         batch = prod(problem.batch)
         key: Key = {
@@ -126,6 +135,8 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
             "packed": packed,
             "computed": tuple(int(around.read_number(i) is None) for i in range(2)),
         }
+        if shorts:
+            key["narrow"] = narrow
         total = {config: batch * own for config, own in slots.items()}
         flops = 2 * problem.multiplications
         return Ways(around=around, flops=flops, slots=total, loops=loops, key=key)
@@ -135,7 +146,8 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
 class MatmulNest:
     """A matmul with its tile; `packed` when B is laid out in panels beforehand.
 
-    `cache` is the bytes of a core's second-level cache.
+    `cache` is the bytes of a core's second-level cache. A `narrow` B has 16 bits, which are
+    converted whenever they are read.
     """
 
     problem: Matmul
@@ -145,6 +157,7 @@ class MatmulNest:
     packed: bool
     slots: float
     cache: int = TYPICAL_CACHE
+    narrow: bool = False
     arithmetic: Arithmetic = FLOAT32
 
     @property
@@ -176,7 +189,9 @@ class MatmulNest:
 
     def _source(self, position: int, shape: tuple[int, ...], flip: bool) -> tuple[Var, list[Stmt]]:
         """Where an operand is, and the launch that puts it there; `flip` transposes it."""
-        number = self.around.read_number(position)
+        as_stored = position == 1 and (self.packed or self.narrow)
+        around = self.around
+        number = around.stored_number(1) if as_stored else around.read_number(position)
         if number is not None and not flip:
             return self.around.reads[number], []
         target = buffer(f"operand{position}", prod(shape))
@@ -286,9 +301,10 @@ class MatmulNest:
         run = self.problem.depth * self.width
         last = self.panels * run - 1
         tiles = ceil_div(self.problem.rows, self.tile.rows)
-        if not self.packed or not self._waits(tiles) or (last + 1) * 4 <= self.cache // 2:
+        line = LINE * (2 if self.narrow else 1)
+        if not self.packed or not self._waits(tiles) or (last + 1) * 64 // line <= self.cache // 2:
             return []
-        share = ceil_div(ceil_div(self.width, LINE), tiles) * LINE
+        share = ceil_div(ceil_div(self.width, line), tiles) * line
         number = tile * self.problem.depth + k
         return prefetch_share(right, (panel + 1) * run, run, number, share, last)
 
@@ -299,7 +315,7 @@ class MatmulNest:
 
     def _scalar(self, left: Var, position: Any) -> Any:
         """An element of A."""
-        return tirx.BufferLoad(left, [position])
+        return element_at(left, position)
 
     def _vector(self, right: Var, position: Any) -> Any:
         """A vector of B."""

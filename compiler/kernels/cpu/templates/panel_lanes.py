@@ -66,7 +66,7 @@ class PanelLanes(ImageLanes):
 
     @property
     def advances(self) -> bool:
-        return self.local and self.far and self.operands.reads_image
+        return self.local and self.far and self.operands.image_number is not None
 
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the panels, and the launches that fill it.

@@ -10,7 +10,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
+from compiler.kernels.tir.loops import block_loops, element_at, loop_over, sequence, vector_loop
 from compiler.tensors.strides import StridedWindow
 
 FILL_ELEMENTS = 1 << 14
@@ -85,7 +85,7 @@ class Panels:
 
                 def one(x: Any) -> Stmt:
                     at = base + element_offset(self.window, k, panel * self.width + x)
-                    return tirx.BufferStore(target, tirx.BufferLoad(source, [at]), [to + x])
+                    return tirx.BufferStore(target, element_at(source, at), [to + x])
 
                 def clear(first: int) -> Stmt:
                     zero = tirx.const(0, "float32")

@@ -55,12 +55,12 @@ class RowLanes(Nest):
     @cached_property
     def _reads(self) -> Mapping[int, Mapping[int, int]]:
         """The rows of the tile that a position below the tile's first is for, and their taps."""
-        found: dict[int, dict[int, int]] = {}
+        taps: dict[int, dict[int, int]] = {}
         for tap in range(self.conv.kernel[0]):
             for row in range(self.tile.rows):
                 place = self._shift(tap, Column(0)) + row * self.planes.pitch
-                found.setdefault(place, {})[row] = tap
-        return found
+                taps.setdefault(place, {})[row] = tap
+        return taps
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         sums, allocate = scratch("sums", self.tile.rows * self._part, self.operands.dtype)

@@ -17,7 +17,7 @@ from tvm.ir import Var
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.byte_sums import LANES, byte_sums
 from compiler.kernels.cpu.machine import ByteSums, byte_sums_of
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast
 from compiler.kernels.tir.fusion import FusionContext
@@ -135,7 +135,7 @@ def _unsigned_zero_point(around: FusionContext) -> Any:
     return unsigned(tirx.const(0, str(left.dtype)))
 
 
-def takes_bytes(group: Group, anchor: Operator) -> bool:
+def takes_bytes(group: Group, anchor: Node) -> bool:
     """Whether an operator multiplies bytes by signed ones without a zero point."""
     values = [group.values[i] for i in anchor.inputs[:2] if i is not None]
     plain = len(anchor.inputs) < 4 or anchor.inputs[3] is None

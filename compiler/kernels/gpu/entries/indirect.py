@@ -26,8 +26,10 @@ def with_indirect_entries(kernel: KernelSource) -> KernelSource:
 def _entries(text: str) -> Iterator[str]:
     for head in KERNEL_HEAD.finditer(text):
         qualifiers, name, listed = head.groups()
-        found = listed.split(",") if listed.strip() else []  # a kernel of empty tensors has none
-        parameters = [_PARAMETER.fullmatch(parameter.strip()) for parameter in found]
+        declarations = (
+            listed.split(",") if listed.strip() else []
+        )  # a kernel of empty tensors has none
+        parameters = [_PARAMETER.fullmatch(parameter.strip()) for parameter in declarations]
         parts = [p.groups("") for p in parameters if p is not None]
         assert len(parts) == len(parameters), f"a parameter of {name} is not a pointer: {listed}"
         places = ", ".join(f"{kind} const* {own}_at" for kind, _, own in parts)

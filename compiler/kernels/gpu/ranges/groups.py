@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from compiler.errors import KernelError
-from compiler.kernels.group import Group, Operator, TensorInfo, needed
+from compiler.kernels.group import Group, Node, TensorInfo, needed
 from compiler.net.operators import PARTIAL_RANGES
 
 FLOAT = 1
@@ -24,7 +24,7 @@ class RangedResult:
 def ranged_results(group: Group) -> list[RangedResult]:
     """The results of a group whose ranges it writes."""
     makers = {value: op for op in group.operators for value in op.outputs}
-    found: list[RangedResult] = []
+    results: list[RangedResult] = []
     for op in group.operators:
         if op.type == PARTIAL_RANGES:
             value = op.operand(0)
@@ -35,8 +35,8 @@ def ranged_results(group: Group) -> list[RangedResult]:
                 group.inputs + group.outputs.index(v) for v in (value, *op.outputs)
             )
             info, count = group.values[value], int(op.attributes["count"])
-            found.append(RangedResult(tensor, lows, highs, info, count))
-    return found
+            results.append(RangedResult(tensor, lows, highs, info, count))
+    return results
 
 
 def without_ranges(group: Group) -> Group:
@@ -60,7 +60,7 @@ def without_ranges(group: Group) -> Group:
 
 def with_folded_results(group: Group) -> Group:
     """The group as a store function sees it: an extreme is a result with the tensor's elements."""
-    values, operators = list(group.values), list[Operator]()
+    values, operators = list(group.values), list[Node]()
     for op in group.operators:
         if op.type != PARTIAL_RANGES:
             operators.append(op)

@@ -30,13 +30,13 @@ RESERVED = 1 << 10
 def extra_us(group: Group, folds: bool, sms: int) -> float:
     """The estimated microseconds that the ranges of a group take its kernel."""
     results = ranged_results(group)
-    again = sum(LAUNCH_US + found.info.elements / (ELEMENTS * sms) for found in results)
+    again = sum(LAUNCH_US + result.info.elements / (ELEMENTS * sms) for result in results)
     return FOLD_US * len(results) if folds else again
 
 
 def extra_launches(group: Group, folds: bool) -> list[Launch]:
     """The launches for the ranges of a group besides those of its kernel, for estimates."""
-    return [] if folds else [_launch(group, found) for found in ranged_results(group)]
+    return [] if folds else [_launch(group, result) for result in ranged_results(group)]
 
 
 def with_ranges(kernel: KernelSource, group: Group, folds: bool, shared_bytes: int) -> KernelSource:
@@ -48,33 +48,30 @@ def with_ranges(kernel: KernelSource, group: Group, folds: bool, shared_bytes: i
     if not results:
         return kernel
     if not folds:
-        kernel = _renumbered(kernel, group, 2 * len(results))
+        # the last results are none of this kernel's, and its scratch memory comes after them
+        count = 2 * len(results)
+        first = group.inputs + len(group.outputs) - count
+        launches = (
+            replace(launch, args=tuple(a if a < first else a + count for a in launch.args))
+            for launch in kernel.launches
+        )
+        kernel = replace(kernel, launches=tuple(launches))
     kernel = replace(kernel, text=f"{header('ranges')}\n{kernel.text}")
-    for found in results:
-        writing = _folding_launch(kernel, found) if folds else None
-        writes = writing is not None and _has_parts(writing, found, shared_bytes)
-        kernel = kernel if writing is None else _folding(kernel, writing, found, writes)
+    for result in results:
+        writing = _folding_launch(kernel, result) if folds else None
+        writes = writing is not None and _has_parts(writing, result, shared_bytes)
+        kernel = kernel if writing is None else _folding(kernel, writing, result, writes)
         if not writes:
-            kernel = _followed(kernel, group, found)
+            kernel = _followed(kernel, group, result)
     return kernel
 
 
-def _renumbered(kernel: KernelSource, group: Group, count: int) -> KernelSource:
-    """A kernel without the last results, so that its scratch memory comes after these."""
-    first = group.inputs + len(group.outputs) - count
-    launches = (
-        replace(launch, args=tuple(a if a < first else a + count for a in launch.args))
-        for launch in kernel.launches
-    )
-    return replace(kernel, launches=tuple(launches))
-
-
-def _has_parts(launch: Launch, found: RangedResult, shared_bytes: int) -> bool:
+def _has_parts(launch: Launch, result: RangedResult, shared_bytes: int) -> bool:
     """Whether there is a part for each warp of a launch, or for each block if there is some shared
     memory left, in which its warps meet."""
     assert launch.block[1:] == (1, 1), "store functions are called by rows of threads"
     blocks, meet = prod(launch.grid), launch.shared_bytes + RESERVED <= shared_bytes
-    return blocks * _warps(launch) <= found.count or (blocks <= found.count and meet)
+    return blocks * _warps(launch) <= result.count or (blocks <= result.count and meet)
 
 
 def _warps(launch: Launch) -> int:
@@ -82,14 +79,14 @@ def _warps(launch: Launch) -> int:
     return ceil_div(launch.block[0], WARP)
 
 
-def _folding_launch(kernel: KernelSource, found: RangedResult) -> Launch:
+def _folding_launch(kernel: KernelSource, result: RangedResult) -> Launch:
     """The launch that stores the tensor, and so its range."""
-    (launch,) = (launch for launch in kernel.launches if found.lows in launch.args)
+    (launch,) = (launch for launch in kernel.launches if result.lows in launch.args)
     return launch
 
 
 def _folding(
-    kernel: KernelSource, launch: Launch, found: RangedResult, writes: bool
+    kernel: KernelSource, launch: Launch, result: RangedResult, writes: bool
 ) -> KernelSource:
     """A kernel whose store function has the thread's own extremes instead of those in memory.
 
@@ -98,7 +95,7 @@ def _folding(
     heads = KERNEL_HEAD.finditer(kernel.text)
     head = next(head for head in heads if head[2] == launch.symbol)
     parameters, own = head[3].split(","), list[str]()
-    for number in (found.lows, found.highs):
+    for number in (result.lows, result.highs):
         place = launch.args.index(number)
         own.append(parameters[place].split()[-1].lstrip("*"))
         parameters[place] = f" float* __restrict__ {own[-1]}_written"
@@ -107,7 +104,7 @@ def _folding(
     assert "return" not in body, f"a thread leaves {launch.symbol} before it writes its range"
     low, high = own
     written = f"{low}[0], {high}[0], {low}_written, {high}_written"
-    write = f"  write_ranges<{_counts(launch, found)}>({written});\n"
+    write = f"  write_ranges<{_counts(launch, result)}>({written});\n"
     text = [
         kernel.text[: head.start()],
         f'extern "C" __global__ {head[1]}{head[2]}({",".join(parameters).strip()}) {{\n',
@@ -119,28 +116,28 @@ def _folding(
     return replace(kernel, text="".join(text))
 
 
-def _counts(launch: Launch, found: RangedResult) -> str:
+def _counts(launch: Launch, result: RangedResult) -> str:
     """The warps of a block, the blocks and the parts, as arguments of a template."""
-    return f"{_warps(launch)}, {prod(launch.grid)}, {found.count}"
+    return f"{_warps(launch)}, {prod(launch.grid)}, {result.count}"
 
 
-def _launch(group: Group, found: RangedResult) -> Launch:
+def _launch(group: Group, result: RangedResult) -> Launch:
     """The launch that reads a tensor again for its ranges."""
-    threads = min(THREADS, found.count * WARP)
-    most = max(1, found.count * WARP // threads)
-    blocks = min(most, ceil_div(found.info.elements, threads * ITEMS))
-    symbol, args = f"{group.name}_range{found.tensor}", (found.tensor, found.lows, found.highs)
+    threads = min(THREADS, result.count * WARP)
+    most = max(1, result.count * WARP // threads)
+    blocks = min(most, ceil_div(result.info.elements, threads * ITEMS))
+    symbol, args = f"{group.name}_range{result.tensor}", (result.tensor, result.lows, result.highs)
     return Launch(symbol, args, (blocks, 1, 1), (threads, 1, 1))
 
 
-def _followed(kernel: KernelSource, group: Group, found: RangedResult) -> KernelSource:
+def _followed(kernel: KernelSource, group: Group, result: RangedResult) -> KernelSource:
     """A kernel with a launch that reads a tensor again, in the order of memory."""
-    launch = _launch(group, found)
-    threads, elements = launch.block[0], found.info.elements
+    launch = _launch(group, result)
+    threads, elements = launch.block[0], result.info.elements
     text = (
         f'extern "C" __global__ void __launch_bounds__({threads}) {launch.symbol}'
-        f"(const {c_type(found.info.dtype)}* __restrict__ x, float* __restrict__ lows,"
+        f"(const {c_type(result.info.dtype)}* __restrict__ x, float* __restrict__ lows,"
         " float* __restrict__ highs) {\n"
-        f"  write_ranges_of<{_counts(launch, found)}>(x, {elements}, lows, highs);\n}}\n"
+        f"  write_ranges_of<{_counts(launch, result)}>(x, {elements}, lows, highs);\n}}\n"
     )
     return replace(kernel, text=f"{kernel.text}\n{text}", launches=(*kernel.launches, launch))

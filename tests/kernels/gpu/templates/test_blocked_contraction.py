@@ -12,7 +12,7 @@ from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Form
 from compiler.kernels.gpu.templates.gemm.read import read_problem
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.of_template import gemm_kernel
@@ -34,7 +34,7 @@ class Builder:
 
     dtype: str = "float32"
     values: list[TensorInfo] = field(default_factory=list[TensorInfo])
-    operators: list[Operator] = field(default_factory=list[Operator])
+    operators: list[Node] = field(default_factory=list[Node])
 
     def read(self, shape: Sequence[int], block: int = 0, dtype: str = "") -> int:
         """A read."""
@@ -44,7 +44,7 @@ class Builder:
     def add(self, type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         """An operator's result."""
         self.values.append(info)
-        self.operators.append(Operator(type, attributes, tuple(inputs), (len(self.values) - 1,)))
+        self.operators.append(Node(type, attributes, tuple(inputs), (len(self.values) - 1,)))
         return len(self.values) - 1
 
     def wide(self, value: int) -> int:

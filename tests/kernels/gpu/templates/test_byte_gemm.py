@@ -16,7 +16,7 @@ from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.problem import Form
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run, run_twice
@@ -93,11 +93,11 @@ def group_of(case: Case, shape: Sequence[int]) -> Group:
         values.append(TensorInfo("float32", scales.shape))
         weights.append(True)
     reads = len(values)
-    operators: list[Operator] = []
+    operators: list[Node] = []
 
     def add(type: str, inputs: Sequence[int], dtype: str, own: Sequence[int], **kept: Any) -> int:
         values.append(TensorInfo(dtype, tuple(own)))
-        operators.append(Operator(type, kept, tuple(inputs), (len(values) - 1,)))
+        operators.append(Node(type, kept, tuple(inputs), (len(values) - 1,)))
         return len(values) - 1
 
     operands = [0, 1]

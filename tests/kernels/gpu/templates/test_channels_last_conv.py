@@ -11,7 +11,7 @@ from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.channels_last_conv.problem import Config
 from compiler.kernels.gpu.templates.channels_last_conv.template import ChannelsLastConv
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
@@ -79,7 +79,7 @@ def convolution(shape: Shape, dtype: str, last: bool = True) -> Group:
         TensorInfo(dtype, stored),
     ]
     operators = tuple(
-        Operator(name, attributes, inputs, (4 + i,))
+        Node(name, attributes, inputs, (4 + i,))
         for i, (name, attributes, inputs, _) in enumerate(found)
     )
     flags = (False, True, True, False)
@@ -128,7 +128,7 @@ def test_an_image_may_begin_anywhere():
 def test_the_order_of_results_must_be_that_of_channels_last():
     shape, dtype, *_ = CASES["whole tiles"]
     group = convolution(shape, dtype)
-    turned = Operator("Transpose", {"perm": [2, 1, 0]}, (10,), (11,))
+    turned = Node("Transpose", {"perm": [2, 1, 0]}, (10,), (11,))
     operators = tuple(turned if 11 in op.outputs else op for op in group.operators)
     wrong = Group("last", group.values, 4, group.weights, {}, operators, group.outputs)
     assert problem_in("channels_last_conv", wrong, TARGET) is None

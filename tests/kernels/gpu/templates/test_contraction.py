@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
@@ -142,7 +142,7 @@ def test_split_k_in_a_cluster(slices: int):
     left, right, last = draw(70, 800), draw(800, 36), draw(70, 36)
     info = TensorInfo("float32", last.shape)
     values = (*(TensorInfo("float32", x.shape) for x in (left, right, last)), info, info)
-    operators = (Operator("MatMul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,)))
+    operators = (Node("MatMul", {}, (0, 1), (3,)), Node("Add", {}, (3, 2), (4,)))
     group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
     target = parse_gpu("cuda:sm_90:fp32")
     kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, slices))
@@ -159,10 +159,10 @@ def test_epilogues_are_fused_and_broadcast():
     weight, scale = TensorInfo("float32", (8, 8, 1, 1)), TensorInfo("float32", (8, 1, 1))
     values = (image, weight, residual, scale, image, image, image, image)
     operators = (
-        Operator("Conv", {}, (0, 1), (4,)),
-        Operator("Add", {}, (4, 2), (5,)),
-        Operator("Mul", {}, (5, 3), (6,)),
-        Operator("Relu", {}, (6,), (7,)),
+        Node("Conv", {}, (0, 1), (4,)),
+        Node("Add", {}, (4, 2), (5,)),
+        Node("Mul", {}, (5, 3), (6,)),
+        Node("Relu", {}, (6,), (7,)),
     )
     group = Group("chain", values, 4, (False, True, False, True), {}, operators, (5, 7))
     inputs = [draw(*v.shape, seed=i) for i, v in enumerate(values[:4])]

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.gpu.templates.cumulative.problem import Config, Problem
-from compiler.kernels.group import Operator
+from compiler.kernels.group import Node
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
@@ -95,7 +95,7 @@ sizes = st.floats(0, 3).map(lambda digits: int(10**digits))
 @example(1, 10**5, 3, False)
 def test_the_steps_are_proportional(outer: int, length: int, inner: int, large: bool):
     config = Config(256, 8) if large else Config(64, 2)
-    problem = Problem(outer, length, inner, Operator("CumSum", {"axis": 0}, (0,), (1,)), "float32")
+    problem = Problem(outer, length, inner, Node("CumSum", {"axis": 0}, (0,), (1,)), "float32")
     division = problem.division(config, TARGET)
     assert division.chunks * division.chunk >= length > (division.chunks - 1) * division.chunk
     assert division.blocks * division.lanes >= problem.rows

@@ -14,7 +14,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.byte_gemm.problem import ByteProblem
 from compiler.kernels.gpu.templates.byte_gemm.template import ByteGemm
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run, run_twice
@@ -55,12 +55,12 @@ def group_of(
         values.append(TensorInfo("float32", column))
         reads, weights = 3, [*weights, True]
     values.append(TensorInfo("float32", shape))
-    operators = [Operator("ConvFloat8" if image else "MatMulFloat8", attributes, (0, 1), (reads,))]
+    operators = [Node("ConvFloat8" if image else "MatMulFloat8", attributes, (0, 1), (reads,))]
     if result:
         values += [TensorInfo("float32", shape), TensorInfo("uint8", shape, 0, result)]
         operators += [
-            Operator("Mul", {}, (reads, 2), (reads + 1,)),
-            Operator("Cast", {"to": 17 if result == E4M3 else 19}, (reads + 1,), (reads + 2,)),
+            Node("Mul", {}, (reads, 2), (reads + 1,)),
+            Node("Cast", {"to": 17 if result == E4M3 else 19}, (reads + 1,), (reads + 2,)),
         ]
     last = len(values) - 1
     values[last] = replace(values[last], block=blocks[1])

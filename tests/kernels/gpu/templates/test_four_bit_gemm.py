@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.building.select import best
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, candidates
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
@@ -71,8 +71,8 @@ def test_rows_of_16_bits_are_read_as_they_are():
     values = [TensorInfo(a.dtype.name, a.shape) for a in operands]
     values += [TensorInfo("float32", x.shape), TensorInfo("float32", (3, 20))]
     operators = (
-        Operator("Cast", {"to": 1}, (0,), (4,)),
-        Operator("MatMulNBits", matmul.attributes, (4, 1, 2, 3), (5,)),
+        Node("Cast", {"to": 1}, (0,), (4,)),
+        Node("MatMulNBits", matmul.attributes, (4, 1, 2, 3), (5,)),
     )
     flags = (False, True, True, True)
     group = Group("narrow", tuple(values), 4, flags, {}, operators, (5,))

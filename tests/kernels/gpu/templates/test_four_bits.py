@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.net.four_bits import pack_nibbles
 from compiler.target.target import parse_gpu
@@ -93,8 +93,8 @@ def test_a_matrix_of_16_bits_is_read_as_it_is(depth: int):
         TensorInfo("float32", (2, 9)),
     )
     operators = (
-        Operator("Cast", {"to": 1}, (0,), (3,)),
-        Operator("MatMulNBits", matmul.attributes, (3, 1, 2), (4,)),
+        Node("Cast", {"to": 1}, (0,), (3,)),
+        Node("MatMulNBits", matmul.attributes, (3, 1, 2), (4,)),
     )
     group = Group("narrow", values, 3, (False, True, True), {}, operators, (4,))
     kernel = kernel_in("four_bit_gemv", group, TARGET)

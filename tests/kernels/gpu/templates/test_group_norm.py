@@ -14,7 +14,7 @@ from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.group_norm.problem import Config, Problem
 from compiler.kernels.gpu.templates.group_norm.template import GroupNorm
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
@@ -50,13 +50,13 @@ class Case:
         if type == "InstanceNormalization":
             del attributes["num_groups"]
         operators = (
-            Operator("Cast", {"to": 1}, (0,), (4,)),
-            Operator("Add", {}, (4, 3), (5,)),
-            Operator(type, attributes, (5 if self.computed else 4, 1, 2), (6,)),
-            Operator("Sigmoid", {}, (6,), (7,)),
-            Operator("Mul", {}, (6, 7), (8,)),
-            Operator("Add", {}, (8, 3), (9,)),
-            Operator("Cast", {"to": NUMBERS[self.result.dtype]}, (9,), (10,)),
+            Node("Cast", {"to": 1}, (0,), (4,)),
+            Node("Add", {}, (4, 3), (5,)),
+            Node(type, attributes, (5 if self.computed else 4, 1, 2), (6,)),
+            Node("Sigmoid", {}, (6,), (7,)),
+            Node("Mul", {}, (6, 7), (8,)),
+            Node("Add", {}, (8, 3), (9,)),
+            Node("Cast", {"to": NUMBERS[self.result.dtype]}, (9,), (10,)),
         )
         kept = [op for op in operators if self.computed or op.outputs != (5,)]
         reads = (image, vector, vector, replace(FLOAT, shape=self.shape, block=self.result.block))

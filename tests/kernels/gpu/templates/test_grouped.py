@@ -19,7 +19,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     read_grouped,
 )
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in
@@ -59,15 +59,15 @@ class Shape:
         return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in rows)
 
 
-def residual_convolution(attributes: Mapping[str, Any], stored: str) -> tuple[Operator, ...]:
+def residual_convolution(attributes: Mapping[str, Any], stored: str) -> tuple[Node, ...]:
     """relu(conv(0, 1) + 2 + 3) of reads of any type, cast to the one that is stored."""
     return (
-        Operator("Cast", {"to": 1}, (0,), (4,)),
-        Operator("Cast", {"to": 1}, (1,), (5,)),
-        Operator("Conv", attributes, (4, 5, 2), (6,)),
-        Operator("Add", {}, (6, 3), (7,)),
-        Operator("Relu", {}, (7,), (8,)),
-        Operator("Cast", {"to": CASTS[stored]}, (8,), (9,)),
+        Node("Cast", {"to": 1}, (0,), (4,)),
+        Node("Cast", {"to": 1}, (1,), (5,)),
+        Node("Conv", attributes, (4, 5, 2), (6,)),
+        Node("Add", {}, (6, 3), (7,)),
+        Node("Relu", {}, (7,), (8,)),
+        Node("Cast", {"to": CASTS[stored]}, (8,), (9,)),
     )
 
 

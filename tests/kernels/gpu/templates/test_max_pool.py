@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 import pytest
 
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
@@ -50,12 +50,12 @@ class Case:
             "pads": [self.pad] * 2 * rank,
         }
         operators = (
-            Operator("Cast", {"to": 1}, (0,), (2,)),
-            Operator("MaxPool", attributes, (2,), (3,)),
-            Operator("Relu", {}, (3,), (4,)),
-            Operator("Cast", {"to": 1}, (1,), (5,)),
-            Operator("Add", {}, (4, 5), (6,)),
-            Operator("Cast", {"to": NUMBERS[self.dtype]}, (6,), (7,)),
+            Node("Cast", {"to": 1}, (0,), (2,)),
+            Node("MaxPool", attributes, (2,), (3,)),
+            Node("Relu", {}, (3,), (4,)),
+            Node("Cast", {"to": 1}, (1,), (5,)),
+            Node("Add", {}, (4, 5), (6,)),
+            Node("Cast", {"to": NUMBERS[self.dtype]}, (6,), (7,)),
         )
         values = (image, stored, wide, *[pooled] * 4, stored)
         return Group("pool", values, 2, (False,) * 2, {}, operators, (7,))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.building import kernel as _lowerings
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
@@ -39,13 +39,13 @@ def web(
 ) -> Group:
     """Operators on a matrix, a row, a column and earlier results."""
     values = [TensorInfo("float32", s) for s in (shape, shape[1:], (shape[0], 1), shape)]
-    operators: list[Operator] = []
+    operators: list[Node] = []
     for type, left, right in steps:
         full = [i % len(values) for i in (left, right)]
         if values[full[0]].shape != shape:
             full[0] = len(values) - 1
         inputs = tuple(full[:1] if type in ("Sigmoid", "Tanh") else full)
-        operators.append(Operator(type, {}, inputs, (len(values),)))
+        operators.append(Node(type, {}, inputs, (len(values),)))
         values.append(TensorInfo("float32", shape))
     results = tuple(dict.fromkeys(4 + i % len(operators) for i in outputs))
     return Group("web", tuple(values), 4, (False,) * 4, {}, tuple(operators), results)
@@ -99,8 +99,8 @@ def test_elements_from_elsewhere():
     state, stored = TensorInfo("float32", (3, 7)), TensorInfo("float16", (3, 5, 7))
     steps = TensorInfo("float32", (5, 3, 7))
     operators = [
-        Operator("Cast", {"to": 1}, (1,), (2,)),
-        Operator("Transpose", {"perm": [1, 0, 2]}, (2,), (3,)),
+        Node("Cast", {"to": 1}, (1,), (2,)),
+        Node("Transpose", {"perm": [1, 0, 2]}, (2,), (3,)),
     ]
     values = [state, stored, TensorInfo("float32", (3, 5, 7)), steps]
     constants: dict[int, numpy.ndarray] = {}
@@ -109,8 +109,8 @@ def test_elements_from_elsewhere():
         index, slice, added = len(values), len(values) + 1, len(values) + 2
         values += [TensorInfo("int64", ()), state, state]
         constants[index] = numpy.array(i)
-        operators.append(Operator("Gather", {"axis": 0}, (3, index), (slice,)))
-        operators.append(Operator("Add", {}, (last, slice), (added,)))
+        operators.append(Node("Gather", {"axis": 0}, (3, index), (slice,)))
+        operators.append(Node("Add", {}, (last, slice), (added,)))
         last = added
         results.append(added)
     group = Group(

@@ -9,7 +9,7 @@ from compiler.kernels.building import kernel as _lowerings
 from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.templates.row_norm.template import Config as Work
 from compiler.kernels.gpu.templates.row_norm.template import likeliest
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.of_template import kernel_in, problem_in
@@ -32,9 +32,9 @@ def residual_group(shape: tuple[int, ...], axis: int) -> Group:
     info, scale = TensorInfo("float32", shape), TensorInfo("float32", shape[axis:])
     attributes = {"axis": axis, "epsilon": 1e-3}
     operators = (
-        Operator("Add", {}, (0, 1), (4,)),
-        Operator("LayerNormalization", attributes, (4, 2, 3), (5,)),
-        Operator("Relu", {}, (5,), (6,)),
+        Node("Add", {}, (0, 1), (4,)),
+        Node("LayerNormalization", attributes, (4, 2, 3), (5,)),
+        Node("Relu", {}, (5,), (6,)),
     )
     values = (info, info, scale, scale, info, info, info)
     return Group("residual", values, 4, (False,) * 4, {}, operators, (4, 6))
@@ -73,7 +73,7 @@ def test_far_from_zero(type: str, columns: int):
         TensorInfo("float32", x.shape),
     )
     group = Group(
-        "one", infos, 2, (False, True), {}, (Operator(type, {"axis": -1}, (0, 1), (2,)),), (2,)
+        "one", infos, 2, (False, True), {}, (Node(type, {"axis": -1}, (0, 1), (2,)),), (2,)
     )
     kernel = generate(group, TARGET)
     assert "normalize" in kernel.text, "the generic schedule took it"
@@ -85,7 +85,7 @@ def test_far_from_zero(type: str, columns: int):
 
 def test_rows_too_long_for_registers():
     infos = (TensorInfo("float32", (1, 20000)), TensorInfo("float32", (1,)))
-    operator = Operator("RMSNormalization", {"axis": -1}, (0, 1), (2,))
+    operator = Node("RMSNormalization", {"axis": -1}, (0, 1), (2,))
     group = Group("long", (*infos, infos[0]), 2, (False,) * 2, {}, (operator,), (2,))
     assert kernel_in("row_norm", group, TARGET) is None
 

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.gpu.templates.scatter_order import problem as problems
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, kernel_in, problem_in
@@ -55,8 +55,8 @@ def test_the_group_may_compute_its_indices():
     infos = [TensorInfo("int64", (2, 300)), TensorInfo("int64", ()), TensorInfo("int64", (300,))]
     infos += [TensorInfo("int32", (41,)), TensorInfo("int32", (300,))]
     operators = (
-        Operator("Gather", {"axis": 0}, (0, 1), (2,)),
-        Operator("ScatterOrder", {"slots": 40}, (2,), (3, 4)),
+        Node("Gather", {"axis": 0}, (0, 1), (2,)),
+        Node("ScatterOrder", {"slots": 40}, (2,), (3, 4)),
     )
     group = Group("both", tuple(infos), 1, (False,), {1: numpy.array(1)}, operators, (3, 4))
     kernel = kernel_in("scatter_order", group, TARGET)
@@ -96,9 +96,7 @@ def test_many_updates_are_sorted_in_buckets(
 
 def test_a_million_updates_have_large_blocks_unless_their_counters_do_not_fit():
     for slots, threads in ((1000, 1024), (1_000_000, 512)):
-        problem = problems.Problem(
-            Operator("ScatterOrder", {}, (0,), (1, 2)), "int64", 10**6, slots
-        )
+        problem = problems.Problem(Node("ScatterOrder", {}, (0,), (1, 2)), "int64", 10**6, slots)
         assert problem.threads == threads
 
 

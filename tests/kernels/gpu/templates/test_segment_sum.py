@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import compiler
 from compiler.graph.rewriting.weights import ordered_updates
 from compiler.kernels.gpu.templates.segment_sum.problem import Problem
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
@@ -60,11 +60,11 @@ class Case:
     def group(self) -> Group:
         """The operators around a sum, whose result and quotient are both written."""
         infos = [TensorInfo(a.dtype.name, a.shape) for a in self.inputs()]
-        operators, updates = list[Operator](), 0
+        operators, updates = list[Node](), 0
 
         def add(type: str, inputs: tuple[int, ...], info: TensorInfo, **attributes: int) -> int:
             infos.append(info)
-            operators.append(Operator(type, attributes, inputs, (len(infos) - 1,)))
+            operators.append(Node(type, attributes, inputs, (len(infos) - 1,)))
             return len(infos) - 1
 
         each = (self.updates, *self.shape)

@@ -24,7 +24,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     Config as Choice,
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
@@ -86,11 +86,11 @@ def separable(
         TensorInfo("float32", (shape.rows,)),
         TensorInfo(dtype, result, block[1]),
     ]
-    operators: list[Operator] = []
+    operators: list[Node] = []
 
     def add(type: str, inputs: Sequence[int], info: TensorInfo, **attributes: object) -> int:
         values.append(info)
-        operators.append(Operator(type, attributes, tuple(inputs), (len(values) - 1,)))
+        operators.append(Node(type, attributes, tuple(inputs), (len(values) - 1,)))
         return len(values) - 1
 
     def wide(value: int) -> int:

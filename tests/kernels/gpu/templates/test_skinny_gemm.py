@@ -14,7 +14,7 @@ from compiler.kernels.building.select import best
 from compiler.kernels.gpu.templates.skinny_gemm.config import SkinnyConfig, candidates
 from compiler.kernels.gpu.templates.skinny_gemm.problem import SkinnyProblem
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
@@ -39,8 +39,8 @@ def halves(sizes: Sequence[int], transposed: bool = False) -> tuple[Group, list[
     arrays = [draw(*shape, seed=i).astype("float16") for i, shape in enumerate(shapes)]
     stored = [TensorInfo("float16", shape) for shape in shapes]
     values = [*stored, *(TensorInfo("float32", shape) for shape in (*shapes, (rows, columns)))]
-    operators = [Operator("Cast", {"to": 1}, (i,), (2 + i,)) for i in range(2)]
-    operators += [Operator("Gemm", {"transB": int(transposed)}, (2, 3), (4,))]
+    operators = [Node("Cast", {"to": 1}, (i,), (2 + i,)) for i in range(2)]
+    operators += [Node("Gemm", {"transB": int(transposed)}, (2, 3), (4,))]
     group = Group("halves", tuple(values), 2, (False, True), {}, tuple(operators), (4,))
     left, right = (array.astype("float64") for array in arrays)
     return group, arrays, left @ (right.T if transposed else right)

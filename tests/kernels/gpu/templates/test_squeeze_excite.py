@@ -14,7 +14,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.squeeze_excite import emit
 from compiler.kernels.gpu.templates.squeeze_excite.problem import Config, stages_of
 from compiler.kernels.gpu.templates.squeeze_excite.template import SqueezeExcite
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
@@ -51,15 +51,15 @@ class Case:
             replace(PLAIN, shape=(channels,)),
         )
         operators = (
-            Operator("Cast", {"to": 1}, (0,), (5,)),
-            Operator(self.pool, {}, (5,), (6,)),
-            Operator("Conv", {}, (6, 1, 2), (7,)),
-            Operator("Sigmoid", {}, (7,), (8,)),
-            Operator("Mul", {}, (7, 8), (9,)),
-            Operator("Conv", {}, (9, 3, 4), (10,)),
-            Operator("Sigmoid", {}, (10,), (11,)),
-            Operator("Mul", {}, (11, 5), (12,)),
-            Operator("Cast", {"to": NUMBERS[self.result.dtype]}, (12,), (13,)),
+            Node("Cast", {"to": 1}, (0,), (5,)),
+            Node(self.pool, {}, (5,), (6,)),
+            Node("Conv", {}, (6, 1, 2), (7,)),
+            Node("Sigmoid", {}, (7,), (8,)),
+            Node("Mul", {}, (7, 8), (9,)),
+            Node("Conv", {}, (9, 3, 4), (10,)),
+            Node("Sigmoid", {}, (10,), (11,)),
+            Node("Mul", {}, (11, 5), (12,)),
+            Node("Cast", {"to": NUMBERS[self.result.dtype]}, (12,), (13,)),
         )
         values = (image, *weights, wide, mean, inner, inner, inner, mean, mean, wide)
         values = (*values, replace(self.result, shape=self.shape))

@@ -12,7 +12,7 @@ from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem
 from compiler.kernels.gpu.templates.tensor_range.template import TensorRange
-from compiler.kernels.group import Group, Operator, extract_group
+from compiler.kernels.group import Group, Node, extract_group
 from compiler.passes.pipeline import parse
 from compiler.passes.runner import Runner
 from compiler.target.target import parse_gpu
@@ -174,7 +174,7 @@ def test_sums_of_rows(config: Config | None):
 
 def test_groups_with_other_operators_do_not_match():
     group = group_of(model_of(40))
-    twice = Operator("Neg", {}, (0,), (len(group.values),))
+    twice = Node("Neg", {}, (0,), (len(group.values),))
     value = replace(group.values[0])
     wider = replace(group, values=(*group.values, value), operators=(*group.operators, twice))
     assert problem_in("tensor_range", group, TARGET) is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.gpu.templates.top_k.problem import ITEMS, Config, Merging, Problem
 from compiler.kernels.gpu.templates.top_k.template import SortRows
-from compiler.kernels.group import Operator
+from compiler.kernels.group import Node
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Array, run_twice
 from tests.kernels.gpu.of_template import BY_NAME, estimated, kernel_in, problem_in
@@ -94,7 +94,7 @@ def problem_of(rows: int, length: int, count: int) -> Problem:
     return problem
 
 
-OPERATOR = Operator("TopK", {"k": 1}, (0,), (1, 2))
+OPERATOR = Node("TopK", {"k": 1}, (0,), (1, 2))
 lengths = st.floats(1, 6).map(lambda digits: int(10**digits))
 
 

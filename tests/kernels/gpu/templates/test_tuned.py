@@ -34,7 +34,7 @@ from compiler.kernels.gpu.templates.gemm.neighbours import (
 )
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.gpu.templates.gemm.template import Gemm
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.versions import code_hash
 from compiler.schedule.kernels import KernelSpec
 from compiler.target.nvrtc import nvrtc_version
@@ -212,7 +212,7 @@ def test_a_new_database_gives_new_cache_keys():
 
 def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
     info = TensorInfo("float32", (4,))
-    group = Group("one", (info, info), 1, (False,), {}, (Operator("Relu", {}, (0,), (1,)),), (1,))
+    group = Group("one", (info, info), 1, (False,), {}, (Node("Relu", {}, (0,), (1,)),), (1,))
     cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
     cache.store(group, target, KernelSpec("one", "cuda", b"code", (), ("",)))
     assert cache.load(group, target) is not None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.templates.gemm.config import CO_RESIDENT, WGMMA_SHAPES, Tile
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, run
 from tests.kernels.gpu.of_template import gemm_kernel
@@ -47,11 +47,11 @@ def transposed_matmul(dtype: str, m: int, n: int, k: int, weight: bool) -> Group
     stored = TensorInfo(dtype, (m, k)), TensorInfo(dtype, (n, k)), TensorInfo("float32", (n,))
     wide = [TensorInfo("float32", shape) for shape in ((m, k), (n, k), (m, n), (m, n))]
     operators = (
-        Operator("Cast", {"to": 1}, (0,), (3,)),
-        Operator("Cast", {"to": 1}, (1,), (4,)),
-        Operator("Gemm", {"transB": 1}, (3, 4, 2), (5,)),
-        Operator("Relu", {}, (5,), (6,)),
-        Operator("Cast", {"to": 1 if dtype == "float32" else 10}, (6,), (7,)),
+        Node("Cast", {"to": 1}, (0,), (3,)),
+        Node("Cast", {"to": 1}, (1,), (4,)),
+        Node("Gemm", {"transB": 1}, (3, 4, 2), (5,)),
+        Node("Relu", {}, (5,), (6,)),
+        Node("Cast", {"to": 1 if dtype == "float32" else 10}, (6,), (7,)),
     )
     values = (*stored, *wide, TensorInfo(dtype, (m, n)))
     return Group("wide", values, 3, (False, weight, True), {}, operators, (7,))

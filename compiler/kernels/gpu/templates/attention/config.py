@@ -123,19 +123,19 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     Where Q, K and V can be copied in chunks, they include staged ones instead of those with two
     tiles per warp, whose registers have no room for keys.
     """
-    found = [likeliest(problem, target)]
+    configs = [likeliest(problem, target)]
     if problem.chunks:
-        found += _staged(problem, target)
+        configs += _staged(problem, target)
     most = max(FEWEST, ceil_div(problem.columns, MMA_SIZE))
     for tiles in (1, 2) if _fits_two(problem) else (1,):
         for warps in (FEWEST, 6, WARPS, 12):
             config = Config(tiles, warps)
             small = warps <= min(most, MOST // tiles)
             if small and shared_bytes(problem, config) <= target.shared_bytes:
-                found.append(config)
+                configs.append(config)
     bands = _bands(problem, target)
     yield from dict.fromkeys(
-        [*found, *(x for x in bands if not problem.chunks or x.tiles <= x.warps)]
+        [*configs, *(x for x in bands if not problem.chunks or x.tiles <= x.warps)]
     )
 
 

@@ -233,19 +233,19 @@ class Emitter:
 
     def _vectors(self) -> dict[str, Any]:
         """Whether operands are loaded as vectors of 4, and copied as vectors of 8 where staged."""
-        found: dict[str, int] = {}
+        vectors: dict[str, int] = {}
         sizes = {"VECTOR8": EIGHT, "VECTOR4": FOUR} if self.config.staged else {"VECTOR4": FOUR}
         for name, size in sizes.items():
             for letter, operand in zip("QKVO", self.problem.operands, strict=True):
                 inner = -2 if letter == "K" else -1
-                found[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
-        return found
+                vectors[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
+        return vectors
 
     def _stages(self, scale: float) -> dict[str, Any]:
         rounds = ahead(self.problem, self.config)
-        found = {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
+        stages = {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
         more = {"STAGES": STAGES, "SPLITS": self.config.splits} if self.config.wgmma else {}
-        return found | more
+        return stages | more
 
     def _strides(self) -> Iterator[tuple[str, int]]:
         for letter, operand in zip("QKVO", self.problem.operands, strict=True):

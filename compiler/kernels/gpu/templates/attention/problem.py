@@ -83,7 +83,10 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     if attention is not None:
         slices = width_slices(attention.value.window.shape[-1])
         operands = _sliced(attention, slices)
-        precision = _precision(group, attention, target)
+        # a model whose operands and weights have two bytes is computed in their precision
+        weights = group.operators[attention.second].operand(0)
+        own = _operand_type(group, attention)
+        precision = SHORT.get(own if group.values[weights].dtype == own else "", target.precision)
         pairs = SHORT.get(_operand_type(group, attention)) == precision
         chunks = pairs and _in_chunks(operands) and target.has_async_copy
         return Problem(
@@ -147,13 +150,6 @@ def _operand_type(group: Group, attention: Attention) -> str:
     operands = (attention.query, attention.key, attention.value)
     types = {group.values[operand.source].dtype for operand in operands}
     return types.pop() if len(types) == 1 else ""
-
-
-def _precision(group: Group, attention: Attention, target: GpuTarget) -> str:
-    """The target's precision, or that of a model whose operands and weights have two bytes."""
-    weights = group.operators[attention.second].operand(0)
-    own = _operand_type(group, attention)
-    return SHORT.get(own if group.values[weights].dtype == own else "", target.precision)
 
 
 def matrix_strides(operand: StridedOperand) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from tvm.tirx import FloatImm, Mul
 
 from compiler.graph.attention import Attention
 from compiler.kernels.gpu.epilogue import StoreFunction, value_function, value_struct
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import GpuTarget
 
@@ -84,7 +84,7 @@ class _Chain:
     @cached_property
     def context(self) -> FusionContext:
         """The operators as a group around the value, all of one shape."""
-        last, anchor = self.value, Operator("Identity", {}, (), (self.value,))
+        last, anchor = self.value, Node("Identity", {}, (), (self.value,))
         values, chain = [*self.group.values], [anchor]
         for operator in self._kept():
             inputs = tuple(last if self._is_element(v) else v for v in operator.inputs)
@@ -100,7 +100,7 @@ class _Chain:
             value is not None and value >= self.group.inputs and value not in self.group.constants
         )
 
-    def _kept(self) -> list[Operator]:
+    def _kept(self) -> list[Node]:
         kept = [self.group.operators[i] for i in self.operators]
         while kept and kept[-1].type == "Cast":
             kept.pop()
@@ -116,7 +116,7 @@ def _factored(group: Group, attention: Attention, element: Any) -> tuple[Any, fl
     return element, 1.0
 
 
-def _bound(group: Group, operators: Sequence[Operator]) -> float:
+def _bound(group: Group, operators: Sequence[Node]) -> float:
     """A bound of what ends in a Clip and shifts of it; infinity for anything else."""
     total = 0.0
     for operator in reversed(operators):

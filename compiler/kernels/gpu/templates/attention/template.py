@@ -72,15 +72,15 @@ class FusedAttention(Template[Problem, Config, GpuTarget], Outlines, Folds):
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
-        found = dict[str, Value]()
+        sizes = dict[str, Value]()
         for name, operand in zip(("query", "key", "value"), problem.operands, strict=False):
             rows, columns = operand.window.shape[-2:]
             row, column = matrix_strides(operand)
-            found |= {f"{name}_rows": rows, f"{name}_columns": columns}
-            found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
+            sizes |= {f"{name}_rows": rows, f"{name}_columns": columns}
+            sizes |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
         more = {"rounded": problem.rounded, "norms": problem.normalised}
         forms: Key = {name: 1 for name, present in more.items() if present}
-        return {"precision": problem.precision, "batch": problem.batch, **found, **forms}
+        return {"precision": problem.precision, "batch": problem.batch, **sizes, **forms}
 
     def emit(
         self, group: Group, problem: Problem, config: Config, target: GpuTarget

@@ -10,16 +10,16 @@ from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import Form, Problem
 from compiler.kernels.gpu.templates.gemm.read import result_vector
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators import BYTE_CONTRACTIONS, FLOAT8_CONTRACTIONS
 
 
-def byte_contraction_of(group: Group) -> Operator | None:
+def byte_contraction_of(group: Group) -> Node | None:
     """The only contraction of bytes of a group."""
     return group.only(*BYTE_CONTRACTIONS)
 
 
-def read_byte_problem(group: Group, anchor: Operator) -> ByteProblem | None:
+def read_byte_problem(group: Group, anchor: Node) -> ByteProblem | None:
     """The problem of a contraction by constant weights without a zero point; None for any other.
 
     The other operand is contiguous in k: a matrix, or an image in channel blocks. Its zero point is
@@ -63,7 +63,7 @@ def _reaches_past(problem: Problem) -> bool:
     return any((n - 1) * s + (w - 1) * d >= size for size, n, w, s, d in axes)
 
 
-def _zero_point(group: Group, anchor: Operator, index: int) -> int | None:
+def _zero_point(group: Group, anchor: Node, index: int) -> int | None:
     """The zero point that an operand is; 0 if it is left out, None unless it is one constant."""
     value = anchor.inputs[index] if index < len(anchor.inputs) else None
     if value is None:

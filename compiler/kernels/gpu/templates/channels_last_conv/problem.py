@@ -9,7 +9,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.channels_last import ends_channels_last
 from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 
@@ -54,7 +54,7 @@ class Problem:
     channels, row and pixel to the next. Results have channels last too if `last`.
     """
 
-    anchor: Operator
+    anchor: Node
     image: Operand
     weight: Operand
     source: tuple[int, ...]
@@ -122,9 +122,7 @@ def read_channels_last(group: Group) -> Problem | None:
     )
 
 
-def _is_depthwise(
-    anchor: Operator, image: Operand, weight: Operand, output: tuple[int, ...]
-) -> bool:
+def _is_depthwise(anchor: Node, image: Operand, weight: Operand, output: tuple[int, ...]) -> bool:
     """Whether each channel is convolved alone along one or two axes, by constant weights."""
     channels = image.view.shape[1]
     alone = anchor.attributes["group"] == channels == output[1]
@@ -156,7 +154,7 @@ def _steps(image: Operand, width: int) -> tuple[int, int, int, int]:
     return outer, channel * width, line, pixel
 
 
-def _window(group: Group, anchor: Operator, kernel: tuple[int, ...]) -> Window:
+def _window(group: Group, anchor: Node, kernel: tuple[int, ...]) -> Window:
     """The window along two axes."""
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
     context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))

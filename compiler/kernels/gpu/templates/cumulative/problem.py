@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -33,7 +33,7 @@ class Config:
 class Problem(AxisRows):
     """Running sums of each row."""
 
-    operator: Operator
+    operator: Node
     dtype: str
 
     @property

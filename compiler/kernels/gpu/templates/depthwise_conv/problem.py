@@ -7,7 +7,7 @@ from math import prod
 from compiler.kernels.arithmetic import ceil_div, round_up
 from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 from compiler.target.target import GpuTarget
@@ -37,7 +37,7 @@ FEW_PIECES, MOST_TILES = 16, 8
 class Problem:
     """A convolution of each channel alone; `source` and `result` are shapes (N, C, H, W)."""
 
-    anchor: Operator
+    anchor: Node
     image: Operand
     weight: Operand
     source: tuple[int, ...]

@@ -32,7 +32,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     Problem as WindowProblem,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Template
 from compiler.target.target import GpuTarget
 
@@ -57,7 +57,7 @@ class Problem:
     gemm: GemmProblem
     relu: bool
     rest: Group
-    anchor: Operator
+    anchor: Node
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ def read_separable(group: Group) -> Problem | None:
     return Problem(window, gemm, relu is not None, replace(group, operators=rest), anchor)
 
 
-def _shapes(group: Group, conv: Operator) -> ConvolutionShapes:
+def _shapes(group: Group, conv: Node) -> ConvolutionShapes:
     image, weight, result = (
         group.values[i or 0].shape for i in (*conv.inputs[:2], conv.outputs[0])
     )
     return ConvolutionShapes(image, weight, result, conv.attributes)
 
 
-def _relu(group: Group, depthwise: Operator) -> Operator | None:
+def _relu(group: Group, depthwise: Node) -> Node | None:
     """The Relu whose only user is the depthwise convolution."""
     image = depthwise.inputs[0]
     maker = next((op for op in group.operators if image in op.outputs), None)

@@ -149,8 +149,8 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
         if times[tile] <= SLOWEST * least.setdefault(kinds[tile], times[tile]):
             shapes.setdefault(tile.shape, []).append(tile)
     ranked = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
-    found = [tiles[i] for i in range(len(SPLITS)) for tiles in ranked if i < len(tiles)]
-    return found[:count]
+    in_turn = [tiles[i] for i in range(len(SPLITS)) for tiles in ranked if i < len(tiles)]
+    return in_turn[:count]
 
 
 def _by_waves(problem: Problem, tiles: list[Tile], target: GpuTarget) -> list[Tile]:

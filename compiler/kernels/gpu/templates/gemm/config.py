@@ -215,8 +215,8 @@ def without_overlap(tile: Tile) -> Tile:
 def overlapping(problem: Problem, tile: Tile, target: GpuTarget) -> list[Tile]:
     """The other tiles that differ from one only by prefetch and release."""
     pairs = product((False, True), repeat=2)
-    found = [replace(tile, prefetch=prefetch, release=release) for prefetch, release in pairs]
-    return [t for t in found if t != tile and allows_overlap(problem, t, target)]
+    variants = [replace(tile, prefetch=prefetch, release=release) for prefetch, release in pairs]
+    return [t for t in variants if t != tile and allows_overlap(problem, t, target)]
 
 
 def allows_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:

@@ -21,7 +21,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
     element_methods,
     prefetched_reads,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
@@ -91,7 +91,7 @@ def operand_parameters(kind: str) -> str:
 
 def tiled_kernel(
     group: Group,
-    anchor: Operator,
+    anchor: Node,
     problem: Problem,
     tile: Tile,
     target: GpuTarget,
@@ -118,12 +118,12 @@ def _with_prefetched(
     if not problem.width:
         return problem
     elementwise, broadcast = prefetched_reads(store, problem, group)
-    found = replace(problem, prefetched=(len(elementwise), len(broadcast)))
-    resident = [resident_blocks(p, tile, target) for p in (problem, found)]
-    room, later = shared_room(problem, target), replace(found, late=True)
+    prefetching = replace(problem, prefetched=(len(elementwise), len(broadcast)))
+    resident = [resident_blocks(p, tile, target) for p in (problem, prefetching)]
+    room, later = shared_room(problem, target), replace(prefetching, late=True)
     fewer = problem.vector > 0 and resident[1] < resident[0]
-    if shared_bytes(found, tile, target) <= room and not fewer:
-        return found
+    if shared_bytes(prefetching, tile, target) <= room and not fewer:
+        return prefetching
     return later if shared_bytes(later, tile, target) <= room else problem
 
 
@@ -132,7 +132,7 @@ class Emitter:
     """Writes the CUDA text of one problem, whose epilogue is a store function."""
 
     group: Group
-    anchor: Operator
+    anchor: Node
     problem: Problem
     store: StoreFunction
     target: GpuTarget

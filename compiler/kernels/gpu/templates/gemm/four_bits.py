@@ -5,7 +5,7 @@ from math import prod
 
 from compiler.kernels.gpu.operands import Operand, find_operand, reshaped
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class FourBitOperands:
     zero_type: str
 
 
-def four_bit_anchor(group: Group) -> Operator | None:
+def four_bit_anchor(group: Group) -> Node | None:
     """The only matmul by weights of four bits of a group."""
     return group.only("MatMulNBits")
 
 
-def read_four_bits(group: Group, anchor: Operator, most_rows: int) -> FourBitOperands | None:
+def read_four_bits(group: Group, anchor: Node, most_rows: int) -> FourBitOperands | None:
     """The operands of a matmul; None with more rows or where weights are not constant."""
     left = find_operand(group, anchor.inputs[0])
     reads = [i for i in anchor.inputs[1:] if i is not None]

@@ -9,7 +9,7 @@ from compiler.kernels.arithmetic import round_up
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
 from compiler.kernels.gpu.templates.gemm.phases import Phases, find_phases
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import window_of
 
@@ -27,7 +27,7 @@ def _triple(values: Sequence[int], missing: int) -> Triple:
 
 
 def image_problem(
-    group: Group, anchor: Operator, weight: Operand, image: Operand, merged: int = 1
+    group: Group, anchor: Node, weight: Operand, image: Operand, merged: int = 1
 ) -> Problem | None:
     """The problem of a convolution, or of a transposed one whose weights are constant.
 
@@ -96,7 +96,7 @@ def _packing(
     return f"diagonal:{groups * merged},{merged}|{packing}" if merged > 1 else packing
 
 
-def pointwise_problem(group: Group, anchor: Operator, weight: Operand, image: Operand) -> Problem:
+def pointwise_problem(group: Group, anchor: Node, weight: Operand, image: Operand) -> Problem:
     """The problem of a pointwise convolution whose image each block computes itself."""
     rows, channels = weight.view.shape[:2]
     output = group.values[anchor.outputs[0]].shape
@@ -192,7 +192,7 @@ def _phase_packing(weight: Operand, groups: int, form: Form, phases: Phases) -> 
 
 
 def _read_gather(
-    group: Group, anchor: Operator, channels: int, weight: Operand, source: Operand, form: Form
+    group: Group, anchor: Node, channels: int, weight: Operand, source: Operand, form: Form
 ) -> Gather:
     """The im2col mapping of a convolution."""
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])

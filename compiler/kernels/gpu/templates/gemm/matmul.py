@@ -7,7 +7,7 @@ import numpy
 
 from compiler.kernels.gpu.operands import Operand, reshaped
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.matmul import Matmul, read_matmul
 
 FEW_ROWS = 4
@@ -15,7 +15,7 @@ FEW_ROWS = 4
 
 
 def matmul_problem(
-    group: Group, anchor: Operator, left: Operand, right: Operand, few_rows: int = FEW_ROWS
+    group: Group, anchor: Node, left: Operand, right: Operand, few_rows: int = FEW_ROWS
 ) -> Problem | None:
     """The problem of a matmul; None when A is not contiguous in k.
 

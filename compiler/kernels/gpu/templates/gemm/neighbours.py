@@ -112,10 +112,10 @@ def nearest(
 
 
 def _by_shape(tiles: Collection[Tile]) -> dict[tuple[int, ...], list[Tile]]:
-    found: dict[tuple[int, ...], list[Tile]] = {}
+    by_shape: dict[tuple[int, ...], list[Tile]] = {}
     for tile in tiles:
-        found.setdefault(tile.shape, []).append(tile)
-    return found
+        by_shape.setdefault(tile.shape, []).append(tile)
+    return by_shape
 
 
 def near_measured(
@@ -146,12 +146,12 @@ def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[T
 
     They prefetch and release as the given one does.
     """
-    found = [
+    candidates = [
         replace(other, prefetch=tile.prefetch, release=tile.release)
         for other in tiles
         if other.shape == tile.shape and tile.split_k <= 2 * other.split_k <= 4 * tile.split_k
     ]
-    return [other for other in found if allows(problem, other, target, tiles)]
+    return [other for other in candidates if allows(problem, other, target, tiles)]
 
 
 def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:

@@ -7,7 +7,7 @@ from compiler.kernels.gpu.operands import ELEMENT_BYTES, find_operand
 from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import FEW_ROWS, matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.target.target import GpuTarget
 
@@ -15,7 +15,7 @@ VECTORS = {1: (16, 8, 4), 2: (8, 4)}
 """How many results of one or two bytes a thread may store as a vector; of others four."""
 
 
-def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | None:
+def read_problem(group: Group, anchor: Node, merged: int = 1) -> Problem | None:
     """The problem of a contraction whose operands are reads of one type; None for any other.
 
     `merged` groups of a convolution are computed as one.
@@ -43,7 +43,7 @@ def result_vector(group: Group, problem: Problem) -> int:
     return fits[0] if fits and in_order and not result.block else 0
 
 
-def merges(group: Group, anchor: Operator) -> list[int]:
+def merges(group: Group, anchor: Node) -> list[int]:
     """How many groups of a convolution to merge so that they fill tensor cores.
 
     The fewest that fill the rows of a tile, and the fewest with one tap per k-step, which are
@@ -57,20 +57,20 @@ def merges(group: Group, anchor: Operator) -> list[int]:
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     fill = filling_merges(groups, rows, channels, weight.chunk)
     whole = [n for n in fill if n * channels % step == 0]
-    found = {n for n in (*fill[:1], *whole[:1]) if n > 1}
-    return sorted(found) if channels > 1 and image.block else []
+    counts = {n for n in (*fill[:1], *whole[:1]) if n > 1}
+    return sorted(counts) if channels > 1 and image.block else []
 
 
-def contraction_of(group: Group) -> Operator | None:
+def contraction_of(group: Group) -> Node | None:
     """The only contraction of a group."""
     return group.only(*FLOAT_CONTRACTIONS)
 
 
-def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:
+def read_problems(group: Group, anchor: Node, target: GpuTarget) -> list[Problem]:
     """The GEMMs that can compute a contraction, merged groups of channels last."""
-    found = [read_problem(group, anchor)]
-    found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
-    return [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
+    problems = [read_problem(group, anchor)]
+    problems += [read_problem(group, anchor, n) for n in merges(group, anchor)]
+    return [p for p in problems if p and (p.merged == 1 or _has_tensor_cores(p, target))]
 
 
 def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
@@ -79,7 +79,7 @@ def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
     return short and target.has_mma
 
 
-def is_gemv(anchor: Operator, problem: Problem) -> bool:
+def is_gemv(anchor: Node, problem: Problem) -> bool:
     """Whether a contraction is a GEMV, or of few rows: bound by reading its matrix."""
     few = problem.m <= FEW_ROWS and problem.form is Form.LINES
     return few and anchor.type in ("MatMul", "Gemm")

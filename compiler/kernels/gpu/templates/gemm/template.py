@@ -40,8 +40,8 @@ LISTED = 512
 @lru_cache(LISTED)
 def _tiles(problem: Problem, target: GpuTarget, device: DeviceModel) -> tuple[Tile, ...]:
     """The tiles of a problem; the device is a key, as an architecture's model may be replaced."""
-    found = mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
-    return tuple(found)
+    listed = mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
+    return tuple(listed)
 
 
 @lru_cache(LISTED)

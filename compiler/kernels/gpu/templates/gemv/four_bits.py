@@ -9,7 +9,7 @@ from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import Emitter
 from compiler.kernels.gpu.templates.gemm.four_bits import four_bit_anchor, read_four_bits
 from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, OneWay
 from compiler.schedule.kernels import Launch
 from compiler.target.target import GpuTarget
@@ -146,11 +146,11 @@ class _Emitter(Emitter):
         return self._result(text, (Launch(name, arguments, grid, (threads, 1, 1)),), (), exact=True)
 
 
-def _problem(group: Group, anchor: Operator) -> FourBitProblem | None:
+def _problem(group: Group, anchor: Node) -> FourBitProblem | None:
     """The problem of a matmul; None where operands are not in memory as the kernel reads them."""
-    found = read_four_bits(group, anchor, MOST_GEMV_ROWS)
-    if found is None:
+    matmul = read_four_bits(group, anchor, MOST_GEMV_ROWS)
+    if matmul is None:
         return None
-    problem = FourBitProblem(found.gemm, found.block, found.reads, found.zero_type)
-    packings = tuple(zip(found.reads[1:], problem.packings, strict=False))
-    return replace(problem, gemm=replace(found.gemm, packings=packings))
+    problem = FourBitProblem(matmul.gemm, matmul.block, matmul.reads, matmul.zero_type)
+    packings = tuple(zip(matmul.reads[1:], problem.packings, strict=False))
+    return replace(problem, gemm=replace(matmul.gemm, packings=packings))

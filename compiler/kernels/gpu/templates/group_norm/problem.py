@@ -7,7 +7,7 @@ from math import gcd, lcm, prod
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import is_fusible, static_shape
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import GpuTarget
 
@@ -33,7 +33,7 @@ class Problem:
     the read that vectors are loaded from; None where elements are computed or stored otherwise.
     """
 
-    anchor: Operator
+    anchor: Node
     context: FusionContext
     groups: int
     blocked: bool

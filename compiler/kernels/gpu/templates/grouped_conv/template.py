@@ -12,7 +12,7 @@ from compiler.kernels.gpu.blocks import axis_constants, block_store, image_kerne
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 from compiler.kernels.template import KernelSource, Key, Shortlists, Template
@@ -203,7 +203,7 @@ def _thread_us(problem: Problem, config: Config) -> float:
     return fmas / FMAS + loads / LOADS
 
 
-def read_grouped(group: Group, anchor: Operator) -> Problem | None:
+def read_grouped(group: Group, anchor: Node) -> Problem | None:
     """The problem of a convolution with constant weights in groups of few channels; else None."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape

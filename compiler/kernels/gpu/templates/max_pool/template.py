@@ -10,7 +10,7 @@ from compiler.kernels.gpu.blocks import axis_constants, block_store
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, is_fusible, store_function
 from compiler.kernels.gpu.operands import BYTE_TYPES, Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 from compiler.kernels.template import KernelSource, OneWay
@@ -31,7 +31,7 @@ measured."""
 class Problem:
     """One pooling: `source` and `result` are shapes (N, C, *spatial)."""
 
-    anchor: Operator
+    anchor: Node
     image: Operand
     source: tuple[int, ...]
     result: tuple[int, ...]
@@ -78,7 +78,7 @@ class MaxPool(OneWay[Problem, GpuTarget]):
         return KernelSource("\n".join(parts), (launch,), flops=group.operations)
 
 
-def read_pool(group: Group, anchor: Operator) -> Problem | None:
+def read_pool(group: Group, anchor: Node) -> Problem | None:
     """The problem of a pooling without positions; None for any other."""
     image, info = find_operand(group, anchor.inputs[0]), group.values[anchor.operand(0)]
     results = [group.values[i] for i in anchor.outputs if group.values[i].dtype]

@@ -11,7 +11,7 @@ from math import prod
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import element_threads, items_of
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import Folds, KernelSource, OneWay
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -63,7 +63,7 @@ def _kinds(group: Group) -> tuple[Kind, ...]:
     return (Kind.ELEMENTWISE, Kind.VIEW, *[Kind.INJECTIVE] * injective)
 
 
-def _is_tiled(operator: Operator) -> bool:
+def _is_tiled(operator: Node) -> bool:
     """Whether the last axis is another one before: the generic schedule has tiles for that."""
     if operator.type != "Transpose":
         return False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.graph.fusion.recurrences import Recurrence
 from compiler.kernels.gpu.operands import find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 
 READS = ("x", "weights", "bias", "lengths", "first_h", "first_c")
 """The operands, in the operator's order."""
@@ -27,7 +27,7 @@ class Problem:
     """A recurrence and its operands and results by name; those left out are missing."""
 
     sizes: Recurrence
-    operator: Operator
+    operator: Node
     reads: Mapping[str, Buffer]
     writes: Mapping[str, Buffer]
 
@@ -43,7 +43,7 @@ def read_recurrence(group: Group) -> Problem | None:
     return Problem(_sizes(group, operator), operator, reads, writes)
 
 
-def _sizes(group: Group, operator: Operator) -> Recurrence:
+def _sizes(group: Group, operator: Node) -> Recurrence:
     steps, batch, _ = group.values[operator.operand(0)].shape
     directions, _, hidden = group.values[operator.operand(1)].shape
     cell, after = str(operator.attributes["cell"]), operator.attributes["linear_before_reset"]
@@ -51,32 +51,32 @@ def _sizes(group: Group, operator: Operator) -> Recurrence:
     return Recurrence(cell, steps, batch, hidden, directions, exchanges=exchanges)
 
 
-def _reads(group: Group, operator: Operator) -> dict[str, Buffer] | None:
+def _reads(group: Group, operator: Node) -> dict[str, Buffer] | None:
     """The operands that are given; None if one is not a whole tensor that the kernel reads."""
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for name, value in zip(READS, operator.inputs, strict=False):
         if value is None:
             continue
         if name == "lengths":
             if value >= group.inputs:
                 return None
-            found[name] = Buffer(value, group.values[value].dtype)
+            buffers[name] = Buffer(value, group.values[value].dtype)
             continue
         operand = find_operand(group, value)
         if operand is None or operand.block or not operand.view.flags.c_contiguous:
             return None
-        found[name] = Buffer(operand.read, operand.dtype)
-    return found
+        buffers[name] = Buffer(operand.read, operand.dtype)
+    return buffers
 
 
-def _writes(group: Group, operator: Operator) -> dict[str, Buffer] | None:
+def _writes(group: Group, operator: Node) -> dict[str, Buffer] | None:
     """The results that are stored; None if one is in blocks of channels or is stored twice."""
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for place, (value, info) in enumerate(zip(group.outputs, group.writes, strict=True)):
         maker = next(op for op in group.operators if value in op.outputs)
         source = value if maker is operator else maker.operand(0)
         name = WRITES[operator.outputs.index(source)] if source in operator.outputs else ""
-        if info.block or not name or name in found:
+        if info.block or not name or name in buffers:
             return None
-        found[name] = Buffer(group.inputs + place, info.dtype)
-    return found
+        buffers[name] = Buffer(group.inputs + place, info.dtype)
+    return buffers

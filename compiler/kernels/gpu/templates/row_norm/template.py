@@ -17,7 +17,7 @@ from compiler.kernels.gpu.epilogue import (
 )
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.untyped import tirx
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import Folds, KernelSource, Key, Template
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -50,7 +50,7 @@ EPSILON = 1e-5
 class Problem:
     """A normalisation with its prologue and epilogue; it reduces the axes from `first` on."""
 
-    anchor: Operator
+    anchor: Node
     context: FusionContext
     first: int
 
@@ -93,8 +93,8 @@ class RowNorm(Template[Problem, Config, GpuTarget], Folds):
         """The configs whose registers hold a row, the likeliest first."""
         columns = problem.sizes[1]
         single = (Config(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
-        found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
-        yield from (config for config in found if config.threads <= MOST_THREADS)
+        likely = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
+        yield from (config for config in likely if config.threads <= MOST_THREADS)
 
     def estimate_ns(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same for all configs: launching, and the elements at the rate of all SMs."""
@@ -144,7 +144,7 @@ def _several_rows(problem: Problem) -> Iterator[Config]:
             yield Config(32, several)
 
 
-def _is_plain(group: Group, anchor: Operator) -> bool:
+def _is_plain(group: Group, anchor: Node) -> bool:
     """Whether an anchor has float32 operands and one result."""
     used = [i for i in anchor.inputs if i is not None]
     results = [i for i in anchor.outputs if group.values[i].dtype]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.opaque import COMBINATIONS
 from compiler.target.target import GpuTarget
 
@@ -29,7 +29,7 @@ class Problem:
     indices' shape without the axis; where that is the only axis, its elements are slices too.
     """
 
-    operator: Operator
+    operator: Node
     shape: tuple[int, ...]
     places: tuple[int, ...]
     axis: int

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.net.operators import SCATTER_ORDER
 from compiler.target.target import GpuTarget
 
@@ -36,7 +36,7 @@ COUNTERS = 11_000
 class Problem:
     """Some updates, each with the index of a slot, which the group may compute."""
 
-    anchor: Operator
+    anchor: Node
     indices: str
     updates: int
     slots: int

@@ -6,7 +6,7 @@ from math import prod
 from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import CHUNK_BYTES, ELEMENT_BYTES, RESHAPES
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.net.operators import SEGMENT_SUM
 from compiler.target.target import GpuTarget
@@ -53,7 +53,7 @@ class Problem:
     the sum, before and after these a Concat's other operands.
     """
 
-    anchor: Operator
+    anchor: Node
     context: FusionContext
     updates: int
     rows: Rows | None
@@ -117,12 +117,12 @@ def read_segment_sum(group: Group) -> Problem | None:
     )
 
 
-def _place(group: Group, anchor: Operator, context: FusionContext) -> tuple[int, int] | None:
+def _place(group: Group, anchor: Node, context: FusionContext) -> tuple[int, int] | None:
     """Where in a row of the results the elements of a sum are, and its length."""
     columns = prod(context.shape[1:])
     if context.elementwise:
         return 0, columns
-    following, concats = {anchor.outputs[0]}, list[Operator]()
+    following, concats = {anchor.outputs[0]}, list[Node]()
     for op in group.operators:
         if following.intersection(op.inputs):
             following.update(op.outputs)
@@ -159,7 +159,7 @@ def _rows(group: Group, value: int) -> Rows | None:
     return replace(rows, indices=indices)
 
 
-def _gathers_rows(group: Group, op: Operator) -> bool:
+def _gathers_rows(group: Group, op: Node) -> bool:
     """Whether an operator gives the rows that a vector of indices names, one after another."""
     if op.type == "Gather":
         ranks = [len(group.values[op.operand(i)].shape) for i in range(2)]

@@ -88,8 +88,8 @@ def overlapping(config: SkinnyConfig, target: GpuTarget) -> list[SkinnyConfig]:
     if not target.has_pdl:
         return []
     pairs = product((False, True), repeat=2)
-    found = [replace(config, prefetch=prefetch, release=release) for prefetch, release in pairs]
-    return [other for other in found if other != config]
+    variants = [replace(config, prefetch=prefetch, release=release) for prefetch, release in pairs]
+    return [other for other in variants if other != config]
 
 
 def registers(problem: SkinnyProblem, config: SkinnyConfig) -> int:

@@ -15,7 +15,7 @@ from compiler.kernels.gpu.templates.skinny_gemm.problem import (
     listed,
 )
 from compiler.kernels.gpu.templates.skinny_gemm.template import SkinnyGemm
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource, Key
 from compiler.target.target import GpuTarget
 
@@ -158,12 +158,12 @@ class _Emitter(SkinnyEmitter):
         )
 
 
-def _problem(group: Group, anchor: Operator, target: GpuTarget) -> FourBitProblem | None:
+def _problem(group: Group, anchor: Node, target: GpuTarget) -> FourBitProblem | None:
     """The problem of a matmul; None where tensor cores do not multiply so exactly, or without."""
-    found = read_four_bits(group, anchor, MOST_ROWS)
+    matmul = read_four_bits(group, anchor, MOST_ROWS)
     able = target.has_mma and target.precision in TERMS
-    if found is None or not able or found.block < LEAST_BLOCK:
+    if matmul is None or not able or matmul.block < LEAST_BLOCK:
         return None
-    problem = FourBitProblem(found.gemm, found.reads, found.block, found.zero_type)
-    packings = tuple(zip(found.reads[1:], problem.packings, strict=False))
-    return replace(problem, gemm=replace(found.gemm, packings=packings))
+    problem = FourBitProblem(matmul.gemm, matmul.reads, matmul.block, matmul.zero_type)
+    packings = tuple(zip(matmul.reads[1:], problem.packings, strict=False))
+    return replace(problem, gemm=replace(matmul.gemm, packings=packings))

@@ -7,7 +7,7 @@ from compiler.kernels.gpu.operands import find_operand
 from compiler.kernels.gpu.templates.gemm.matmul import is_stored_by_column
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.matmul import read_matmul
 from compiler.target.target import GpuTarget
 
@@ -84,7 +84,7 @@ class SkinnyProblem:
         return count * run * self.gemm.element_bytes
 
 
-def read_skinny_problem(group: Group, anchor: Operator, target: GpuTarget) -> SkinnyProblem | None:
+def read_skinny_problem(group: Group, anchor: Node, target: GpuTarget) -> SkinnyProblem | None:
     """The problem of a matmul of few rows whose weights tensor cores multiply as they are stored.
 
     None for any other: floats have to be rounded beforehand, to tf32.
@@ -98,10 +98,10 @@ def read_skinny_problem(group: Group, anchor: Operator, target: GpuTarget) -> Sk
     right, matmul = find_operand(group, anchor.inputs[1]), read_matmul(group, anchor)
     assert right is not None
     assert matmul is not None
-    found = SkinnyProblem(replace(problem, vector=0), (problem.left, problem.right))
-    packing = _packing(found, is_stored_by_column(matmul, right))
-    packed = replace(found.gemm, packings=((problem.right, packing),))
-    return replace(found, gemm=packed)
+    skinny = SkinnyProblem(replace(problem, vector=0), (problem.left, problem.right))
+    packing = _packing(skinny, is_stored_by_column(matmul, right))
+    packed = replace(skinny.gemm, packings=((problem.right, packing),))
+    return replace(skinny, gemm=packed)
 
 
 def _packing(problem: SkinnyProblem, by_column: bool) -> str:

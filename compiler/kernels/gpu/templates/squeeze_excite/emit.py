@@ -17,7 +17,7 @@ from compiler.kernels.gpu.templates.squeeze_excite.problem import (
     staged,
     stages_of,
 )
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -57,7 +57,7 @@ def excite_kernel(
     return KernelSource("\n".join(text), (launch,), flops=flops)
 
 
-def _after(name: str, group: Group, conv: Operator, value: int, target: GpuTarget) -> StoreFunction:
+def _after(name: str, group: Group, conv: Node, value: int, target: GpuTarget) -> StoreFunction:
     """A value that follows from one sum of a convolution on one pixel."""
     context = FusionContext(group, conv)
     outer, row = place = [variable(part) for part in ("outer", "row")]

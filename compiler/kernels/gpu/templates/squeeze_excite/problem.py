@@ -7,7 +7,7 @@ from math import gcd, prod
 from compiler.graph.fusion.squeeze_excite import find_squeeze_excites
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.target.target import GpuTarget
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -28,8 +28,8 @@ class Problem:
 
     shape: tuple[int, ...]
     image: Operand
-    first: Operator
-    second: Operator
+    first: Node
+    second: Node
     weights: tuple[Operand, Operand]
     squeezed: int
     gate: int
@@ -79,14 +79,14 @@ class Config:
 
 def read_problem(group: Group) -> Problem | None:
     """The problem of a group that is a squeeze-and-excitation and nothing else; else None."""
-    (found, *others) = find_squeeze_excites(group) or [None]
+    (match, *others) = find_squeeze_excites(group) or [None]
     casts = {i for i, op in enumerate(group.operators) if op.type == "Cast"}
-    if found is None or others or len(group.outputs) > 1:
+    if match is None or others or len(group.outputs) > 1:
         return None
-    if casts.union(found.operators) != set(range(len(group.operators))):
+    if casts.union(match.operators) != set(range(len(group.operators))):
         return None
-    first, second = (group.operators[i] for i in (found.first, found.second))
-    image = find_operand(group, found.image)
+    first, second = (group.operators[i] for i in (match.first, match.second))
+    image = find_operand(group, match.image)
     weights = tuple(find_operand(group, op.inputs[1]) for op in (first, second))
     before, after = weights
     if (
@@ -105,8 +105,8 @@ def read_problem(group: Group) -> Problem | None:
         first=first,
         second=second,
         weights=(before, after),
-        squeezed=found.hidden,
-        gate=found.gate,
+        squeezed=match.hidden,
+        gate=match.gate,
         blocked=image.block > 0,
         width=image.block or gcd(image.chunk, prod(image.view.shape[2:])),
         constant=all(group.weights[weight.read] for weight in (before, after)),

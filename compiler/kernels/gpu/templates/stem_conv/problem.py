@@ -8,7 +8,7 @@ from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 from compiler.target.target import GpuTarget
@@ -177,7 +177,7 @@ class Problem:
         return "|".join([*parts, "round:10"] if rounded else parts)
 
 
-def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | None:
+def read_stem(group: Group, anchor: Node, target: GpuTarget) -> Problem | None:
     """The problem of a convolution if tensor cores can compute it and its weights are constant."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]]

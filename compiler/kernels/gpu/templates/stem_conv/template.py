@@ -118,7 +118,7 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
     for config in best.values():
         warps.setdefault((config.pixels, config.width), []).append(config)
     rounds = zip_longest(*warps.values())
-    return [found for configs in rounds for found in configs if found is not None][:count]
+    return [one for configs in rounds for one in configs if one is not None][:count]
 
 
 def _constants(problem: Problem, config: Config) -> str:

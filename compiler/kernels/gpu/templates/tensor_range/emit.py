@@ -7,7 +7,7 @@ from compiler.kernels.gpu.blocks import DEVICE
 from compiler.kernels.gpu.epilogue import by_element, device_function, value_function, value_struct
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.templates.tensor_range.problem import Config, Problem, after_range
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
@@ -68,16 +68,16 @@ def range_kernel(group: Group, problem: Problem, config: Config, target: GpuTarg
 
 def _loads(group: Group, problem: Problem, target: GpuTarget) -> list[Part]:
     """An element of the tensor, and those of the extremes of its parts."""
-    found = {"Load": problem.tensor}
+    loaded = {"Load": problem.tensor}
     if problem.parts:
-        found |= {"Low": problem.lowest.operand(0), "High": problem.highest.operand(0)}
-    return [_load(name, group, value, target) for name, value in found.items()]
+        loaded |= {"Low": problem.lowest.operand(0), "High": problem.highest.operand(0)}
+    return [_load(name, group, value, target) for name, value in loaded.items()]
 
 
 def _load(name: str, group: Group, value: int, target: GpuTarget) -> Part:
     """An element of a value that is read or a cast of what is read."""
     info, element = group.values[value], variable("element")
-    anchor = Operator("Identity", {}, (value,), (len(group.values),))
+    anchor = Node("Identity", {}, (value,), (len(group.values),))
     around = replace(
         group,
         values=(*group.values, info),

@@ -11,7 +11,7 @@ from compiler.graph.fusion.ranges import (
     is_row_sum,
 )
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 
 SINGLE_THREADS, THREADS = 1024, 256
 """Threads of a single block, and of one of several."""
@@ -33,8 +33,8 @@ class Problem:
     """
 
     tensor: int
-    lowest: Operator
-    highest: Operator
+    lowest: Node
+    highest: Node
     shape: tuple[int, ...]
     wide: tuple[int, ...]
     scalars: tuple[int, ...]
@@ -68,23 +68,25 @@ class Config:
 
 def read_range(group: Group) -> Problem | None:
     """The problem of a group that is a range, casts of its tensor aside; None for any other."""
-    (found, *others) = find_ranges(group) or _all_of(group, find_parted_ranges(group)) or [None]
-    if found is None or others or not _is_all(group, found):
+    (tensor_range, *others) = (
+        find_ranges(group) or _all_of(group, find_parted_ranges(group)) or [None]
+    )
+    if tensor_range is None or others or not _is_all(group, tensor_range):
         return None
     sums = [op.outputs[0] for op in group.operators if is_row_sum(group, op)]
     if len(sums) > 1 or not set(sums) <= set(group.outputs):
         return None
     several = (v for v in group.outputs if prod(group.values[v].shape) > 1)
     wide = tuple(v for v in several if v not in sums)
-    lowest, highest = (group.operators[i] for i in (found.lowest, found.highest))
+    lowest, highest = (group.operators[i] for i in (tensor_range.lowest, tensor_range.highest))
     scalars = tuple(v for v in group.outputs if v not in (*wide, *sums))
     reduced = lowest.operand(0)
-    parts = 0 if reduced == found.tensor else group.values[reduced].elements
+    parts = 0 if reduced == tensor_range.tensor else group.values[reduced].elements
     return Problem(
-        tensor=found.tensor,
+        tensor=tensor_range.tensor,
         lowest=lowest,
         highest=highest,
-        shape=group.values[found.tensor].shape,
+        shape=group.values[tensor_range.tensor].shape,
         wide=wide,
         scalars=scalars,
         parts=parts,
@@ -93,18 +95,18 @@ def read_range(group: Group) -> Problem | None:
     )
 
 
-def _all_of(group: Group, found: Sequence[TensorRange]) -> list[TensorRange]:
+def _all_of(group: Group, ranges: Sequence[TensorRange]) -> list[TensorRange]:
     """The ranges that a group consists of, of those on any tensor."""
-    return [one for one in found if _is_all(group, one)]
+    return [one for one in ranges if _is_all(group, one)]
 
 
-def _is_all(group: Group, found: TensorRange) -> bool:
+def _is_all(group: Group, tensor_range: TensorRange) -> bool:
     """Whether a group has nothing but operators of a range and casts of its tensor."""
-    rest = set(range(len(group.operators))).difference(found.operators)
-    return all(_leads_to(group, group.operators[i], found.tensor) for i in rest)
+    rest = set(range(len(group.operators))).difference(tensor_range.operators)
+    return all(_leads_to(group, group.operators[i], tensor_range.tensor) for i in rest)
 
 
-def _leads_to(group: Group, op: Operator, tensor: int) -> bool:
+def _leads_to(group: Group, op: Node, tensor: int) -> bool:
     """Whether an operator casts what a group reads to the tensor of its range."""
     source = op.inputs[0] if op.type == "Cast" else None
     return op.outputs == (tensor,) and source is not None and source < group.inputs

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div, round_up
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.rows import AxisRows, rows_along
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -80,7 +80,7 @@ class Merging:
 class Problem(AxisRows):
     """The first `count` elements of each row."""
 
-    operator: Operator
+    operator: Node
     dtype: str
     count: int
     largest: bool

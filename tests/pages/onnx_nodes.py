@@ -1,6 +1,6 @@
 """ONNX's node cases, run in processes that a case may end.
 
-python -m compiler.tools.onnx_nodes TARGET    # reads cases with their operators, writes results
+python -m tests.pages.onnx_nodes TARGET    # reads cases with their operators, writes results
 """
 
 import json
@@ -24,7 +24,9 @@ from typing import Any, Literal, cast
 import onnx
 from onnx import numpy_helper
 
+from compiler.backend import FlowloomBackend
 from compiler.errors import FlowloomError
+from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import parse_target
 
 Outcome = Literal["right", "refused", "wrong", "crashed"]
@@ -63,6 +65,14 @@ def node_cases(only: Sequence[str] = ()) -> dict[str, NodeCase]:
 
 @cache
 def _every_case() -> dict[str, NodeCase]:
+    """Each case by name: kept between runs of the tests, as onnx computes results in Python."""
+    versions = [f"{name} {package_version(name)}" for name in ("onnx", "numpy", "ml_dtypes")]
+    cases = compiled_once(lambda: pickle.dumps(_collected()), (_collected,), "nodes", *versions)
+    return pickle.loads(cases)
+
+
+def _collected() -> dict[str, NodeCase]:
+    """The cases, whose inputs onnx draws from a fixed seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module: Any = import_module("onnx.backend.test.case.node")
@@ -94,8 +104,6 @@ def options_for(target: str) -> dict[str, Any]:
 def run_case(case: NodeCase, operator: str, target: str = "cpu") -> CaseResult:
     """Compile a case, run its data, and compare."""
     from onnx.backend.test.runner import Runner
-
-    from compiler.backend import FlowloomBackend
 
     result = partial(CaseResult, case.name, operator, opset=version_of(case))
     try:

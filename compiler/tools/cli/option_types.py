@@ -19,10 +19,10 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
 def bucket(text: str) -> tuple[str, tuple[int, ...]]:
     """`length=64,128,256` as the name of a dimension and the sizes to compile for."""
     name, equals, sizes = text.rpartition("=")
-    given = sizes.split(",")
-    if not equals or not name or not all(size.isdecimal() and int(size) for size in given):
+    numbers = sizes.split(",")
+    if not equals or not name or not all(size.isdecimal() and int(size) for size in numbers):
         raise ArgumentTypeError(f"{text!r} is not of the form DIMENSION=64,128,256")
-    return name, tuple(map(int, given))
+    return name, tuple(map(int, numbers))
 
 
 def seconds(text: str) -> float:

@@ -14,8 +14,8 @@ from compiler.verify.footprints import containment_lines
 from compiler.verify.happens_before import check_schedule
 
 
-def check_command(options: Namespace) -> int:
-    """`flowloom check DIR|FILE`: exit 1 and the reason if it is invalid; sign it if asked to."""
+def run(options: Namespace) -> int:
+    """Exit 1 and the reason if it is invalid; sign it if asked to."""
     path: Path = options.path
     if path.is_dir():
         _check_saved(path, options.trusted, options.sign)

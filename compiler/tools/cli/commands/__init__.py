@@ -1,0 +1,1 @@
+"""The commands of `flowloom`: a module each, imported when chosen, with its function `run`."""
