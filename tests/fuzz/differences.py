@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from compiler.frontend.graph import constant
-from compiler.frontend.node import ModelNode, decoded
+from compiler.frontend.node import ModelNode, with_texts
 from compiler.frontend.semantics import SEMANTICS_RULES, SemanticsRule
 from compiler.frontend.semantics.choice import rules_of
 from tests.fuzz.call import Array, Call
@@ -423,7 +423,7 @@ def rule_met(call: Call) -> SemanticsRule | None:
     if any(isinstance(value, list) for value in call.inputs):
         return None
     inputs = [value if value is None else constant("", value) for value in call.inputs]
-    attributes = decoded(call.attributes)
+    attributes = with_texts(call.attributes)
     use = ModelNode(call.op, call.opset, inputs, attributes, [True] * call.outputs)
     return next((rule for rule in rules_of(call.op) if rule.meets(use)), None)
 
