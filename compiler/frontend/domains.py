@@ -39,12 +39,12 @@ def with_one_default_domain(model: onnx.ModelProto) -> onnx.ModelProto:
         opsets = opsets_of(imports)
         del imports[:]
         imports.extend(helper.make_opsetid(*opset) for opset in opsets.items())
-    for named in (*copy.functions, *nodes_of(copy)):
+    for named in (*copy.functions, *all_nodes_of(copy)):
         named.domain = domain_of(named)
     return copy
 
 
-def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def all_nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes of a model's graph and functions, and of the bodies in them."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         yield from _with_inner(nodes)
@@ -61,5 +61,5 @@ def _with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 def _has_alias(model: onnx.ModelProto) -> bool:
     """Whether a node, or a function with its opsets, has the other name of the default domain."""
     own = [opset for function in model.functions for opset in function.opset_import]
-    named: Iterable[_Named] = chain(own, model.functions, nodes_of(model))
-    return any(domain_of(each) != each.domain for each in named)
+    named: Iterable[_Named] = chain(own, model.functions, all_nodes_of(model))
+    return any(domain_of(owner) != owner.domain for owner in named)

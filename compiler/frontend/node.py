@@ -112,7 +112,7 @@ class ModelNode:
         return canonical_use(self.op_type, node.inputs, node.attributes, len(self.used))
 
 
-def decoded(attributes: Mapping[str, Any]) -> Attributes:
+def with_texts(attributes: Mapping[str, Any]) -> Attributes:
     """Attributes as onnx's helper returns them, whose texts are bytes, with texts."""
     return {name: _text_of(value) for name, value in attributes.items()}
 

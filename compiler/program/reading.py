@@ -10,6 +10,7 @@ from compiler.errors import ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.functions import without_functions
 from compiler.frontend.domains import domain_of, opsets_of
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.part import ModelContext
 from compiler.frontend.importing.shadowing import with_chosen_functions
 from compiler.frontend.importing.specialise import Problem

@@ -166,9 +166,9 @@ PATH = ArgumentKind(
     _is_file,
 )
 SIZE = whole()
-MOST_THREADS = 8192
-"""The most threads of a run: Linux is built for as many processors at most."""
-THREAD_COUNT = whole(1, MOST_THREADS)
+MOST_RUN_THREADS = 8192
+"""The most threads of a run: Linux is built for at most as many cores."""
+THREAD_COUNT = whole(1, MOST_RUN_THREADS)
 SIZES_BY_NAME = ArgumentKind("a mapping from names to sizes", _are_sizes)
 MAPPING = instance(Mapping, "a mapping")
 BOOLEAN = instance(bool, "True or False")

@@ -202,7 +202,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def _recurrent(example: Example) -> Array:
-    """An RNN whose activation function has no parameters of its own."""
+    """An RNN whose activation function has the parameters of operators."""
     x, w, r = (array.astype(np.float64) for array in example.feeds.values())
     (name,) = example.attributes["activations"]
     state = np.zeros((x.shape[1], r.shape[2]))

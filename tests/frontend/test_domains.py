@@ -67,7 +67,7 @@ def test_bodies_and_functions_name_it_too(size: str):
 
 def test_the_highest_version_of_an_opset_counts():
     """By onnx.proto nodes bind to the highest version of their domain."""
-    opsets = [helper.make_opsetid(*each) for each in (("ai.onnx", 13), ("", 11), ("own", 1))]
+    opsets = [helper.make_opsetid(*opset) for opset in (("ai.onnx", 13), ("", 11), ("own", 1))]
     assert opsets_of(opsets) == {"": 13, "own": 1}
 
 

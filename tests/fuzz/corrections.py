@@ -254,3 +254,17 @@ def keeps_initial_state(call: Call, outputs: list[Array]) -> list[Array]:
         last[:, empty] = 0 if first is None else first[:, empty]
         repaired.append(last)
     return repaired
+
+
+def gives_masked_scores(call: Call) -> bool:
+    """Whether an Attention gives its scores after what masks them."""
+    mask = call.inputs[3] if len(call.inputs) > 3 else None
+    masked = bool(call.attributes.get("is_causal", 0)) or getattr(mask, "dtype", None) == np.bool_
+    return masked and call.attributes.get("qk_matmul_output_mode", 0) == 2 and call.outputs > 1
+
+
+def masked_by_infinity(call: Call, outputs: list[Array]) -> list[Array]:
+    """The outputs of an Attention whose last, the scores, is minus infinity where it is masked."""
+    *others, scores = outputs
+    lowest = np.finfo(scores.dtype).min
+    return [*others, np.where(scores == lowest, scores.dtype.type(-np.inf), scores)]

@@ -101,6 +101,17 @@ _STACKING = parser.parse_graph("""
 
 EXAMPLES = (
     DifferenceExample(
+        "`qk_matmul_output_mode` is 2, and the scores are masked by booleans or causally",
+        "Attention",
+        {name: np.ones((1, 1, 2, 1), np.float32) for name in "qkv"},
+        _floats(1, -INF, 1, 1).reshape(1, 1, 2, 2),
+        {"is_causal": 1, "qk_matmul_output_mode": 2},
+        opset=23,
+        output=3,
+        outputs=4,
+        types=(TensorProto.FLOAT,) * 4,
+    ),
+    DifferenceExample(
         "a sequence has no step, and an initial state that is not 0",
         "GRU",
         {"x": np.ones((1, 2, 1), np.float32), "w": np.ones((1, 3, 1), np.float32)}
@@ -391,6 +402,34 @@ EXAMPLES = (
         np.array([1000]),
         {"to": TensorProto.INT64},
         types=(TensorProto.INT64,),
+    ),
+    DifferenceExample(
+        "`post_transform` is PROBIT, and there is one score for two labels",
+        "LinearClassifier",
+        {"x": _floats(0.2, 0.7).reshape(2, 1)},
+        None,
+        {
+            **{"coefficients": [1.0], "intercepts": [0.0], "classlabels_ints": [7, 9]},
+            "post_transform": "PROBIT",
+        },
+        opset=1,
+        output=1,
+        outputs=2,
+        decided=False,  # the quantile is an approximation
+        domain=_ML,
+        types=(TensorProto.INT64, TensorProto.FLOAT),
+    ),
+    DifferenceExample(
+        "`post_transform` is PROBIT",
+        "SVMRegressor",
+        {"x": _floats(0.5).reshape(1, 1)},
+        _floats(0).reshape(1, 1),
+        {
+            **{"coefficients": [1.0], "rho": [0.0], "kernel_type": "LINEAR"},
+            **{"kernel_params": [0.0, 0.0, 0.0], "post_transform": "PROBIT"},
+        },
+        opset=1,
+        domain=_ML,
     ),
     DifferenceExample(
         "`post_transform` is 1 or 2",

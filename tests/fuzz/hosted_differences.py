@@ -7,7 +7,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from tests.fuzz.call import Array, Call
-from tests.fuzz.difference import Difference
+from tests.fuzz.difference import OPEN, Difference
 
 
 def _elements(array: Array) -> list[Any]:
@@ -120,6 +120,17 @@ def overflows(call: Call) -> bool:
     return any(abs(n) ** 2 > np.iinfo(x.dtype).max for n in _elements(x))
 
 
+def has_lone_probit(call: Call) -> bool:
+    """Whether a classifier of two labels makes two probits of one score."""
+    names = ("classlabels_ints", "classlabels_int64s", "classlabels_strings")
+    labels = max(len(call.attributes.get(name, ())) for name in names)
+    if call.attributes.get("post_transform") != b"PROBIT" or labels != 2:
+        return False
+    if call.op == "LinearClassifier":
+        return len(call.attributes["coefficients"]) == call.inputs[0].shape[-1]
+    return not call.attributes.get("prob_a")
+
+
 HOSTED_DIFFERENCES = [
     Difference(
         "StringSplit",
@@ -156,6 +167,24 @@ HOSTED_DIFFERENCES = [
         "reads as far as the text is a number (1 of 1e3, 0 of 0x10)",
         "reads the whole number and cuts its fraction; other texts are refused",
         "the ONNX text: undefined",
+    ),
+    Difference(
+        "LinearClassifier SVMClassifier TreeEnsembleClassifier",
+        "`post_transform` is PROBIT, and there is one score for two labels",
+        has_lone_probit,
+        "writes one number for the two, and for the others what the memory holds",
+        "gives those of 1 - p and p",
+        "the ONNX text: scores of each class",
+        kind=OPEN,
+    ),
+    Difference(
+        "SVMRegressor",
+        "`post_transform` is PROBIT",
+        lambda call: call.attributes.get("post_transform") == b"PROBIT",
+        "gives the score as it is",
+        "gives the quantile of the score",
+        "the ONNX text: the transform to apply to the score",
+        kind=OPEN,
     ),
     Difference(
         "TreeEnsemble",

@@ -15,7 +15,7 @@ from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
 from compiler.errors import DeviceError
 from compiler.schedule.tasks import ControlKind
-from compiler.support.arguments import MOST_THREADS, ArgumentKind, check_arguments, whole
+from compiler.support.arguments import MOST_RUN_THREADS, ArgumentKind, check_arguments, whole
 from compiler.target.devices import H200
 
 EXTENSION = 12
@@ -67,7 +67,7 @@ def _is_warp(value: object) -> bool:
 DEVICE_OPTIONS: Mapping[str, ArgumentKind] = {
     "seed": whole(most=2**64 - 1),
     "warp": ArgumentKind("32 or 64", _is_warp),
-    "threads": whole(0, MOST_THREADS),
+    "threads": whole(0, MOST_RUN_THREADS),
 }
 """The options of the emulated device."""
 

@@ -16,7 +16,7 @@ from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
-from compiler.frontend.importing.shadowing import with_chosen_functions
+from compiler.frontend.importing.chosen_functions import with_chosen_functions
 from compiler.frontend.importing.specialise import Problem, Scope, Specialiser, required
 from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead

@@ -10,7 +10,7 @@ from onnx import helper
 from compiler.frontend.domains import domain_of
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Value, constant
-from compiler.frontend.node import ModelNode, decoded
+from compiler.frontend.node import ModelNode, with_texts
 from compiler.frontend.semantics.choice import Semantics, rules_of
 from compiler.frontend.semantics.rule import SemanticsRule
 
@@ -107,7 +107,7 @@ def _meets(
         if not inputs or any(name and value is None for name, value in pairs):
             return False
         used, newest = [bool(name) for name in node.output], onnx.defs.onnx_opset_version()
-        if rule.meets(ModelNode(node.op_type, newest, inputs, decoded(attributes), used)):
+        if rule.meets(ModelNode(node.op_type, newest, inputs, with_texts(attributes), used)):
             return True
     return False
 

@@ -59,3 +59,32 @@ def einsum(g: Grower, op: str) -> None:
         for shape in shapes
     ]
     g.emit(op, operands, equation=equation)
+
+
+@generates("Attention")
+def attention(g: Grower, op: str) -> None:
+    """Heads that share keys, masks of both kinds, and the scores of each stage."""
+    draw = g.draw
+    batch, heads, shared, queries, keys, width, values = (draw.randint(1, 3) for _ in range(7))
+
+    def floats(*shape: int) -> str:
+        return g.tensor(["float32"], lambda s: s == shape, lambda: shape, (-2, 2))
+
+    sizes = [(heads * shared, queries, width), (heads, keys, width), (heads, keys, values)]
+    attributes: dict[str, Any] = {}
+    if draw.chance(0.4):  # the heads side by side
+        attributes |= {"q_num_heads": heads * shared, "kv_num_heads": heads}
+        inputs = [floats(batch, length, count * size) for count, length, size in sizes]
+    else:
+        inputs = [floats(batch, *size) for size in sizes]
+    if draw.chance(0.5):
+        shape = draw.choice([(queries, keys), (1, 1, queries, keys), (batch, 1, queries, keys)])
+        mask = draw.numpy.random(shape) < 0.7
+        inputs.append(g.new(mask) if draw.chance(0.5) else floats(*shape))
+    for name, value in (("scale", 0.5), ("softcap", 2.0), ("is_causal", 1)):
+        if draw.chance(0.3):
+            attributes[name] = value
+    outputs = draw.choice([1, 4])
+    if outputs == 4:
+        attributes["qk_matmul_output_mode"] = draw.randint(0, 3)
+    g.emit(op, inputs, outputs, **attributes)

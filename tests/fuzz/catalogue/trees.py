@@ -169,7 +169,7 @@ def tree_ensemble(draw: Draw, op: str) -> Hosted:
         n_targets=targets,
         tree_roots=roots,
         aggregate_function=draw.choice([None, 0, 1, 2, 3]),
-        post_transform=draw.choice([None, None, 0, 0, 3, 3, 1, 2]),
+        post_transform=draw.choice([None, None, 0, 0, 3, 3, 1, 2, 4]),
         nodes_featureids=parts[0],
         nodes_splits=tensor(parts[1], dtype),
         nodes_modes=tensor(parts[2], np.uint8),

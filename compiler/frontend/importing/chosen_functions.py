@@ -2,7 +2,7 @@
 
 import onnx
 
-from compiler.frontend.domains import domain_of, nodes_of, opsets_of
+from compiler.frontend.domains import all_nodes_of, domain_of, opsets_of
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.rules.contrib.registry import CONTRIB
 from compiler.frontend.semantics.choice import Semantics
@@ -26,7 +26,7 @@ def with_chosen_functions(model: onnx.ModelProto, semantics: Semantics) -> onnx.
         copy.functions.extend(kept)
         return copy
     if way is None and shadowing:
-        for node in nodes_of(model):
+        for node in all_nodes_of(model):
             if (domain_of(node), node.op_type, node.overload) in keys:
                 name = node.name or f"{node.op_type}_{node.output[0]}"
                 semantics.warn(name, node.op_type, FUNCTION_NAMED_AS_OPERATOR)
