@@ -119,7 +119,7 @@ OPERATOR_LIMITS: Mapping[str, Callable[..., IntegerRange]] = {
 }
 """The interval of each operator's result. Quotients are rounded down, and divisors positive."""
 
-REMEMBERED = 1 << 12
+REMEMBERED_TERMS = 1 << 12
 """Terms whose axes and unknowns are remembered."""
 
 COMPARISONS = ("<", "<=", "==")
@@ -178,7 +178,7 @@ def leaves(terms: tuple[Integer, ...]) -> list[Integer]:
     return [*dict.fromkeys(leaf for term in terms for leaf in _leaves(term))]
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(REMEMBERED_TERMS)
 def _leaves(term: Integer) -> tuple[Integer, ...]:
     """The axes and unknowns in one term: conditions are asked for once an access."""
     return tuple(part for part in subterms((term,)) if part.kind in ("axis", "unknown"))
