@@ -216,7 +216,7 @@ def rewrite_resize(call: Call) -> list[Value]:
 
 
 def _integers_of_onnxruntime(call: Call, use: CanonicalUse[Value]) -> list[Value]:
-    """Integers resized as onnxruntime does it, which truncates what lies outside the image."""
+    """Integers resized as onnxruntime does it, which truncates the fill of nearest samples."""
     if call["mode"] != "nearest":
         return [interpolated_integers(call, use.attributes)]
     use.attributes["extrapolation_value"] = trunc(use.attributes["extrapolation_value"])
