@@ -244,12 +244,13 @@ from compiler.kernels.building import workers
 from compiler.tools import cli
 from compiler.tools.cli.commands import passes
 def wait(_):
-    worker = workers.Worker()
+    pool = workers.WorkerPool.of(2)
     print("ready", flush=True)
     try:
-        worker.process.wait()
+        with pool.one():
+            signal.pause()
     finally:
-        worker.stop()
+        pool.stop()
 passes.run = wait
 sys.exit(cli.main(["passes"]))
 """
