@@ -31,6 +31,7 @@ LIBRARY = "compiler.driver.build:with_library"
 MODULE = "compiler.artifact.module:Module"
 SCHEDULE_TEXT = "compiler.verify.schedule_json:to_json"
 WORKERS_PAY = "compiler.kernels.building.module:WORKERS_PAY"
+EARLY = "compiler.support.family:EARLY"
 IMPORTED = (
     "compiler.driver.build",
     "compiler.kernels.building.kernel",
@@ -104,8 +105,10 @@ class Observer:
         replace_everywhere(RESOURCES, usual_resources)
         replace_everywhere(HIP, no_object)
         replace_everywhere(LIBRARY, no_library)
-        module, _, constant = WORKERS_PAY.partition(":")
-        setattr(import_module(module), constant, sys.maxsize)
+        for place, value in ((WORKERS_PAY, sys.maxsize), (EARLY, False)):
+            module, _, constant = place.partition(":")
+            setattr(import_module(module), constant, value)
+        os.environ["FLOWLOOM_KEEP"] = "off"
         kind = fetched(MODULE)
         original = kind.__init__
 

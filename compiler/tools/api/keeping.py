@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -36,6 +37,9 @@ KEEPING = "FLOWLOOM_KEEP"
 
 MODULE, SERVE = "compiler.kernels.building.workers", "serve"
 """The module and the function of the processes that build kernels."""
+
+COMPILATION = "compiler.tools.api.compilation"
+"""The module that is imported where something is compiled."""
 
 MOST_WORKERS = 16
 """The most processes that are started before it is known how many kernels there are to build."""
@@ -78,8 +82,11 @@ def forget(module: Module, warned: bool) -> None:
 
 
 def _workers_ahead(target: str) -> AbstractContextManager[None]:
-    """The processes that build a CPU's kernels import TVM while this one imports the rest."""
-    if target.partition(":")[0] != "cpu":
+    """The processes that build a CPU's kernels import TVM while this one imports the rest.
+
+    Not where this one has compiled before: it then imports TVM once, for many small models.
+    """
+    if target.partition(":")[0] != "cpu" or COMPILATION in sys.modules:
         return nullcontext()
     return started_early(MODULE, SERVE, min(MOST_WORKERS, len(os.sched_getaffinity(0))))
 
