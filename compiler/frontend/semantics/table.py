@@ -41,7 +41,7 @@ def _is_regular(use: ModelNode, kernel: Sequence[int]) -> bool:
     """Whether windows have a number for each axis; others are errors."""
     windows = Windows.of(use, kernel)
     pads = zip(windows.pads, windows.kernel * 2, strict=False)
-    return windows.fit(use.shape()[2:]) and all(pad < size for pad, size in pads)
+    return not windows.misfit(use.shape()[2:]) and all(pad < size for pad, size in pads)
 
 
 def _cropping_pool(use: ModelNode) -> bool:
@@ -199,7 +199,7 @@ def _one_pixel(use: ModelNode) -> bool:
 def _unpooled_into_larger(use: ModelNode) -> bool:
     """Whether an index names another pixel in `output_shape` than in the unpadded output."""
     wanted, windows = _elements(use, 2), Windows.of(use, use.attributes["kernel_shape"])
-    if not windows.fit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
+    if windows.misfit(use.shape()[2:]) or wanted is None or len(wanted) != len(use.shape()):
         return False
     own = windows.unpooled(use.shape())
     pairs = enumerate(zip(own, wanted.tolist(), strict=True))

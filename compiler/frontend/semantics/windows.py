@@ -26,10 +26,6 @@ class Windows:
         pads = list(attributes.get("pads") or [0] * (2 * len(kernel)))
         return cls(list(kernel), strides, dilations, pads)
 
-    def __str__(self) -> str:
-        steps = f"strides {self.strides}, dilations {self.dilations}"
-        return f"kernel {self.kernel}, {steps} and pads {self.pads}"
-
     @property
     def spans(self) -> list[int]:
         """The elements from the first tap to the last."""
@@ -52,10 +48,15 @@ class Windows:
         totals = totals if as_onnxruntime else [max(total, 0) for total in totals]
         return replace(self, pads=divided_pads(totals, more_before=mode == "SAME_LOWER"))
 
-    def fit(self, image: Sequence[int]) -> bool:
-        """Whether there is a number, or two pads, of each axis of an image."""
-        lists = (self.kernel, self.strides, self.dilations, self.pads[::2], self.pads[1::2])
-        return all(len(numbers) == len(image) for numbers in lists)
+    def misfit(self, image: Sequence[int]) -> str:
+        """The error of a list without one number, or two pads, an axis of an image; or empty."""
+        rank = len(image)
+        lists = self.kernel, self.strides, self.dilations, self.pads
+        counts = {"kernel": rank, "strides": rank, "dilations": rank, "pads": 2 * rank}
+        for (name, wanted), numbers in zip(counts.items(), lists, strict=True):
+            if len(numbers) != wanted:
+                return f"its {name} are {numbers}, not {wanted} numbers"
+        return ""
 
     def counts(self, image: Sequence[int]) -> list[int]:
         """The places of the windows in an image; 0 where none fits."""

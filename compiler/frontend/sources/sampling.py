@@ -73,8 +73,8 @@ def _region_align(node: ModelNode) -> None:
 def _windows(node: ModelNode, image: Sequence[int], kernel: Sequence[int]) -> Windows:
     """The windows of a node; raises Mismatch if they do not fit the axes of an image."""
     windows = Windows.of(node, kernel)
-    if not windows.fit(image):
-        raise ShapeMismatch(f"its {windows} are not those of {len(image)} axes")
+    if reason := windows.misfit(image):
+        raise ShapeMismatch(reason)
     if min(kernel, default=1) < 1:
         raise Mismatch(f"its kernel is {list(kernel)}")
     return windows
