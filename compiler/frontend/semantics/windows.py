@@ -49,7 +49,7 @@ class Windows:
         return replace(self, pads=divided_pads(totals, more_before=mode == "SAME_LOWER"))
 
     def misfit(self, image: Sequence[int]) -> str:
-        """Which list has other than one number, or two pads, an axis of an image; empty if none."""
+        """The error of a list without one number, or two pads, an axis of an image; or empty."""
         rank = len(image)
         lists = self.kernel, self.strides, self.dilations, self.pads
         counts = {"kernel": rank, "strides": rank, "dilations": rank, "pads": 2 * rank}
