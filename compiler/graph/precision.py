@@ -26,7 +26,7 @@ MMA_SIZE = 16
 """The rows of an MMA tile."""
 
 FEW_ROWS = 8
-"""The most rows of a product whose time on a CPU is that of reading its weights: with more, their
+"""The most rows of a GEMM whose time on a CPU is that of reading its weights: with more, their
 bytes take less time than converting them would."""
 
 _POINTWISE = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
@@ -127,7 +127,7 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
 
 
 def streamed_weights(group: GroupOp) -> list[int]:
-    """The indices of a group's inputs that are float32 weights of products of few rows.
+    """The indices of a group's inputs that are float32 weights of GEMMs of few rows.
 
     A CPU reads them no faster than memory, in 16 bits twice as many; others have their accuracy.
     """

@@ -47,6 +47,7 @@ from compiler.ir.types import dtype_of, int64, nbytes_of
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule.control import results_of
 from compiler.schedule.tasks import ControlForm
+from compiler.tensors.dtypes import NARROW_FLOATS
 
 Buffer = MemRefType[Attribute]
 
@@ -147,10 +148,6 @@ class ArenaOp(IRDLOperation):
 
     def __init__(self, type: Attribute):
         super().__init__(result_types=[type])
-
-
-NARROW_FLOATS = ("float16", "bfloat16")
-"""Element types that a weight may have besides that of the store."""
 
 
 @verified_once

@@ -20,7 +20,7 @@ from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
-from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW
+from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,9 @@ class Group:
             return value
         casts = (op for op in self.operators if op.type == "Cast" and op.outputs == (value,))
         source = next((op.operand(0) for op in casts), value)
-        return source if source < self.inputs and self.values[source].dtype in NARROW else value
+        return (
+            source if source < self.inputs and self.values[source].dtype in NARROW_FLOATS else value
+        )
 
     def is_packable(self, value: int) -> bool:
         """Whether a value may be packed: a weight that only one operand reads."""

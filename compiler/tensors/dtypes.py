@@ -13,7 +13,7 @@ INTEGERS = SIGNED | UNSIGNED
 NUMBERS = INTEGERS | FLOATS
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"}) | FLOATS
 """The dtypes of GEMMs and reductions."""
-NARROW = ("float16", "bfloat16")
+NARROW_FLOATS = ("float16", "bfloat16")
 """The floats of 16 bits, which kernels compute with in float32."""
 UINT8 = frozenset({"uint8"})
 BYTES = frozenset({"int8", "uint8"})

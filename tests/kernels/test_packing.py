@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.graph.packing import apply_packing, packed_shape
+from compiler.graph.packing import apply_packing, packed_dtype, packed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
+from tests.kernels.harness import numpy_dtype
 
 
 def test_blocks_of_sixteen_channels():
@@ -22,6 +23,17 @@ def test_blocks_of_sixteen_channels():
 def test_the_empty_packing_changes_nothing():
     weight = numpy.arange(6).reshape(2, 3)
     assert (apply_packing(weight, "") == weight).all()
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_floats_of_16_bits_become_float32(kind: str):
+    weight = numpy.linspace(-3, 3, 12, dtype="float32").astype(numpy_dtype(kind)).reshape(3, 4)
+    packed = apply_packing(weight, "widen|transpose:1,0")
+    assert packed.dtype == packed_dtype(kind, "widen|transpose:1,0") == "float32"
+    assert (packed == weight.T).all()
+    assert packed_dtype(kind, "transpose:1,0") == kind
+    with pytest.raises(ValueError, match="does not fit"):
+        packed_shape((3, 4), "widen:2")
 
 
 def test_places_are_taken_again_and_in_any_order():

@@ -136,7 +136,7 @@ def test_weights_stay_in_16_bits_where_their_bytes_take_longest(
 @pytest.mark.parametrize("rows", [1, 20])
 @pytest.mark.parametrize("dtype", UNIT)
 def test_special_numbers(dtype: str, rows: int) -> None:
-    """What overflows is infinite, subnormal numbers count, and NaN stays."""
+    """Results that overflow are infinite, subnormal numbers count, and NaN stays."""
     own = numpy_dtype(dtype)
     largest = {"float16": 65504.0, "bfloat16": 3.3895314e38}[dtype]
     tiny = {"float16": 2.0**-24, "bfloat16": 2.0**-133}[dtype]

@@ -70,7 +70,8 @@ def _step_shape(
         return numbers
     if name == "diagonal" and _has_groups(shape, numbers):
         return (shape[0], shape[1] * numbers[1], *shape[2:])
-    if (name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23) or name == WIDEN:
+    rounds = name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23
+    if rounds or (name == WIDEN and not numbers):
         return shape
     if name == "winograd" and len(numbers) == 1 and numbers[0] in POINTS and shape[-2:] == (3, 3):
         return (*shape[:-2], points_of(*numbers), points_of(*numbers))

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.tensors.dtypes import NARROW
+from compiler.tensors.dtypes import NARROW_FLOATS
 
 Scalar = Any
 """A scalar expression of TVM."""
@@ -36,7 +36,7 @@ def cast(x: Scalar, dtype: str) -> Scalar:
         return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
     if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
         return x.astype("int32").astype(dtype)
-    if source in NARROW or (dtype in NARROW and source != "float32"):
+    if source in NARROW_FLOATS or (dtype in NARROW_FLOATS and source != "float32"):
         return x.astype("float32").astype(dtype)
     return wrapping.convert(x, dtype)
 
@@ -56,7 +56,7 @@ def nearest(x: Scalar) -> Scalar:
 
 def wide(dtype: str) -> str:
     """The dtype in which values of a dtype are computed."""
-    return "float32" if dtype in NARROW else dtype
+    return "float32" if dtype in NARROW_FLOATS else dtype
 
 
 def elementwise(context: Context, function: Function) -> te.Tensor:

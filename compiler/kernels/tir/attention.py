@@ -6,7 +6,7 @@ from typing import Any
 from compiler.graph.attention import Attention, find_attentions
 from compiler.kernels.group import Group
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.tensors.dtypes import NARROW
+from compiler.tensors.dtypes import NARROW_FLOATS
 from compiler.tensors.row_major import reshaped_index, unflatten_index, unit_free
 
 
@@ -37,7 +37,9 @@ def score_context(group: Group, attention: Attention) -> FusionContext:
     scores = operators[attention.softmax].operand(0)
     computed = {i for n in (attention.first, *attention.scores) for i in operators[n].outputs}
     values = tuple(
-        replace(info, dtype="float32") if number in computed and info.dtype in NARROW else info
+        replace(info, dtype="float32")
+        if number in computed and info.dtype in NARROW_FLOATS
+        else info
         for number, info in enumerate(group.values)
     )
     own = replace(group, values=values, operators=kept, outputs=(scores,))

@@ -18,7 +18,7 @@ from tvm.tirx.expr import Shuffle
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
 from compiler.kernels.tir.narrow import as_float32
-from compiler.tensors.dtypes import NARROW
+from compiler.tensors.dtypes import NARROW_FLOATS
 
 Body = Callable[[Any], Stmt]
 
@@ -143,7 +143,7 @@ def vector_at(source: Var, start: Any, lanes: int) -> Any:
 
 
 def _loaded(value: Any) -> Any:
-    return as_float32(value) if str(value.ty.dtype).partition("x")[0] in NARROW else value
+    return as_float32(value) if str(value.ty.dtype).partition("x")[0] in NARROW_FLOATS else value
 
 
 def store_vector(target: Var, start: Any, value: Any, lanes: int) -> Stmt:

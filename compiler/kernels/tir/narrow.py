@@ -24,7 +24,7 @@ _SOURCES = (Call, Cast, FloatImm, TensorLoad, Var)
 def as_float32(value: Any) -> Any:
     """An element of memory in 16 bits, or a vector of them, as float32.
 
-    A vector of bfloat16 is converted at once: what follows only knows scalars of that type.
+    A vector of bfloat16 is converted at once, as the other functions only know scalars of it.
     """
     kind, _, lanes = str(value.ty.dtype).partition("x")
     if kind == _NARROW and lanes:

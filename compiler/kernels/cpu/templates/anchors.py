@@ -22,7 +22,7 @@ from compiler.kernels.template import (
 )
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
-from compiler.tensors.dtypes import NARROW
+from compiler.tensors.dtypes import NARROW_FLOATS
 
 Config = TypeVar("Config")
 
@@ -126,4 +126,4 @@ def elementwise_context(group: Group, anchor: Node) -> FusionContext | None:
 
 def widening(group: Group, weight: int) -> str:
     """The first steps of a packing that makes float32 of a weight."""
-    return f"{WIDEN}|" if group.values[weight].dtype in NARROW else ""
+    return f"{WIDEN}|" if group.values[weight].dtype in NARROW_FLOATS else ""

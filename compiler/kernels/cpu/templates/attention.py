@@ -55,7 +55,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.target.target import CpuTarget
-from compiler.tensors.dtypes import NARROW
+from compiler.tensors.dtypes import NARROW_FLOATS
 
 SCORES_SHARE = 4
 """The part of the second-level cache that a band's scores fill: K and V stream through it."""
@@ -169,7 +169,7 @@ class AttentionNest:
     @property
     def converted_depth(self) -> int:
         """The elements of a row of Q that a block converts before it reads them; 0 for float32."""
-        short = self.group.values[self.attention.query.source].dtype in NARROW
+        short = self.group.values[self.attention.query.source].dtype in NARROW_FLOATS
         return self.depth if short else 0
 
     def _panels(self, operand: StridedOperand, tile: Tile) -> Panels:
