@@ -25,7 +25,7 @@ _WIDE_INTEGERS = ("int32", "int64")
 MMA_SIZE = 16
 """The rows of an MMA tile."""
 
-FEW_ROWS = 8
+MEMORY_BOUND_ROWS = 8
 """The most rows of a GEMM whose time on a CPU is that of reading its weights: with more, their
 bytes take less time than converting them would."""
 
@@ -140,7 +140,7 @@ def streamed_weights(group: GroupOp) -> list[int]:
         weight = group.inputs[number]
         constant = isinstance(weight.owner, WeightOp) and dtype_of(weight.type) == "float32"
         alone = op.inputs[1].has_one_use() and len(shape_of(weight.type)) == 2
-        if constant and alone and prod(shape[:-1]) <= FEW_ROWS:
+        if constant and alone and prod(shape[:-1]) <= MEMORY_BOUND_ROWS:
             weights.append(number)
     return weights
 

@@ -3,10 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS
-
-_DEFAULTS_IN_ONNXRUNTIME = ("Elu", "HardSigmoid", "LeakyRelu")
-"""The functions whose parameters are not 0 in onnxruntime where a node has none."""
+from compiler.net.operators.recurrence import ACTIVATION_PARAMETERS, ZERO_IN_ONNXRUNTIME
 
 _BY_LOWER_NAME = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
@@ -36,6 +33,6 @@ def _taken(
     name: str, listed: Mapping[str, Iterator[float]], as_onnxruntime: bool
 ) -> Mapping[str, float]:
     defaults = ACTIVATION_PARAMETERS[name]
-    if as_onnxruntime and name not in _DEFAULTS_IN_ONNXRUNTIME:
+    if as_onnxruntime and name in ZERO_IN_ONNXRUNTIME:
         defaults = dict.fromkeys(defaults, 0.0)
     return {key: next(listed[key], default) for key, default in defaults.items()}

@@ -27,6 +27,9 @@ ACTIVATION_PARAMETERS: dict[str, dict[str, float]] = {
 }
 """The activation functions that a cell may have, with the defaults of their parameters."""
 
+ZERO_IN_ONNXRUNTIME = ("Affine", "ScaledTanh", "ThresholdedRelu")
+"""Those whose parameters are 0 in onnxruntime where a node has none."""
+
 DEFAULT_ACTIVATIONS = {
     "RNN": ("Tanh",),
     "GRU": ("Sigmoid", "Tanh"),

@@ -22,7 +22,7 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.graph.precision import FEW_ROWS
+from compiler.graph.precision import MEMORY_BOUND_ROWS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.core import core_of
@@ -99,7 +99,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         core, right = core_of(target), group.packable(anchor.operand(1))
         packed = right is not None and problem.shared
         shorts = around.is_converted(1)
-        narrow = shorts and problem.rows <= FEW_ROWS
+        narrow = shorts and problem.rows <= MEMORY_BOUND_ROWS
         while not packed and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)
         tiles = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
