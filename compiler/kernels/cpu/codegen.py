@@ -27,6 +27,11 @@ _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu
 _EXTREME = re.compile(
     r"call ((?:reassoc |contract )*(?:float|double) @llvm\.(?:maximum|minimum)\.)"
 )
+_SUM = re.compile(r"fadd reassoc|reassoc contract (?:float|double) @llvm\.fmuladd")
+
+_OTHER_THAN_SUMS = re.compile(r"(= f(?:mul|div)) reassoc ")
+"""Instructions that need no other order: LLVM would divide by x for a multiplication by 1 / x."""
+
 _VECTOR_ACCESS = re.compile(r"^( +(?:%\S+ = load|store) <\d+ x (\w+)>.*, align )\d+", re.M)
 _ELEMENT_BYTES = {
     "i1": 1,
@@ -44,6 +49,10 @@ _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
+
+INTERLEAVED_LOOP = 512
+"""Sums of so many iterations are added up in four vectors, as one addition waits for the other;
+LLVM would do so itself were loops not marked as not to be unrolled."""
 
 UNROLLED_LOOP = 8
 """Loops of up to this many iterations may be unrolled before vectorisation."""
@@ -70,6 +79,7 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     lowered = with_instructions(tvm.ir.transform.Sequential(passes)(module))
     text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")
+    text = _OTHER_THAN_SUMS.sub(r"\1 ", text)
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
     return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
@@ -104,7 +114,8 @@ def keep_loops(text: str, most: float = UNROLLED_LOOP) -> str:
     kept = [
         _kept(function, marks, most) for function in re.split(r"^(?=define )", text, flags=re.M)
     ]
-    return "\n".join(["".join(kept), '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+    hints = '!899998 = !{!"llvm.loop.interleave.count", i32 4}'
+    return "\n".join(["".join(kept), hints, '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
 
 
 def _kept(function: str, marks: list[str], most: float) -> str:
@@ -114,8 +125,16 @@ def _kept(function: str, marks: list[str], most: float) -> str:
             mark = 900000 + len(marks)
             before, _, after = function.rpartition(f"br label %for_begin_{name}\n")
             function = f"{before}br label %for_begin_{name}, !llvm.loop !{mark}\n{after}"
-            marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}}}")
+            sums = int(extent) >= INTERLEAVED_LOOP and _SUM.search(_body(function, name))
+            hint = ", !899998" if sums else ""
+            marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}{hint}}}")
     return function
+
+
+def _body(function: str, name: str) -> str:
+    """The code of a loop from its head to its last jump there."""
+    start = function.index(f"for_begin_{name}:")
+    return function[start : function.rindex(f"br label %for_begin_{name}")]
 
 
 def compile_llvm(
