@@ -81,8 +81,8 @@ class Attention:
         """The ONNX model, with one output `y`."""
         return _Writer(self).model()
 
-    def expected(self, inputs: dict[str, Array]) -> Array:
-        """The output in float64."""
+    def expected(self, inputs: dict[str, Array], masked: float = -1e9) -> Array:
+        """The output in float64; scores that a `where` mask leaves out are `masked`."""
         b, h, s, t, d, e = self.sizes
         wide = {n: x.astype("float64") if x.dtype != bool else x for n, x in inputs.items()}
         if self.form in PACKED:
@@ -99,7 +99,7 @@ class Attention:
             q, k = (x / numpy.linalg.norm(x, axis=-1, keepdims=True).clip(FLOOR) for x in (q, k))
         scores = q @ k.swapaxes(2, 3) * (4 if self.cosine else 0.25)
         if self.mask == "where":
-            scores = numpy.where(wide["m"], scores, -1e9)
+            scores = numpy.where(wide["m"], scores, masked)
         elif self.leaves_out_keys:
             scores = numpy.where(wide["m"], scores, -numpy.inf)
             v = numpy.where(wide["m"][:, None], v, 0)

@@ -38,7 +38,7 @@ def _foreign(op_type: str, domain: str) -> Unsupported:
         remedy = "export the model without onnxruntime's optimiser, or split it there"
         return Unsupported("there is no rule for it", remedy)
     remedy = (
-        f"register {domain}::{op_type} (docs/adding-an-operator.md; on the command line with"
+        f"register {domain}::{op_type} (docs/adding-an-operator.md, on the command line with"
         " --operators FILE.py), define it as a function of the"
         " model, or export the model with standard ONNX operators"
     )

@@ -18,6 +18,7 @@ from compiler.frontend.importing.specialise import is_compiled
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.rules.classical import CLASSICAL, ML_DOMAIN
 from compiler.frontend.tensors import array_of
+from compiler.net.attributes import Mismatch
 from compiler.program.host import images, learned, operators, random, text, training
 from compiler.program.host.admission import schema_obstacle, type_obstacle
 from compiler.program.host.node_results import node_results
@@ -159,7 +160,14 @@ class HostNode:
         """The outputs by name; raises InputDataError if the node does not fit its inputs."""
         try:
             return self._results(values)
-        except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
+        except (
+            Mismatch,
+            ValueError,
+            TypeError,
+            LookupError,
+            ArithmeticError,
+            MemoryError,
+        ) as error:
             if isinstance(error, FlowloomError):
                 raise
             raise InputDataError(

@@ -94,7 +94,7 @@ def test_an_unknown_option_gets_the_nearest():
 @pytest.mark.parametrize("model", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
     "options",
-    [{"precision": "fp16"}, {"arch": "zz"}, {"budget": "-1"}, {"pipeline": "zz"}, {"budget": "x"}],
+    [{"precision": "tf32"}, {"arch": "zz"}, {"budget": "-1"}, {"pipeline": "zz"}, {"budget": "x"}],
 )
 def test_options_of_the_compiler_are_checked_at_once(model: bytes, options: dict[str, str]):
     given = {f"flowloom_{name}": text for name, text in options.items()}
