@@ -24,13 +24,14 @@ from compiler.artifact import artifact
 from compiler.artifact.manifest import trust_all
 from compiler.artifact.module import Module, load_placed
 from compiler.artifact.weights import in_one_block
-from compiler.errors import ArtifactError, DeviceError
+from compiler.errors import ArtifactError, DeviceError, FlowloomError
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.net.operators.registration import REGISTERED
 from compiler.support.caches import cache_directory, package_version, write_whole
 from compiler.support.family import started_early
+from compiler.target.target import parse_target
 
 KEEPING = "FLOWLOOM_KEEP"
 """The environment variable that keeps no modules if it is `off`."""
@@ -86,9 +87,16 @@ def _workers_ahead(target: str) -> AbstractContextManager[None]:
 
     Not where this one has compiled before: it then imports TVM once, for many small models.
     """
-    if target.partition(":")[0] != "cpu" or COMPILATION in sys.modules:
+    if not _is_for_cpu(target) or COMPILATION in sys.modules:
         return nullcontext()
     return started_early(MODULE, SERVE, min(MOST_WORKERS, len(os.sched_getaffinity(0))))
+
+
+def _is_for_cpu(target: str) -> bool:
+    """Whether a target is a CPU; compiling says what is wrong with one that is not known."""
+    with suppress(FlowloomError):
+        return parse_target(target).backend == "cpu"
+    return False
 
 
 @dataclass(frozen=True)
@@ -106,9 +114,8 @@ class KeptModule:
     def of(cls, arguments: Mapping[str, Any]) -> "KeptModule | None":
         """The place for the arguments of a compilation; None if it would not be kept."""
         root = cache_directory(FOLDER)
-        backend = arguments["target"].partition(":")[0]
         unkept = any(arguments[name] for name in UNKEPT) or not arguments["cache"]
-        if root is None or unkept or REGISTERED or backend != "cpu":
+        if root is None or unkept or REGISTERED or not _is_for_cpu(arguments["target"]):
             return None
         if os.environ.get(KEEPING, "on") == "off":
             return None
