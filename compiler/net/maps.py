@@ -287,17 +287,17 @@ class _Arrays(Algebra):
 def moved_elements(maps: Sequence[Map], shape: Shape, operands: Sequence[Array | None]) -> Array:
     """A result of a shape by its maps, as a view of an operand where it can be.
 
-    An operand without elements is read as 0.
+    An operand without elements is read as 0, which of texts is the empty one.
     """
     first = operands[maps[0].operand if maps else 0]
     assert first is not None
     if 0 in shape or not (first.size or maps[0].partial):
-        return np.zeros(shape, first.dtype)
+        return _zeros(shape, first.dtype)
     if len(maps) == 1 and not maps[0].partial:
         return _all_read(maps[0], first, shape, operands)
     number = maps[0].fill
     fill = None if number is None else operands[number]
-    result = np.zeros(shape, first.dtype)
+    result = _zeros(shape, first.dtype)
     if fill is not None:
         result[...] = fill.reshape(())
     for own in reversed(maps):
@@ -315,6 +315,10 @@ def moved_elements(maps: Sequence[Map], shape: Shape, operands: Sequence[Array |
             inside = tuple(slice(part.start, part.stop) for part in box)
             result[inside] = _selected(operand, from_box, tuple(map(len, box)))
     return result
+
+
+def _zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
+    return np.full(shape, "", dtype) if dtype.kind in "OSU" else np.zeros(shape, dtype)
 
 
 def _all_read(map: Map, operand: Array, shape: Shape, operands: Sequence[Array | None]) -> Array:

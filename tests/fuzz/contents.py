@@ -301,7 +301,13 @@ def _by_reference(
     names = [name for name in node.output if name]
     if node.domain:  # it computes some steps of optimizers in float64
         found = [array.astype(feeds["i2"].dtype) for array in found]
-    return {n: v if _is_list(v) else np.asarray(v) for n, v in zip(names, found, strict=True)}
+    return {n: v if _is_list(v) else _padded_by_texts(v) for n, v in zip(names, found, strict=True)}
+
+
+def _padded_by_texts(value: Any) -> np.ndarray:
+    """A result of the reference implementation, which pads texts by the number 0."""
+    array = np.asarray(value)
+    return np.where(array == 0, "", array).astype(object) if array.dtype == object else array
 
 
 def check_contents(case: Case) -> Failure | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.frontend.interpreter import evaluate_node
 from compiler.net.maps import (
     AffineIndex,
     Algebra,
@@ -140,6 +141,13 @@ def as_texts(array: Array) -> Array:
     texts = np.empty(array.size, object)
     texts[:] = [str(number) for number in array.reshape(-1)]
     return texts.reshape(array.shape)
+
+
+def test_texts_are_padded_by_the_empty_text() -> None:
+    texts = np.array(["a", "b"], object)
+    padded = evaluate_node("Pad", [texts], {"mode": "constant", "pads": [1, 2]})[0]
+    assert padded is not None
+    assert padded.tolist() == ["", "a", "b", "", ""]
 
 
 def test_texts_are_moved_as_numbers_are() -> None:
