@@ -5,8 +5,8 @@ import re
 import onnx
 
 LIMITS = {
-    "padding values must be non-negative": "a window that is smaller than its stride, padded by SAME",
-    "qk_matmul_output_mode_ ==": "a mode outside of its list, which the schema's function takes for 3",
+    "padding values must be non-negative": "SAME pads of windows smaller than strides",
+    "qk_matmul_output_mode_ ==": "a mode outside of its list",
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|Batchwise recurrent operations": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
