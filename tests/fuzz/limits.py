@@ -5,6 +5,8 @@ import re
 import onnx
 
 LIMITS = {
+    "is deprecated in domain_version": "an operator that a later opset has by another name",
+    "SafeIntOnOverflow": "adaptive samples of a region as large as an integer",
     "padding values must be non-negative": "SAME pads of windows smaller than strides",
     "qk_matmul_output_mode_ ==": "a mode outside of its list",
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
