@@ -5,10 +5,6 @@ import re
 import onnx
 
 LIMITS = {
-    "is deprecated in domain_version": "an operator that a later opset has by another name",
-    "SafeIntOnOverflow": "adaptive samples of a region as large as an integer",
-    "padding values must be non-negative": "SAME pads of windows smaller than strides",
-    "qk_matmul_output_mode_ ==": "a mode outside of its list",
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|Batchwise recurrent operations": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
@@ -25,6 +21,8 @@ LIMITS = {
     "with zero effective input extent": "reflection where negative pads leave nothing",
     "min_ <= max_ was false": "bounds of the old Clip of which the lower one is larger",
     "ratio must be in the range": "a share for Dropout that only training needs",
+    "padding values must be non-negative": "SAME of windows shorter than their strides",
+    "SafeIntOnOverflow": "adaptive RoiAlign of a region that ends before it begins",
     "narrowing_error": "integers of Resize's antialiasing near the limits of their type",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }

@@ -201,6 +201,9 @@ VALUES: list[tuple[str, str, Any]] = [
     ("GRU", "clip", -1.0),
     ("GroupNormalization", "stash_type", 5),
     ("SequenceEmpty", "dtype", 77),
+    ("Attention", "qk_matmul_output_mode", 4),
+    ("Attention", "softmax_precision", 2),
+    ("Attention", "kv_num_heads", 0),
 ]
 
 
