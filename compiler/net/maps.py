@@ -332,7 +332,8 @@ def _all_read(map: Map, operand: Array, shape: Shape, operands: Sequence[Array |
         result = _selected(operand, reads, shape)
     if map.where is None:
         return result
-    return np.where(map.where(np.indices(shape, sparse=True)), result, np.zeros((), operand.dtype))
+    kept = map.where(np.indices(shape, sparse=True))
+    return np.where(kept, result, _zeros((), operand.dtype))
 
 
 def _selected(operand: Array, reads: Sequence[AxisRead], shape: Shape) -> Array:

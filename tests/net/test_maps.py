@@ -143,11 +143,15 @@ def as_texts(array: Array) -> Array:
     return texts.reshape(array.shape)
 
 
-def test_texts_are_padded_by_the_empty_text() -> None:
+def test_what_no_text_is_moved_to_is_the_empty_text() -> None:
     texts = np.array(["a", "b"], object)
     padded = evaluate_node("Pad", [texts], {"mode": "constant", "pads": [1, 2]})[0]
     assert padded is not None
     assert padded.tolist() == ["", "a", "b", "", ""]
+    square = np.array([["a", "b"], ["c", "d"]], object)
+    triangle = evaluate_node("Trilu", [square], {"k": 0, "upper": 0})[0]
+    assert triangle is not None
+    assert triangle.tolist() == [["a", ""], ["c", "d"]]
 
 
 def test_texts_are_moved_as_numbers_are() -> None:
