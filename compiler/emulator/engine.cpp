@@ -111,9 +111,29 @@ static const char* refused(const Launch& launch) {
   return nullptr;
 }
 
-// Workers that no launch uses now; they keep their stacks.
+// Workers that no launch uses now, and stacks that no worker has. A stack and its guard are two mappings,
+// of which Linux gives a process 65,530, and guards of 4 GiB would soon use up its 128 TiB of addresses.
 static std::mutex idle_mutex;
 static std::vector<std::unique_ptr<Worker>>* const idle = new std::vector<std::unique_ptr<Worker>>;
+static std::vector<char*>* const idle_stacks = new std::vector<char*>;
+const uint64_t MOST_STACKS = 24000;
+const size_t STACKS_AT_ONCE = 64, STACK_GUARD = 64 << 20;
+
+char* free_stack() {
+  std::lock_guard<std::mutex> lock(idle_mutex);
+  if (idle_stacks->empty()) {
+    Pages pages(STACKS_AT_ONCE * (STACK + STACK_GUARD));
+    for (size_t i = 0; i < STACKS_AT_ONCE; i++) {
+      char* stack = pages.start + i * (STACK + STACK_GUARD);
+      if (mprotect(stack + STACK, STACK_GUARD, PROT_NONE)) throw std::bad_alloc();
+      idle_stacks->push_back(stack);
+    }
+    pages.start = nullptr;  // they stay for all launches
+  }
+  char* stack = idle_stacks->back();
+  idle_stacks->pop_back();
+  return stack;
+}
 
 static std::unique_ptr<Worker> take_worker() {
   std::lock_guard<std::mutex> lock(idle_mutex);
@@ -123,16 +143,22 @@ static std::unique_ptr<Worker> take_worker() {
   return worker;
 }
 
-static void run_worker(Run& run) {
+static void run_worker(Run& run) try {
   std::unique_ptr<Worker> worker = take_worker();
   work(*worker, run);
   std::lock_guard<std::mutex> lock(idle_mutex);
+  idle_stacks->insert(idle_stacks->end(), worker->stacks.begin(), worker->stacks.end());
+  worker->stacks.clear();
   idle->push_back(std::move(worker));
+} catch (const std::bad_alloc&) {
+  run.fail("the host has no memory for the stacks of a block: set FLOWLOOM_EMU_THREADS to fewer threads");
 }
 
 // Blocks run on separate host threads, as their shared memory is thread-local; some are `running` already.
 static void run_workers(Run& run, uint64_t running) {
-  const uint64_t count = std::min<uint64_t>(std::max(1u, run.launch.workers), run.count);
+  const Dim &c = run.launch.kernel->cluster, &b = run.launch.block;
+  const uint64_t stacks = (uint64_t)c.x * c.y * c.z * b.x * b.y * b.z, fitting = std::max<uint64_t>(1, MOST_STACKS / stacks);
+  const uint64_t count = std::min<uint64_t>({std::max(1u, run.launch.workers), run.count, fitting});
   std::vector<std::thread> threads;
   try {
     for (uint64_t i = running; i < count; i++) threads.emplace_back([&run] { run_worker(run); });

@@ -148,6 +148,9 @@ struct Run {
   }
 };
 
+// A stack that no worker has; throws std::bad_alloc where the host has no memory for more.
+char* free_stack();
+
 // State of one host thread: blocks of a cluster, free stacks, the address of its thread-local statics,
 // and where to continue after a fault outside fibers.
 struct Worker {
@@ -157,17 +160,13 @@ struct Worker {
   bool in_fiber = false;
   uint64_t chance = 0;
   std::vector<std::unique_ptr<Block>> blocks;
-  std::vector<std::unique_ptr<Pages>> all_stacks;
-  std::vector<char*> stacks;
+  std::vector<char*> stacks;  // free ones
   std::unique_ptr<char[]> signal_stack{new char[SIGNAL_STACK]};
   char* statics = nullptr;
   size_t statics_size = 0;
 
   char* take_stack() {
-    if (stacks.empty()) {
-      all_stacks.emplace_back(new Pages(STACK));
-      stacks.push_back(all_stacks.back()->start);
-    }
+    if (stacks.empty()) stacks.push_back(free_stack());
     char* stack = stacks.back();
     stacks.pop_back();
     return stack;
