@@ -23,9 +23,13 @@ HOST_THREADS = 80
 def test_host_threads_are_as_many_as_have_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     own = device()
     configure = own.configure
-    monkeypatch.setattr(own, "configure", lambda seed, warp: configure(seed, warp, HOST_THREADS))
+
+    def with_many_threads(seed: int, warp: int) -> None:
+        configure(seed, warp, HOST_THREADS)
+
+    monkeypatch.setattr(own, "configure", with_many_threads)
     totals = zeros(HOST_THREADS, "int32")
     function = functions(TEXT, ("add_up",))["add_up"]
     launch(function, [totals], grid=(HOST_THREADS, 1, 1), block=(1024, 1, 1))
-    assert (totals == 1024).all()
     configure(0, 32)
+    assert (totals == 1024).all()

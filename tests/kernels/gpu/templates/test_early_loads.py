@@ -1,4 +1,4 @@
-"""In the machine code of kernels nothing touches global memory before the wait for predecessors."""
+"""Before the wait for predecessors kernels touch no global memory, or weights alone."""
 
 import re
 
@@ -8,11 +8,12 @@ from compiler.kernels.building.cuda_kernel import generate
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, compiler_version
 from compiler.kernels.gpu.entries.indirect import with_indirect_entries
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.group import TensorInfo
+from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.target.target import parse_gpu
 from compiler.tools.sass import disassembler, sass_of
 from tests.kernels.gpu.mutation_cases import FAMILIES
+from tests.kernels.gpu.ptx import ptx_of, read_before_the_wait
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.harness import single
 
@@ -58,7 +59,10 @@ def kernel_of(family: str) -> KernelSource:
     return pointwise() if family == "pointwise" else FAMILIES[family][0]().kernel
 
 
-KERNELS = (*FAMILIES, "pointwise")
+PREFETCHING = ("skinny", "squeeze and excitation", "recurrence")
+"""Families whose first kernels load weights, which no launch writes, while they wait."""
+
+KERNELS = (*(family for family in FAMILIES if family not in PREFETCHING), "pointwise")
 QUICK = ("tiles", "wgmma tiles", "attention", "softmax")
 
 
@@ -73,6 +77,21 @@ def test_nothing_is_touched_before_the_wait(name: str):
         assert instructions.count(WAIT) == 1
         assert any(GLOBAL.match(code) for code in instructions)
         assert not early(instructions)
+
+
+def constant_inputs(group: Group) -> set[int]:
+    """The inputs of a group that are weights."""
+    return {number for number, is_weight in enumerate(group.weights) if is_weight}
+
+
+@pytest.mark.parametrize("name", PREFETCHING)
+def test_weights_alone_are_read_before_the_wait(name: str):
+    case = FAMILIES[name][0]()
+    buffers = case.kernel.launches[0].args
+    weights = {i for i, buffer in enumerate(buffers) if buffer in constant_inputs(case.group)}
+    accesses = read_before_the_wait(ptx_of(case.kernel))
+    assert accesses
+    assert all(len(origins) == 1 and origins <= weights for origins in accesses)
 
 
 def test_a_load_before_the_wait_is_found():

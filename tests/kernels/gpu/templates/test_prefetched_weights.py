@@ -8,15 +8,14 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.source import complete_text, headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.template import KernelSource
 from compiler.schedule.kernels import Launch
-from compiler.target.nvrtc import load_nvrtc
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program
 from tests.kernels.gpu.of_template import gemm_kernel
+from tests.kernels.gpu.ptx import WAIT, ptx_of, read_before_the_wait
 from tests.kernels.gpu.templates.test_blocked_contraction import group_of
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import laid_out, logical, single
@@ -137,40 +136,6 @@ def test_activations_copied_early_are_wrong(name: str):
     assert worst(Chain(group, inputs, swapped(kernel)), expected) > 0.1
 
 
-def ptx_of(kernel: KernelSource) -> str:
-    """The PTX of a kernel for Hopper, by NVRTC."""
-    nvrtc = load_nvrtc()
-    texts = headers()
-    names, bodies = [n.encode() for n in texts], [t.encode() for t in texts.values()]
-    source = complete_text(kernel.text).encode()
-    _, program = nvrtc.nvrtcCreateProgram(source, b"kernel.cu", len(names), bodies, names)
-    options = [b"--gpu-architecture=compute_90a", b"--std=c++17", b"--disable-warnings"]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    text = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
-    nvrtc.nvrtcGetPTX(program, text)
-    return text.decode()
-
-
-def read_before_the_wait(ptx: str) -> list[set[int]]:
-    """Of each access of global memory before the wait, the parameters that it comes from."""
-    origins: dict[str, set[int]] = {}
-    found: list[set[int]] = []
-    before, wait, behind = ptx.partition("griddepcontrol.wait")
-    assert wait
-    assert "griddepcontrol.launch_dependents" in behind
-    for line in before.splitlines():
-        operation, _, operands = line.strip().removesuffix(";").partition(" ")
-        registers = re.findall(r"%\w+", operands)
-        own = {int(n) for n in re.findall(r"_param_(\d+)", operands)}
-        if operation.startswith(("ld.global", "st.global", "cp.async.c", "red", "atom")):
-            found.append(set[int]().union(*(origins.get(r, set()) for r in registers)))
-        elif registers:
-            sources = (origins.get(register, set()) for register in registers[1:])
-            origins.setdefault(registers[0], set()).update(own.union(*sources))
-    return found
-
-
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "weights"), [
     ("convolution", 0), ("convolution by warpgroups", 0),
@@ -179,7 +144,9 @@ def read_before_the_wait(ptx: str) -> list[set[int]]:
 def test_only_weights_are_read_before_the_wait(name: str, weights: int):
     kernel = CASES[name]()[2]
     for each, parameter in ((kernel, weights), (swapped(kernel), 1 - weights)):
-        found = read_before_the_wait(ptx_of(each))
+        ptx = ptx_of(each)
+        assert "griddepcontrol.launch_dependents" in ptx.partition(WAIT)[2]
+        found = read_before_the_wait(ptx)
         assert found
         assert all(origin == {parameter} for origin in found)
 
