@@ -9,9 +9,10 @@ from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.float8 import decoded, number_of
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.reducers import sum_reducer
+from compiler.kernels.ops.reducers import in_runs, sum_reducer
 from compiler.kernels.ops.windows import padded, window_of
 from compiler.net.four_bits import FOUR_BIT_MIDDLE
+from compiler.net.operators.einsum import einsum_terms
 from compiler.tensors.dtypes import INTEGERS
 
 FactorOf = Callable[[Any], Any]
@@ -37,7 +38,7 @@ def lower_conv(context: Context) -> te.Tensor:
         right = cast(weight(c, channel, *offsets), accumulator)
         return sum_reducer(wrapping.multiply(left, right), axis=[channel, *offsets])
 
-    return with_bias(context, te.compute(context.output.shape, body, name="Conv"))
+    return with_bias(context, in_runs(te.compute(context.output.shape, body, name="Conv")))
 
 
 def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
@@ -90,7 +91,7 @@ def lower_conv_float8(context: Context) -> te.Tensor:
         left = source(n, first + channel, *window.at(place, offsets))
         return sum_reducer(left * weight(c, channel, *offsets), axis=[channel, *offsets])
 
-    return te.compute(context.output.shape, body, name="ConvFloat8")
+    return in_runs(te.compute(context.output.shape, body, name="ConvFloat8"))
 
 
 def zero_point(context: Context, operand: int) -> Any:
@@ -147,7 +148,7 @@ def lower_conv_transpose(context: Context) -> te.Tensor:
         )
         return sum_reducer(value, axis=[channel, *taps])
 
-    return with_bias(context, te.compute(context.output.shape, body, name="ConvTranspose"))
+    return with_bias(context, in_runs(te.compute(context.output.shape, body, name="ConvTranspose")))
 
 
 @lowering("MatMul")
@@ -191,7 +192,7 @@ def lower_matmul_n_bits(context: Context) -> te.Tensor:
         weight = exact * cast(scales(n, block), accumulator)
         return sum_reducer(cast(a(*lead, k), accumulator) * weight, axis=k)
 
-    result = te.compute(context.output.shape, body, name="MatMulNBits")
+    result = in_runs(te.compute(context.output.shape, body, name="MatMulNBits"))
     return converted(result, context.output.dtype)
 
 
@@ -227,7 +228,7 @@ def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tenso
         y = right_of(b(*batch(right[:-2], lead), k, *column))
         return sum_reducer(wrapping.multiply(x, y), axis=k)
 
-    return te.compute(context.output.shape, body, name=context.operator.type)
+    return in_runs(te.compute(context.output.shape, body, name=context.operator.type))
 
 
 @lowering("Gemm")
@@ -247,7 +248,7 @@ def lower_gemm(context: Context) -> te.Tensor:
         y = b(j, k) if right else b(k, j)
         return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
-    result = te.compute(context.output.shape, body, name="Gemm")
+    result = in_runs(te.compute(context.output.shape, body, name="Gemm"))
     alpha = float(context.attribute("alpha"))
     beta = float(context.attribute("beta")) if context.has(2) else 0.0
     if alpha == 1.0 and not context.has(2):
@@ -295,22 +296,5 @@ def lower_einsum(context: Context) -> te.Tensor:
             value = wrapping.multiply(value, cast(tensor(*own), accumulator))
         return sum_reducer(value, axis=list(summed.values())) if summed else value
 
-    total = te.compute(context.output.shape, body, name="Einsum")
+    total = in_runs(te.compute(context.output.shape, body, name="Einsum"))
     return converted(total, context.output.dtype)
-
-
-def einsum_terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of each input and of the result; an ellipsis becomes capital Greek letters."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    widths = [r - len(t.replace("...", "")) for r, t in zip(ranks, terms, strict=True)]
-    broadcast = "".join(chr(0x391 + i) for i in range(max(widths, default=0)))
-    full = [
-        t.replace("...", broadcast[len(broadcast) - w :])
-        for t, w in zip(terms, widths, strict=True)
-    ]
-    if arrow:
-        return full, right.replace("...", broadcast)
-    letters = [x for x in "".join(terms) if x != "."]
-    once = sorted(x for x in set(letters) if letters.count(x) == 1)
-    return full, (broadcast if "..." in left else "") + "".join(once)

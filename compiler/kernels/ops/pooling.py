@@ -23,6 +23,7 @@ from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import (
     Reducer,
     finished,
+    in_runs,
     lowest,
     max_reducer,
     reduce_axes,
@@ -44,7 +45,8 @@ def _pooled(
         value = cast(source(n, c, *window.at(place, offsets)), dtype)
         return reducer(before(value), axis=offsets)
 
-    return te.compute(context.output.shape, body, name=context.operator.type)
+    total = te.compute(context.output.shape, body, name=context.operator.type)
+    return in_runs(total) if reducer is sum_reducer else total
 
 
 def _bounded(tensor: te.Tensor) -> te.Tensor:

@@ -1,11 +1,15 @@
 """Reducers and their identities, and reductions over axes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+import tvm_ffi
 from tvm import te, tirx
+from tvm.ir import Var
 
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.long_sums import divided_axis, run_of
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
@@ -19,6 +23,9 @@ from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
 
 Reducer = Callable[..., Any]
+
+INNER_SUMS = 32
+"""Accumulators of a sum along memory: vectors' lanes on a CPU, threads on a GPU."""
 
 
 def lowest(dtype: str) -> Scalar:
@@ -65,6 +72,49 @@ def one(dtype: str) -> Scalar:
 product_reducer: Reducer = te.comm_reducer(_times, one, name="times")
 
 
+def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
+    """A tensor whose elements are sums; long ones of floats are added up in runs.
+
+    They are long if they have more terms than `lanes` accumulators add well.
+    """
+    reduction: Any = total.op.body[0]
+    if not isinstance(reduction, tirx.Reduce) or not is_float(str(total.dtype)):
+        return total
+    axes, indices = list(reduction.axis), [axis.var for axis in total.op.axis]
+    extents = [int(axis.dom.extent) for axis in axes]
+    run = run_of(ceil_div(prod(extents), lanes)) * lanes
+    if run >= prod(extents):
+        return total
+    cut, part = divided_axis(extents, run)
+    runs = [*extents[:cut], ceil_div(extents[cut], part)]
+    steps = [te.reduce_axis((0, n), f"step{i}") for i, n in enumerate((part, *extents[cut + 1 :]))]
+
+    def of_run(*index: Any) -> Scalar:
+        outer, own = index[: len(runs)], index[len(runs) :]
+        position = outer[-1] * part + steps[0].var
+        values = (*own, *outer[:-1], position, *(axis.var for axis in steps[1:]))
+        variables = (*indices, *(axis.var for axis in axes))
+        term = substituted(reduction.source[0], dict(zip(variables, values, strict=True)))
+        if extents[cut] % part:
+            term = tirx.if_then_else(position < extents[cut], term, zero(str(total.dtype)))
+        return sum_reducer(term, axis=steps)
+
+    sums = te.compute((*runs, *total.shape), of_run, name=f"{total.op.name}_runs")
+    numbers = [te.reduce_axis((0, n), f"run{i}") for i, n in enumerate(runs)]
+    return te.compute(
+        total.shape, lambda *i: sum_reducer(sums(*numbers, *i), axis=numbers), name=total.op.name
+    )
+
+
+def substituted(value: Scalar, by: Mapping[Var, Any]) -> Scalar:
+    """An expression with other values of some of its variables."""
+
+    def replaced(variable: Var, mutator: Any) -> Any:
+        return by.get(variable, variable)
+
+    return tvm_ffi.structural_mutate(value, ((Var, replaced),))
+
+
 def reduce_axes(
     source: Callable[..., Scalar],
     shape: Sequence[int],
@@ -86,7 +136,11 @@ def reduce_axes(
         )
     if not variables:
         return te.compute(kept, source, name=name)
-    return te.compute(kept, body, name=name)
+    total = te.compute(kept, body, name=name)
+    if reducer is not sum_reducer:
+        return total
+    long = [axis for axis, n in enumerate(shape) if n > 1]
+    return in_runs(total, INNER_SUMS if long and long[-1] in variables else 1)
 
 
 def identity_of(reducer: Reducer, dtype: str) -> Scalar:

@@ -8,7 +8,7 @@ from tvm.script.ir_builder import tirx as T
 from compiler.kernels.ops.common import cast, safe_index, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import loops
-from compiler.kernels.ops.reducers import sum_reducer
+from compiler.kernels.ops.reducers import in_runs, sum_reducer
 from compiler.net.operators import SCATTER_ORDER, SEGMENT_SUM
 
 
@@ -52,5 +52,5 @@ def lower_segment_sum(context: Context) -> te.Tensor:
     def total(*at: Any) -> Any:
         return cast(cast(data(*at), dtype) + sums(*at), context.output.dtype)
 
-    sums = te.compute(context.output.shape, segment, name="segments")
+    sums = in_runs(te.compute(context.output.shape, segment, name="segments"))
     return te.compute(context.output.shape, total, name="data_and_segments")

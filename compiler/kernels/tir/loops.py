@@ -15,12 +15,17 @@ from tvm.ir import Call, Op, PrimType, Var
 from tvm.tirx import ForKind, Stmt
 from tvm.tirx.expr import Shuffle
 
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.long_sums import run_of
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
 from compiler.kernels.tir.narrow import as_float32
 from compiler.tensors.dtypes import NARROW_FLOATS
 
 Body = Callable[[Any], Stmt]
+
+Places = Callable[[int, int], Any]
+"""Where the accumulator of a row and a vector is kept."""
 
 
 def variable(name: str) -> Var:
@@ -222,8 +227,10 @@ class RegisterTile:
     def start(self) -> list[Stmt]:
         """Allocate the accumulators and clear them."""
         flat = [a for row in self.accumulators for a in row]
-        zero = [tirx.BufferStore(a, self._zero(), [0]) for a in flat]
-        return [*[tirx.AllocBuffer(a) for a in flat], *zero]
+        return [*[tirx.AllocBuffer(a) for a in flat], *self._clear()]
+
+    def _clear(self) -> list[Stmt]:
+        return [tirx.BufferStore(a, self._zero(), [0]) for row in self.accumulators for a in row]
 
     def step(
         self,
@@ -255,6 +262,28 @@ class RegisterTile:
                 sum = self.arithmetic.multiply_add(before, row, column, self.lanes)
                 parts.append(tirx.BufferStore(total, sum, [0]))
         return sequence(parts)
+
+    def sum_up(self, name: str, steps: int, step: Body, target: Var, at: Places) -> Stmt:
+        """The sums of all steps at their places; those of many floats are added up in runs."""
+        run, kept = steps, self.store(target, at)
+        if self.arithmetic is FLOAT32:
+            run = run_of(steps)
+        if run == steps:
+            return sequence([*self.start(), loop_over(name, steps, step), kept])
+        return sequence([*self.start(), kept, self.add_runs(name, steps, run, step, target, at)])
+
+    def add_runs(
+        self, name: str, steps: int, run: int, step: Body, target: Var, at: Places
+    ) -> Stmt:
+        """Add the sums of steps, run after run, to those at their places."""
+
+        def one(number: Any) -> Stmt:
+            length = run_length(number, run, steps)
+            summed = loop_over(name, length, lambda k: step(number * run + k))
+            added = self.add(target, at)
+            return sequence([*self._clear(), summed, *added, self.store(target, at)])
+
+        return loop_over("run", ceil_div(steps, run), one)
 
     def subtract(self, vector: Callable[[int], Any]) -> list[Stmt]:
         """Subtract a vector from the integer sums of each column of vectors."""

@@ -1,4 +1,4 @@
-"""The shape of an Einsum, from its equation."""
+"""The shape and the labels of an Einsum, from its equation."""
 
 from collections.abc import Sequence
 from math import prod
@@ -105,3 +105,20 @@ def _implicit(terms: str) -> str:
     letters = terms.replace(_DOTS, "").replace(",", "")
     once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
     return (_DOTS if _DOTS in terms else "") + "".join(once)
+
+
+def einsum_terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The labels of each input and of the result; an ellipsis becomes capital Greek letters."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    widths = [r - len(t.replace("...", "")) for r, t in zip(ranks, terms, strict=True)]
+    broadcast = "".join(chr(0x391 + i) for i in range(max(widths, default=0)))
+    full = [
+        t.replace("...", broadcast[len(broadcast) - w :])
+        for t, w in zip(terms, widths, strict=True)
+    ]
+    if arrow:
+        return full, right.replace("...", broadcast)
+    letters = [x for x in "".join(terms) if x != "."]
+    once = sorted(x for x in set(letters) if letters.count(x) == 1)
+    return full, (broadcast if "..." in left else "") + "".join(once)

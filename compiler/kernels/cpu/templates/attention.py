@@ -36,6 +36,7 @@ from compiler.kernels.cpu.tiling import (
     split_blocks,
 )
 from compiler.kernels.group import Group, Node
+from compiler.kernels.long_sums import run_of
 from compiler.kernels.ops.common import cast, multiply
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.tir.attention import attention_of, score_context, scores_at
@@ -297,10 +298,10 @@ class Band:
                     lambda j: vector_at(keys, line + j * nest.lanes, nest.lanes),
                 )
 
-            kept = registers.store(
-                self.held, lambda i, j: self.score(first + i, panel * panels.width + j * nest.lanes)
-            )
-            return sequence([*registers.start(), loop_over("k", nest.depth, step), kept])
+            def place(i: int, j: int) -> Any:
+                return self.score(first + i, panel * panels.width + j * nest.lanes)
+
+            return registers.sum_up("k", nest.depth, step, self.held, place)
 
         def panel(number: Any) -> Stmt:
             return self._tiles(tile.rows, lambda first, rows: compute(number, first, rows))
@@ -367,14 +368,37 @@ class Band:
                 _for_vectors(count, nest.lanes, score),
                 *_across(largest, nest.lanes, tirx.max),
                 tirx.BufferStore(top, tirx.BufferLoad(largest, [0]), [0]),
-                _filled(totals, 0.0, nest.lanes),
-                _for_vectors(count, nest.lanes, weight),
+                *self._total(totals, count, weight),
                 *_across(totals, nest.lanes, lambda a, b: a + b),
                 tirx.BufferStore(
                     share, tirx.const(attention.value.factor, "float32") / total, [row]
                 ),
             ]
         )
+
+    def _total(self, totals: Var, keys: int, add: Callable[[Any, Any], Stmt]) -> list[Stmt]:
+        """The sums of the keys of each lane; `add` gets a lane and a key. Long ones are in runs."""
+        lanes = self.nest.lanes
+        run = run_of(ceil_div(keys, lanes)) * lanes
+        if run >= keys:
+            return [_filled(totals, 0.0, lanes), _for_vectors(keys, lanes, add)]
+        whole, allocate = scratch("whole", lanes)
+
+        def one(first: Any, length: int) -> Stmt:
+            both = vector_at(whole, 0, lanes) + vector_at(totals, 0, lanes)
+            return sequence(
+                [
+                    _filled(totals, 0.0, lanes),
+                    _for_vectors(length, lanes, lambda lane, key: add(lane, first + key)),
+                    store_vector(whole, 0, both, lanes),
+                ]
+            )
+
+        runs, rest = divmod(keys, run)
+        parts = [allocate, _filled(whole, 0.0, lanes)]
+        parts.append(loop_over("run", runs, lambda number: one(number * run, run)))
+        parts += [one(runs * run, rest)] if rest else []
+        return [*parts, store_vector(totals, 0, vector_at(whole, 0, lanes), lanes)]
 
     def _sums(self, values: Var) -> list[Stmt]:
         """The weights times V, some keys at a time, whose lines of a panel fit the first cache."""

@@ -11,7 +11,8 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.prefetch import prefetch_share
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
+from compiler.kernels.cpu.templates.nests import Nest
+from compiler.kernels.cpu.templates.places import Column, Place, Summand
 from compiler.kernels.tir.loops import scratch, sequence, vector_loop
 
 LEAST_CHANNELS = 16
@@ -56,8 +57,9 @@ class ChannelLanes(Nest):
         if not self.tiles_first:
             return 1
         most = max(1, self.conv.channels // LEAST_CHANNELS)
-        run = ceil_div(self.conv.channels, min(most, ceil_div(self._panel_bytes, self._room)))
-        return ceil_div(self.conv.channels, run)
+        channels = self.conv.channels
+        run = ceil_div(channels, min(most, ceil_div(self._panel_bytes, self._room)))
+        return ceil_div(channels, min(run, self.most_channels)) if run < channels else 1
 
     @property
     def tiles_first(self) -> bool:
@@ -106,12 +108,11 @@ class ChannelLanes(Nest):
             return base + i * self.width + j * self.lanes
 
         finish = self._for_channels(place, weights, channel)
-        summed = self._reduce(place, tile, tap)
+        summed = self._reduce(place, tile, tap, sums, at)
         if place.part is None:
-            return sequence([*allocate, summed, tile.store(sums, at), finish])
-        added = tirx.IfThenElse(place.part.number > 0, sequence(tile.add(sums, at)), None)
+            return sequence([*allocate, summed, finish])
         last = tirx.IfThenElse(place.part.number == self.passes - 1, finish, None)
-        return sequence([summed, added, tile.store(sums, at), last])
+        return sequence([summed, last])
 
     def _ahead(
         self, place: Place, summand: Summand, row: Any, column: Column, weights: Var

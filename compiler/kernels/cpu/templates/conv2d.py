@@ -25,6 +25,7 @@ besides. Rows are slices, too, where many taps of a dilated kernel fall outside 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, replace
+from math import prod
 
 from compiler.graph.packing.winograd import POINTS
 from compiler.kernels.cpu.convolution import Convolution, Depth
@@ -48,6 +49,7 @@ from compiler.kernels.cpu.templates.nests import Nest
 from compiler.kernels.cpu.templates.winograd.choices import WinogradChoices, WinogradConfig
 from compiler.kernels.database.fields import Value
 from compiler.kernels.group import Group, Node
+from compiler.kernels.long_sums import LONG_SUM
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
@@ -180,7 +182,7 @@ def read_convolution(group: Group, anchor: Node) -> Convolution:
 
 def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
     """Whether an operator is a float32 convolution in so many dimensions at most over a weight,
-    perhaps of 16 bits, that nothing else in the group reads."""
+    perhaps of 16 bits, that nothing else in the group reads, with few enough taps for one sum."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     weight = anchor.operand(1)
     return (
@@ -188,6 +190,7 @@ def constant_weights(group: Group, anchor: Node, most_axes: int = 2) -> bool:
         and all(value.elements for value in used)
         and group.packable(weight) is not None
         and len(used[0].shape) - 2 in range(1, most_axes + 1)
+        and prod(used[1].shape[2:]) <= LONG_SUM
     )
 
 

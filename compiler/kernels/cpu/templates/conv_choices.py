@@ -12,8 +12,9 @@ from compiler.kernels.cpu.core import Core
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest, Taps
+from compiler.kernels.cpu.templates.nests import LOCAL_UNITS, Nest
 from compiler.kernels.cpu.templates.panel_lanes import PanelLanes
+from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.templates.row_lanes import RowLanes
 from compiler.kernels.cpu.tiling import (
     PricedTile,

@@ -30,7 +30,7 @@ from compiler.kernels.cpu.templates.conv2d import (
     plane_of,
 )
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import Taps
+from compiler.kernels.cpu.templates.places import Taps
 from compiler.kernels.cpu.tiling import image_tiles
 from compiler.kernels.group import Group, Node
 from compiler.kernels.tir.fusion import FusionContext

@@ -25,6 +25,7 @@ from compiler.kernels.cpu.templates.matmul import MatmulNest
 from compiler.kernels.cpu.templates.words import words_at
 from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
 from compiler.kernels.group import Group, Node
+from compiler.kernels.long_sums import run_of
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import RegisterTile, loop_over, scratch, sequence, vector_at
 from compiler.kernels.tir.loops import vector_loop as row_loop
@@ -155,9 +156,17 @@ class FourBitNest(MatmulNest):
         def block(number: Any, count: int) -> Stmt:
             return self._block(totals, left, right, (panel, first), number, count)
 
+        def place(i: int, j: int) -> Any:
+            return i * self.width + j * self.lanes
+
         whole, rest = divmod(self.problem.depth, self.size)
+        run = max(1, run_of(self.problem.depth) // self.size)
         parts = [allocate, *totals.start()]
-        parts += [loop_over("block", whole, lambda b: block(b, self.size))] if whole else []
+        if run < whole:
+            add = totals.add_runs("block", whole, run, lambda b: block(b, self.size), sums, place)
+            parts += [totals.store(sums, place), add]
+        elif whole:
+            parts += [loop_over("block", whole, lambda b: block(b, self.size))]
         parts += [block(whole, rest)] if rest else []
 
         def row(i: Any) -> Stmt:
@@ -167,7 +176,7 @@ class FourBitNest(MatmulNest):
 
             return row_loop(columns, self.lanes, one)
 
-        kept = totals.store(sums, lambda i, j: i * self.width + j * self.lanes)
+        kept = totals.store(sums, place)
         return sequence([*parts, kept, loop_over("row", rows, row)])
 
     def _block(

@@ -17,10 +17,10 @@ from compiler.kernels.cpu.prefetch import (
     prefetch,
     prefetch_line,
 )
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
+from compiler.kernels.cpu.templates.nests import Nest
+from compiler.kernels.cpu.templates.places import Column, Place, Summand
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import (
-    RegisterTile,
     loop_over,
     scratch,
     sequence,
@@ -115,8 +115,7 @@ class ImageLanes(Nest):
             def at(i: int, j: int) -> Any:
                 return base + i * pitch + before + first + starts[j]
 
-            reduced = self._reduce(place, tile, tap)
-            return sequence([reduced, *self._added(place, tile, sums, at), tile.store(sums, at)])
+            return self._reduce(place, tile, tap, sums, at)
 
         epilogue = self._epilogue(
             place,
@@ -140,7 +139,7 @@ class ImageLanes(Nest):
             return 1
         most = max(1, conv.channels // LEAST_CHANNELS)
         run = ceil_div(conv.channels, min(most, ceil_div(self._chunk_bytes, self.near)))
-        return ceil_div(conv.channels, run)
+        return ceil_div(conv.channels, min(run, self.most_channels)) if run < conv.channels else 1
 
     @property
     def _chunk_bytes(self) -> int:
@@ -182,14 +181,6 @@ class ImageLanes(Nest):
         block = (unit // runs[0] * blocks[1] + place.chunk // runs[1]) * blocks[2]
         number = (block + place.tile // runs[2]) * runs[2] + place.tile % runs[2]
         return place.part.sums, number * self.sums_elements, []
-
-    def _added(
-        self, place: Place, tile: RegisterTile, sums: Var, at: Callable[[int, int], Any]
-    ) -> list[Stmt]:
-        """Add the sums of the passes before."""
-        if place.part is None:
-            return []
-        return [tirx.IfThenElse(place.part.number > 0, sequence(tile.add(sums, at)), None)]
 
     def _in_last_pass(self, place: Place, statements: list[Stmt]) -> list[Stmt]:
         if place.part is None or not statements:

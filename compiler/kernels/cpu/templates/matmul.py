@@ -287,11 +287,18 @@ class MatmulNest:
 
             return vector_loop(columns, self.lanes, one)
 
-        kept = registers.store(sums, lambda i, j: i * pitch + before + starts[j])
-        reduce = loop_over("k", self.problem.depth, step)
+        def place(i: int, j: int) -> Any:
+            return i * pitch + before + starts[j]
+
+        depth = self.problem.depth
         shift = self._shift(registers, right, self._head(b, panel))
-        parts = [allocate, *registers.start(), reduce, *shift, kept, loop_over("row", rows, row)]
-        return sequence(parts)
+        if shift:
+            reduce = loop_over("k", depth, step)
+            kept = registers.store(sums, place)
+            summed = sequence([*registers.start(), reduce, *shift, kept])
+        else:
+            summed = registers.sum_up("k", depth, step, sums, place)
+        return sequence([allocate, summed, loop_over("row", rows, row)])
 
     def _ahead(self, right: Var, panel: Any, tile: Any, k: Any) -> list[Stmt]:
         """Prefetch a share of the next panel, which the tiles of rows read after this one.

@@ -15,9 +15,13 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.operands import ConvOperands
 from compiler.kernels.cpu.planes import clear, fill_channel, fill_planes
+from compiler.kernels.cpu.templates.places import ChannelRun, Column, Place, Summand, Taps
 from compiler.kernels.cpu.tiling import Tile, split_blocks
+from compiler.kernels.long_sums import LONG_SUM, run_of
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
+    FLOAT32,
+    Places,
     RegisterTile,
     block_loops,
     buffer,
@@ -39,65 +43,6 @@ UNROLLED_TAPS = 12
 
 UNROLLED_COLUMNS = 64
 """Most kernel taps of a row that are unrolled; of a longer row, so many at a time."""
-
-
-@dataclass(frozen=True)
-class ChannelRun:
-    """The channels that are added to the partial sums of a tile before the next ones are."""
-
-    number: Any
-    first: Any
-    channels: Any
-    sums: Var
-
-
-@dataclass(frozen=True)
-class Place:
-    """The part that one register tile computes: image, group, chunk of positions, tile of channels.
-
-    `planes` is where the planes of the group's first channel begin; without a `part` of the input
-    channels all of them are added up at once.
-    """
-
-    image: Any
-    group: Any
-    chunk: Any
-    tile: Any
-    planes: Any
-    part: ChannelRun | None = None
-
-
-@dataclass(frozen=True)
-class Summand:
-    """A channel, and in three dimensions a tap along the depth."""
-
-    channel: Any
-    tap: Any = 0
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the kernel: a number, and a loop's multiple of the stride before it."""
-
-    number: int
-    before: Any = 0
-
-
-@dataclass(frozen=True)
-class Taps:
-    """Where the kernel taps of a nest are in the packed weights, the planes and the result.
-
-    Pairs are (first, step) for rows and columns: tap (i, j) of the nest uses the weights of tap
-    (first + i * step, ...) of `kernel`, and its result (y, x) is element (first + y * step, ...).
-    `origin` is added to the position in the planes.
-    """
-
-    kernel: tuple[int, int]
-    rows: tuple[int, int] = (0, 1)
-    columns: tuple[int, int] = (0, 1)
-    result_rows: tuple[int, int] = (0, 1)
-    result_columns: tuple[int, int] = (0, 1)
-    origin: int = 0
 
 
 @dataclass(frozen=True)
@@ -335,9 +280,17 @@ class Nest(ABC):
         return loop_over("pass", self.passes, one)
 
     def _reduce(
-        self, place: Place, tile: RegisterTile, tap: Callable[[Summand, Any, Column], Stmt]
+        self,
+        place: Place,
+        tile: RegisterTile,
+        tap: Callable[[Summand, Any, Column], Stmt],
+        sums: Var,
+        at: Places,
     ) -> Stmt:
-        """Sum over channels and kernel taps; `tap` gives the step of (summand, row, column)."""
+        """The sums over channels and kernel taps; `tap` gives the step of (summand, row, column).
+
+        They are added to those of the passes before, and long ones in runs of channels.
+        """
         height, width = self.conv.kernel
         stride = self.conv.strides[1]
         run = ceil_div(UNROLLED_COLUMNS, stride) * stride
@@ -358,17 +311,58 @@ class Nest(ABC):
                 return sequence([row(c, i) for i in range(height)])
             return loop_over("kernel_row", height, lambda i: row(c, i))
 
-        sums = [self._for_summands(place, channel)] if height * width else []
-        return sequence([*tile.start(), *sums])
+        if not height * width:
+            return sequence([*tile.start(), tile.store(sums, at)])
+        return self._for_summands(place, tile, channel, sums, at)
 
-    def _for_summands(self, place: Place, body: Callable[[Summand], Stmt]) -> Stmt:
-        """A loop over what a result of a place reads: the taps inside the depth, all channels."""
-        depth, part = self.conv.depth, place.part
-        before, channels = (part.first, part.channels) if part else (0, self.conv.channels)
+    def _for_summands(
+        self,
+        place: Place,
+        tile: RegisterTile,
+        body: Callable[[Summand], Stmt],
+        sums: Var,
+        at: Places,
+    ) -> Stmt:
+        """The sums over what a result of a place reads: the taps inside the depth, all channels."""
+        part, kept, conv = place.part, tile.store(sums, at), self.conv
+        before, channels = (part.first, part.channels) if part else (0, conv.channels)
+        run = max(1, run_of(self._terms) // prod(conv.kernel))
 
-        def all_channels(tap: Any) -> Stmt:
+        def in_order(tap: Any) -> Stmt:
             return loop_over("channel", channels, lambda c: body(Summand(before + c, tap)))
 
+        def in_runs(tap: Any) -> Stmt:
+            def one(channel: Any) -> Stmt:
+                return body(Summand(channel, tap))
+
+            return tile.add_runs("channel", conv.channels, run, one, sums, at)
+
+        if part:
+            added = tirx.IfThenElse(part.number > 0, sequence(tile.add(sums, at)), None)
+            return sequence([*tile.start(), self._for_slices(place, in_order), added, kept])
+        if self._is_long:
+            return sequence([*tile.start(), kept, self._for_slices(place, in_runs)])
+        return sequence([*tile.start(), self._for_slices(place, in_order), kept])
+
+    @property
+    def _terms(self) -> int:
+        """The terms of a sum at most."""
+        return self.conv.summands * prod(self.conv.kernel)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether sums of floats have too many terms for one accumulator."""
+        return self.operands.arithmetic is FLOAT32 and run_of(self._terms) < self._terms
+
+    @property
+    def most_channels(self) -> int:
+        """The most channels of a pass, each of which adds up its sums from zero."""
+        terms = self.conv.depth_taps * prod(self.conv.kernel)
+        return max(1, LONG_SUM // terms) if self._is_long else self.conv.channels
+
+    def _for_slices(self, place: Place, all_channels: Callable[[Any], Stmt]) -> Stmt:
+        """A loop over the taps inside the depth that a result of a place reads."""
+        depth = self.conv.depth
         if not depth:
             return all_channels(0)
         slice_ = place.image % depth.output

@@ -19,7 +19,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
 from compiler.kernels.cpu.planes import BLOCK_ELEMENTS, fill_planes
 from compiler.kernels.cpu.templates.image_lanes import ImageLanes
-from compiler.kernels.cpu.templates.nests import ChannelRun, Place, Summand
+from compiler.kernels.cpu.templates.places import ChannelRun, Place, Summand
 from compiler.kernels.cpu.tiling import split_blocks
 from compiler.kernels.tir.loops import block_loops, buffer, loop_over, sequence, vector_loop
 

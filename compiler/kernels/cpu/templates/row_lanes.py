@@ -15,7 +15,8 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.templates.nests import Column, Nest, Place, Summand
+from compiler.kernels.cpu.templates.nests import Nest
+from compiler.kernels.cpu.templates.places import Column, Place, Summand
 from compiler.kernels.ops.opaque import ROLLED
 from compiler.kernels.tir.loops import (
     RegisterTile,

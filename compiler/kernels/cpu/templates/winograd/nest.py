@@ -187,11 +187,10 @@ class Winograd:
             )
             return sequence([self._prefetched(own), multiply])
 
-        summed = loop_over("channel", self.conv.channels, step)
-        kept = registers.store(
-            target.buffer, lambda i, j: target.start + i * layout.run + j * lanes
-        )
-        return sequence([*registers.start(), summed, kept])
+        def place(i: int, j: int) -> Any:
+            return target.start + i * layout.run + j * lanes
+
+        return registers.sum_up("channel", self.conv.channels, step, target.buffer, place)
 
     def _prefetched(self, weights: Region) -> Stmt:
         """Prefetch weights that are read soon: those of the layers of a network come from far."""
