@@ -18,7 +18,7 @@ def in_float32(call: Call, value: Value) -> Value:
     return in_type(call, value, "float32") if value.dtype in SIXTEEN_BITS else value
 
 
-@rule("Einsum", "ReverseSequence")
+@rule("ReverseSequence")
 def rewrite_in_float32(call: Call) -> list[Value]:
     """Computed in float32 for floats of 16 bits that the operator had not."""
     dtype = call.data.dtype
