@@ -119,7 +119,8 @@ DIFFERENCES = [
         "a float becomes an integer that cannot hold it",
         lambda call: out_of_range(call),
         "gives what the processor gives",
-        "gives what the processor gives",
+        "goes by int32 (int64 for 64 bits and uint32), whose least integer is what it cannot hold,"
+        " and wraps around, on every processor",
         "the ONNX text: undefined",
         kind=OPEN,
     ),

@@ -7,6 +7,7 @@ of uses of each operator.
 
 import os
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -200,6 +201,55 @@ def test_a_kernel_computes_fractions_of_integers(op_type: str):
     for case in (c for cases in fractions_of_integers(op_type).values() for c in cases[:KERNELS]):
         group, arrays = grouped(case)
         assert not differences(harness.evaluate(group, arrays), results(case)), case
+
+
+def bounds_of_integers(dtype: str) -> Array:
+    """Numbers next to the bounds of all integers, and far beyond them, that a type holds."""
+    near = [sign * 2.0**bits + step for bits in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (1, -1)
+            for step in (-1, -0.5, 0, 0.5, 1)]  # fmt: skip
+    with np.errstate(all="ignore"):
+        if dtype not in INTEGERS:
+            odd = [np.inf, -np.inf, np.nan, 1e30, -1e30, -0.5, -1.5, -3]
+            return np.array([*near, *odd]).astype(numpy_dtype(dtype))
+        limits = np.iinfo(dtype)
+        inside = [int(x) for x in near if limits.min <= x <= limits.max]
+        return np.array([limits.min, limits.max, limits.max - 1, 1, 3, *inside], dtype)
+
+
+THROUGH_FLOATS = sorted(
+    {*OF_INTEGERS, "Cast", "Pow"}
+    | {name for name, entry in OPERATORS.items() if entry.facts.through_floats}
+)
+"""Operators that make integers of floats, which these may not hold."""
+
+
+def extreme_uses(op_type: str) -> list[Case]:
+    """Uses of each type, with and without a fraction, with data next to the bounds of integers."""
+    uses: dict[tuple[object, ...], Case] = {}
+    names = {name for name, a in OPERATORS[op_type].attributes.items() if a.kind == "float"}
+    for number, case in enumerate(c for cases in all_drawn()[op_type] for c in cases):
+        generator = np.random.default_rng(number)
+        inputs = [
+            array
+            if array is None or index in case.fixed or array.dtype.kind not in "iufV"
+            else generator.choice(bounds_of_integers(array.dtype.name), array.shape)
+            for index, array in enumerate(case.inputs)
+        ]
+        changed = replace(case, inputs=inputs)
+        dtypes = [a.dtype.name for a in (*inputs[:1], *results(changed)[:1]) if a is not None]
+        fraction = any(not float(case.attributes.get(name, 0)).is_integer() for name in names)
+        if dtypes[-1] in INTEGERS and all(a is None or a.size for a in inputs):
+            uses.setdefault((*dtypes, fraction), changed)
+    return [*uses.values()]
+
+
+@pytest.mark.parametrize("op_type", THROUGH_FLOATS)
+def test_a_kernel_computes_integers_that_floats_do_not_hold(op_type: str):
+    uses = extreme_uses(op_type)
+    assert uses
+    for case in uses:
+        group, arrays = grouped(case)
+        assert not differences(harness.evaluate_once(group, arrays), results(case)), case
 
 
 @pytest.mark.parametrize("op_type", sorted(ON_GPUS_ONLY))

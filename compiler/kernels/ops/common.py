@@ -27,18 +27,39 @@ def is_float(dtype: str) -> bool:
 
 
 def cast(x: Scalar, dtype: str) -> Scalar:
-    """Convert a scalar as numpy does: to bool by comparison, to small integers by wrapping."""
+    """Convert a scalar as `converted_array` does: to bool by comparison, integers by wrapping."""
     source = dtype_of(x)
     if source == dtype:
         return x
     if dtype == "bool":
         other = tirx.NE(x, tirx.const(0, source))  # LLVM's comparison is false of NaN
         return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
-    if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
-        return x.astype("int32").astype(dtype)
+    if is_float(source) and not is_float(dtype):
+        return _truncated(x.astype(wide(source)), dtype)
     if source in NARROW_FLOATS or (dtype in NARROW_FLOATS and source != "float32"):
         return x.astype("float32").astype(dtype)
     return wrapping.convert(x, dtype)
+
+
+def _truncated(x: Scalar, dtype: str) -> Scalar:
+    """A float as an integer; one out of range wraps around or becomes the least, as NaN does.
+
+    The range is tested: LLVM and C++ leave the conversion of other numbers undefined, and scalar
+    and vector instructions differ.
+    """
+    via = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"
+    limit = 2.0 ** (31 if via == "int32" else 63)
+    kind = dtype_of(x)
+    fraction = kind == "float64" and via == "int32"  # there are numbers just above -limit - 1
+    least = x > tirx.const(-limit - 1, kind) if fraction else x >= tirx.const(-limit, kind)
+    inside = tirx.all(least, x < tirx.const(limit, kind))
+    whole = tirx.Select(inside, x.astype(via), tirx.min_value(via))
+    if dtype != "uint64":
+        return wrapping.convert(whole, dtype)
+    large = tirx.all(x >= tirx.const(limit, kind), x < tirx.const(2 * limit, kind))
+    upper = wrapping.convert((x - tirx.const(limit, kind)).astype(via), dtype)
+    top = tirx.const(1 << 63, dtype)
+    return tirx.Select(large, wrapping.add(upper, top), wrapping.convert(whole, dtype))
 
 
 NEAREST = 1.5 * 2**23
