@@ -2,7 +2,7 @@
 
 Each is a branch-free internal function that is always inlined, so LLVM's loop vectoriser sees
 plain arithmetic in one of scalars. Errors are below 4 units in the last place of float32 (exp,
-expm1, log, log1p, tanh, sigmoid, erf), infinities, NaN and subnormal numbers included.
+expm1, log, log1p, tanh, sigmoid, erf, erfc), infinities, NaN and subnormal numbers included.
 """
 
 import re
@@ -278,6 +278,34 @@ def erf(x: Number) -> Number:
     return select(size > 0.921875, large, small)
 
 
+_ERFC = (
+    -4.01139259e-4, -1.23075210e-3, 1.31355342e-3, 8.63227434e-3, -8.05991981e-3, -5.42046614e-2,
+    1.64055392e-1, -1.66031361e-1, -9.27639827e-2, 2.76978403e-1,
+)  # fmt: skip
+
+
+def erfc(x: Number) -> Number:
+    """1 - erf(x), also where that is tiny (N. Juffa's erfcf).
+
+    A polynomial in (t - 2) / (t + 2) is (1 + 2 t) e**(t**2) erfc(t) - 1; the quotients and the
+    square are corrected by what rounding left of them.
+    """
+    t = x.absolute()
+    t = select(t > 11.0, 11.0, t)
+    inverse = 1.0 / (t + 2.0)
+    rough = (t - 2.0) * inverse
+    left = fma(rough, -t, fma(rough + 1.0, -2.0, t))
+    p = horner(fma(inverse, left, rough), _ERFC)
+    half = 0.5 / (t + 0.5)
+    quotient = fma(p, half, half)
+    rest = fma(quotient + quotient, -t, 1.0) + (p - quotient)
+    scaled = fma(rest, half, quotient)
+    square = t * t
+    power = exp(-square)
+    tail = fma(scaled * power, fma(t, -t, square), scaled * power)
+    return select(x < 0.0, 2.0 - tail, tail)
+
+
 def bfloat16(x: Number) -> Number:
     """The nearest bfloat16, the even one of two, as a float32; a NaN is quiet then.
 
@@ -291,7 +319,7 @@ def bfloat16(x: Number) -> Number:
 
 
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
-    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf, bfloat16)
+    f.__name__: f for f in (exp, decay, expm1, log, log1p, tanh, sigmoid, erf, erfc, bfloat16)
 }
 """The float32 functions that replace libm's."""
 

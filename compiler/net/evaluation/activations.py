@@ -1,14 +1,16 @@
 """Activation functions, computed in float64 and rounded once."""
 
 from collections.abc import Callable
-from math import floor, isfinite, pi, sqrt
+from math import erfc, floor, isfinite, pi, sqrt
 
 import numpy as np
 
-from compiler.net.evaluation.elementwise import evaluate_erf
+from compiler.net.evaluation.elementwise import evaluate_sigmoid
 from compiler.net.evaluation.registry import Array, evaluates
 from compiler.net.evaluation.rounding import converted_array, double
 from compiler.net.spec import Use
+
+_ERFC = np.frompyfunc(erfc, 1, 1)
 
 
 def _activation(
@@ -90,11 +92,9 @@ def hard_swish(x: Array) -> Array:
 @_activation("Gelu", "approximate")
 def evaluate_gelu(x: Array, approximate: str) -> Array:
     """x times the normal distribution function, exactly or by tanh."""
-    if approximate == "tanh":
-        share = np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))
-    else:
-        share = evaluate_erf(x * sqrt(0.5))
-    return 0.5 * x * (1 + share)
+    if approximate == "tanh":  # (1 + tanh(u)) / 2 without cancellation
+        return x * evaluate_sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * np.asarray(_ERFC(x * -sqrt(0.5)), np.float64)
 
 
 @_activation("Softplus")

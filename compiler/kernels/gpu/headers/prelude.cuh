@@ -45,6 +45,7 @@ __device__ __forceinline__ float flowloom_log(float x) { return logf(x); }
 __device__ __forceinline__ float flowloom_log1p(float x) { return log1pf(x); }
 __device__ __forceinline__ float flowloom_tanh(float x) { return tanhf(x); }
 __device__ __forceinline__ float flowloom_erf(float x) { return erff(x); }
+__device__ __forceinline__ float flowloom_erfc(float x) { return erfcf(x); }
 // Without the branch of an exact division; where that gives 0, the quotient is below 2^-126.
 __device__ __forceinline__ float flowloom_sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
 
