@@ -166,6 +166,17 @@ def test_the_error_grows_slowly_with_the_number_of_terms(number: int):
         assert error <= bound(terms) + 8 * ROUNDING, terms
 
 
+@pytest.mark.parametrize("terms", [6_000, 70_001, 1_500_000])
+def test_numpys_pairwise_sums_are_not_far_better(terms: int):
+    generator = np.random.default_rng(terms)
+    x, y = uniform(generator, 1, terms), uniform(generator, terms, 1)
+    text = f"g (float[1,{terms}] x, float[{terms},1] y) => (float[1,1] z) {{ z = MatMul(x, y) }}"
+    exact = float(x[0].astype(float) @ y[:, 0])
+    pairwise = abs(float((x[0] * y[:, 0]).sum()) / exact - 1)
+    error = abs(float(run(text, {"x": x, "y": y})[0, 0]) / exact - 1)
+    assert error <= 8 * max(pairwise, 2 * ROUNDING)
+
+
 def test_ones_are_counted_beyond_the_digits_of_a_float32():
     n = (1 << 24) + 1000
     ones = np.ones((1, n), np.float32)
