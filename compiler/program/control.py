@@ -9,11 +9,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from compiler.backends.memory import numpy_dtype
 from compiler.errors import FlowloomError, InputDataError
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.node_order import captures_of
 from compiler.frontend.tensors import arrays_of
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
-from compiler.program.host import HostValue
+from compiler.program.host import HostSequence, HostValue
 from compiler.program.resident import on_host
 
 LOOP_PATIENCE = 3
@@ -114,7 +116,7 @@ def _if(node: ControlNode) -> HostStep:
 
 def _single_element(value: HostValue, role: str, node: ControlNode) -> Any:
     """A condition or a trip count; raises InputDataError unless it is one element."""
-    array = np.asarray(on_host(value))
+    array = np.asarray([] if value is None else on_host(value))
     if array.size != 1:
         raise InputDataError(
             f"the {role} of {node.label!r} has {array.size} elements, it must have one: correct"
@@ -167,10 +169,10 @@ def _no_rows(
     says them; where it cannot run, the declared ones hold.
     """
     try:
-        rows = [np.asarray(on_host(row)) for row in run_body()[-len(infos) :]]
+        rows = run_body()[-len(infos) :]
     except FlowloomError:
         return [_empty(info, 0) for info in infos]
-    return [np.zeros((0, *row.shape), row.dtype) for row in rows]
+    return [_stacked(info.name, [row], 0)[:0] for info, row in zip(infos, rows, strict=True)]
 
 
 def _stacks(
@@ -187,8 +189,13 @@ def _stacks(
 
 
 def _stacked(name: str, rows: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """Rows along a new axis; raises InputDataError unless they have one shape."""
+    """Rows along a new axis; raises InputDataError unless they are tensors of one shape."""
     arrays = [on_host(row) for row in rows]
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        raise InputDataError(
+            f"the rows of {name!r} are sequences or optionals, which do not stack: carry them from"
+            " iteration to iteration"
+        )
     if len(shapes := {array.shape for array in arrays}) > 1:
         listed = " and ".join(str([*shape]) for shape in sorted(shapes))
         raise InputDataError(
@@ -200,10 +207,15 @@ def _stacked(name: str, rows: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 def _empty(info: onnx.ValueInfoProto, axis: int) -> np.ndarray:
     """No rows of a declared type; dimensions that are not declared are empty too."""
-    tensor = info.type.tensor_type
-    shape = [d.dim_value for d in tensor.shape.dim]
+    shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
     shape.insert(axis % (len(shape) + 1), 0)
-    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type or 1))
+    dtype = _declared_dtype(info)
+    return np.zeros(shape, object if dtype == "str_" else numpy_dtype(dtype))
+
+
+def _declared_dtype(info: onnx.ValueInfoProto) -> str:
+    """The dtype of a tensor that a body computes; float32 if the body does not say."""
+    return dtype_name(info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT)
 
 
 def _scan(node: ControlNode) -> HostStep:
@@ -312,7 +324,10 @@ def _map(node: ControlNode) -> HostStep:
             body.run(values, [value[i] if _is_sequence(value) else value for value in inputs])
             for i in range(length)
         ]
-        columns = [[on_host(row[i]) for row in rows] for i in range(len(node.node.output))]
+        columns = [
+            HostSequence([on_host(row[i]) for row in rows], _declared_dtype(info))
+            for i, info in enumerate(body.proto.output)
+        ]
         return node.outputs(columns)
 
     return run

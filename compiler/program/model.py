@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -21,7 +21,7 @@ from compiler.program.host import HostValue
 from compiler.program.reading import GivenShapes, ReadModel, read_program
 from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
-from compiler.program.signature import ValueType, checked_inputs, example_of
+from compiler.program.signature import TEXT_KINDS, ValueType, checked_inputs, example_of
 from compiler.support.arguments import (
     LOAD,
     PREPARE,
@@ -121,12 +121,12 @@ class DynamicModule:
         if stay is not None:
             stay.wait()
             return dict(zip(names, results, strict=True))
-        passed = {*map(id, inputs.values())}
+        passed = {id(array) for value in inputs.values() for array in _arrays(value)}
         return {n: _own(v, passed) for n, v in zip(names, all_on_host(results), strict=True)}
 
     def _checked(self, inputs: Mapping[str, Any]) -> Mapping[str, HostValue]:
-        """The inputs as the body reads them; arrays of the last run's types are known to fit."""
-        types = tuple([(n, v.dtype, v.shape) for n, v in inputs.items() if type(v) is np.ndarray])
+        """The inputs as the body reads them; numbers of the last run's types are known to fit."""
+        types = tuple([(n, v.dtype, v.shape) for n, v in inputs.items() if _is_numeric(v)])
         if types == self._accepted and len(types) == len(inputs):
             return inputs
         checked = checked_inputs(self.inputs, self._with_device_arrays(inputs))
@@ -234,8 +234,20 @@ class DynamicModule:
         )
 
 
+def _is_numeric(value: Any) -> bool:
+    """Whether dtype and shape say all of a value, whose elements may be texts otherwise."""
+    return type(value) is np.ndarray and value.dtype.kind not in TEXT_KINDS
+
+
+def _arrays(value: HostValue) -> Iterable[HostValue]:
+    """A tensor, or the items of a sequence."""
+    return cast(list[HostValue], value) if isinstance(value, list) else [value]
+
+
 def _own(value: HostValue, inputs: set[int]) -> HostValue:
     """A result that shares no memory with inputs and constants."""
+    if isinstance(value, list):
+        return [_own(item, inputs) for item in cast(list[HostValue], value)]
     flags = getattr(value, "flags", None)
     shared = flags is not None and (id(value) in inputs or not flags.writeable)
     return value.copy() if shared else value

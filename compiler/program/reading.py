@@ -98,16 +98,25 @@ def read_program(
 
 def type_of(info: onnx.ValueInfoProto) -> ValueType:
     """The declared type of an input or an output."""
-    kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    return _value_type(info.name, info.type)
+
+
+def _value_type(name: str, proto: onnx.TypeProto) -> ValueType:
+    """A type of a value, of an item of a sequence, or of the value of an optional."""
+    kind = str(proto.WhichOneof("value") or "tensor_type").removesuffix("_type")
     if kind == "map":
-        keys = info.type.map_type.key_type
-        dtype = dtype_name(info.type.map_type.value_type.tensor_type.elem_type)
-        return ValueType(info.name, dtype, kind=kind, keys=dtype_name(keys))
+        keys = proto.map_type.key_type
+        dtype = dtype_name(proto.map_type.value_type.tensor_type.elem_type)
+        return ValueType(name, dtype, kind=kind, keys=dtype_name(keys))
+    if kind in ("sequence", "optional"):
+        element: onnx.TypeProto = getattr(proto, f"{kind}_type").elem_type
+        open_type = element.WhichOneof("value") is None
+        return ValueType(name, kind=kind, element=None if open_type else _value_type(name, element))
     if kind != "tensor":
-        return ValueType(info.name, kind=kind)
-    dims = dimensions_of(info)
+        return ValueType(name, kind=kind)
+    dims = dimensions_of(onnx.ValueInfoProto(name=name, type=proto))
     shape = None if dims is None else tuple(None if d == "" else d for d in dims)
-    return ValueType(info.name, dtype_name(info.type.tensor_type.elem_type), shape)
+    return ValueType(name, dtype_name(proto.tensor_type.elem_type), shape)
 
 
 def _with_shapes(types: Sequence[ValueType], shapes: GivenShapes) -> list[ValueType]:
@@ -132,7 +141,7 @@ def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> 
     if type.shape is None:
         return type
     shape = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in type.shape)
-    return ValueType(type.name, type.dtype, shape, type.kind)
+    return replace(type, shape=shape)
 
 
 def check_operators(graph: onnx.GraphProto, context: ModelContext) -> None:

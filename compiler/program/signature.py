@@ -1,7 +1,7 @@
 """The inputs and outputs of a program: types with symbolic dimensions, and checks of a run's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -9,9 +9,12 @@ import numpy as np
 from compiler.backends.host_arrays import read_input
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import COMPILED_IN, ShapeError
-from compiler.program.host import HostMap, HostValue
+from compiler.program.host import HostMap, HostSequence, HostValue
 from compiler.program.resident import ResidentTensor
 from compiler.tensors.dtypes import numpy_name
+
+TEXT_KINDS = "OSU"
+"""numpy's kinds of arrays whose elements may be texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +31,31 @@ class ValueType:
     kind: str = "tensor"
     keys: str = ""
     """The dtype of a map's keys."""
+    element: "ValueType | None" = None
+    """The type of a sequence's items, or of an optional's value, under the same name."""
 
     def __str__(self) -> str:
+        return f"{self.name} {self.type_text}"
+
+    @property
+    def type_text(self) -> str:
+        """The type without the name: `float32[n, 3]`, `sequence(float32[n, 3])`."""
+        if self.kind == "map":
+            return f"map({self.keys}, {self.dtype})"
         if self.kind != "tensor":
-            return f"{self.name} ({self.kind})"
+            return f"{self.kind}({'' if self.element is None else self.element.type_text})"
         sizes = "..." if self.shape is None else ", ".join(str(d or "?") for d in self.shape)
-        return f"{self.name} {self.dtype}[{sizes}]"
+        return f"{self.dtype}[{sizes}]"
+
+
+SymbolSizes = dict[str, tuple[int, str]]
+"""The size of each symbol in a run, and the first input that has it."""
 
 
 def checked_inputs(types: Sequence[ValueType], inputs: Mapping[str, Any]) -> dict[str, HostValue]:
     """The inputs of a run as arrays, lists of arrays or None; raises ShapeError.
 
-    A symbol has one size in a run.
+    A symbol has one size in a run, but for the items of a sequence, whose sizes may differ.
     """
     names = {type.name for type in types}
     if unknown := sorted(set(inputs) - names):
@@ -47,31 +63,54 @@ def checked_inputs(types: Sequence[ValueType], inputs: Mapping[str, Any]) -> dic
             f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(names))};"
             f" {COMPILED_IN}"
         )
-    symbols: dict[str, tuple[int, str]] = {}
+    symbols: SymbolSizes = {}
     values: dict[str, HostValue] = {}
     for type in types:
         if type.name not in inputs and type.kind != "optional":
             raise ShapeError(f"the input {type.name!r} is missing")
-        value = inputs.get(type.name)
-        if type.kind == "map":
-            values[type.name] = _dictionary(type, value)
-        else:
-            tensor = type.kind == "tensor"
-            values[type.name] = _checked(type, value, symbols) if tensor else _items(type, value)
+        what = f"the input {type}"
+        values[type.name] = checked_value(what, type, inputs.get(type.name), symbols)
     return values
 
 
-def _items(type: ValueType, value: Any) -> HostValue:
-    """A sequence, an optional or a map with arrays of the host in it; raises ShapeError."""
-    if type.kind == "sequence" and not isinstance(value, list | tuple):
-        raise ShapeError(f"the input {type} was given a {value.__class__.__name__}: pass a list")
-    if value is None and type.kind == "item":
-        raise ShapeError(f"the sequence {type.name!r} was given None as an item: pass arrays")
-    if value is None or isinstance(value, dict):
+def checked_value(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
+    """A value of a declared type as the host has it; raises ShapeError, which begins with `what`.
+
+    `symbols` gets the sizes of symbols that this value has first.
+    """
+    if type.kind == "map":
+        return _dictionary(what, type, value)
+    if type.kind == "tensor":
+        return _tensor(what, type, value, symbols)
+    if type.kind == "optional":
+        element = type.element
+        return None if value is None else _element(what, element, type.name, value, symbols)
+    if not isinstance(value, list | tuple):
+        raise ShapeError(f"{what} was given {_described(value)}: pass a list")
+    items = [
+        _element(f"item {index} of {what}", type.element, type.name, item, {})
+        for index, item in enumerate(cast(Sequence[Any], value))
+    ]
+    dtypes = sorted({_dtype(item) for item in items if hasattr(item, "dtype")})
+    if len(dtypes) > 1:
+        raise ShapeError(f"{what} was given items of {' and '.join(dtypes)}: pass one dtype")
+    declared = "" if type.element is None else type.element.dtype
+    return HostSequence(items, declared or next(iter(dtypes), ""))
+
+
+def _element(
+    what: str, type: ValueType | None, name: str, value: Any, symbols: SymbolSizes
+) -> HostValue:
+    """An item of a sequence, or the value of an optional, whose type a model may leave open."""
+    if value is None:
+        raise ShapeError(f"{what} was given None: pass an array")
+    if type is not None:
+        return checked_value(what, type, value, symbols)
+    if isinstance(value, dict):
         return cast(HostValue, value)
     if isinstance(value, list | tuple):
-        return [_items(replace(type, kind="item"), item) for item in cast(Sequence[Any], value)]
-    return read_input(type.name, value, listed=True)
+        return checked_value(what, ValueType(name, kind="sequence"), value, symbols)
+    return checked_value(what, ValueType(name), value, symbols)
 
 
 def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
@@ -88,19 +127,23 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)
 
 
-def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> HostValue:
-    """An input as an array of the declared type."""
+def _tensor(what: str, type: ValueType, value: Any, symbols: SymbolSizes) -> HostValue:
+    """A tensor as an array of the declared type."""
+    if value is None or isinstance(value, Mapping):
+        raise ShapeError(f"{what} was given {_described(value)}: pass an array")
     resident = isinstance(value, ResidentTensor)
     array = value if resident else read_input(type.name, value, listed=True)
     if type.dtype and _dtype(array) != type.dtype:
-        raise ShapeError(f"the input {type} was given {_dtype(array)}{list(array.shape)}")
+        raise ShapeError(f"{what} was given {_described(array)}")
+    if isinstance(array, np.ndarray) and array.dtype.kind in TEXT_KINDS:
+        array = _texts(what, array)
     if type.shape is None:
         return array
     if len(type.shape) != array.ndim:
-        raise ShapeError(f"the input {type} was given the shape {list(array.shape)}")
+        raise ShapeError(f"{what} was given the shape {list(array.shape)}")
     for axis, (declared, size) in enumerate(zip(type.shape, array.shape, strict=True)):
         if isinstance(declared, int) and declared != size:
-            raise ShapeError(f"dimension {axis} of the input {type} was given the size {size}")
+            raise ShapeError(f"dimension {axis} of {what} was given the size {size}")
         if isinstance(declared, str):
             first, where = symbols.setdefault(declared, (size, type.name))
             if first != size:
@@ -111,13 +154,22 @@ def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -
     return array
 
 
-def _dictionary(type: ValueType, value: Any) -> HostMap:
+def _texts(what: str, array: np.ndarray) -> np.ndarray:
+    """Texts as an array of `str` objects, which host operators read; ShapeError for others."""
+    items = array.reshape(-1).tolist()
+    if odd := {item.__class__.__name__ for item in items if not isinstance(item, str)}:
+        raise ShapeError(
+            f"{what} was given elements of {' and '.join(sorted(odd))}: pass str (numpy.char.decode"
+            " makes it of bytes)"
+        )
+    return array.astype(object, copy=False)
+
+
+def _dictionary(what: str, type: ValueType, value: Any) -> HostMap:
     """A map with keys and values of the declared types; raises ShapeError for another value."""
     key = str if type.keys == "str_" else int
     item: Any = str if type.dtype == "str_" else numpy_dtype(type.dtype).type
-    error = ShapeError(
-        f"the input {type} was given {value!r}: give a dictionary of {type.keys} to {type.dtype}"
-    )
+    error = ShapeError(f"{what} was given {value!r}: give a dictionary of its keys and values")
     if not isinstance(value, Mapping):
         raise error
     items = cast(Mapping[Any, Any], value)
@@ -130,5 +182,12 @@ def _dictionary(type: ValueType, value: Any) -> HostMap:
         raise error from None
 
 
+def _described(value: Any) -> str:
+    """The type of a value that is not of the declared one, for messages."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{_dtype(value)}{list(value.shape)}"
+    return "None" if value is None else f"a {value.__class__.__name__}"
+
+
 def _dtype(array: np.ndarray | ResidentTensor) -> str:
-    return "str_" if array.dtype.kind in "OSU" else numpy_name(array.dtype)
+    return "str_" if array.dtype.kind in TEXT_KINDS else numpy_name(array.dtype)

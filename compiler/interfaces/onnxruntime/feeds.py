@@ -7,16 +7,21 @@ import numpy as np
 
 from compiler.backends.host_arrays import native
 from compiler.backends.memory import numpy_dtype
-from compiler.errors import InvalidArgument
+from compiler.errors import InvalidArgument, ShapeError
 from compiler.interfaces.onnxruntime.node_arg import NodeArg, dtype_of_type
+from compiler.program.signature import SymbolSizes, ValueType, checked_value
 
 
 def checked_feed(
-    inputs: Sequence[NodeArg], overridable: Sequence[NodeArg], feed: Mapping[str, Any]
+    inputs: Sequence[NodeArg],
+    overridable: Sequence[NodeArg],
+    feed: Mapping[str, Any],
+    types: Mapping[str, ValueType],
 ) -> dict[str, Any]:
     """The feed with lists as arrays; raises InvalidArgument for what does not fit the inputs.
 
-    Initializers that are inputs too may be left out.
+    Initializers that are inputs too may be left out. `types` are those of the inputs that are not
+    tensors of numbers.
     """
     args = {arg.name: arg for arg in (*inputs, *overridable)}
     for name in feed:
@@ -32,12 +37,25 @@ def checked_feed(
             f"the inputs {', '.join(map(repr, absent))} are missing; given were"
             f" {', '.join(map(repr, feed)) or 'none'}"
         )
-    return {name: _checked(args[name], value) for name, value in feed.items()}
+    symbols: SymbolSizes = {}
+    return {
+        name: _checked_value(types[name], value, symbols)
+        if name in types
+        else _checked(args[name], value)
+        for name, value in feed.items()
+    }
+
+
+def _checked_value(type: ValueType, value: Any, symbols: SymbolSizes) -> Any:
+    try:
+        return checked_value(f"the input {type}", type, value, symbols)
+    except ShapeError as error:
+        raise InvalidArgument(str(error)) from error
 
 
 def _checked(arg: NodeArg, value: Any) -> Any:
     dtype = dtype_of_type(arg.type)
-    if dtype is None:
+    if dtype is None:  # of maps and others, whose types the module checks
         return value
     listed = type(value) in (list, tuple, int, float, bool)
     array: Any = np.asarray(value, dtype) if listed else value

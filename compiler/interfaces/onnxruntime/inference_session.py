@@ -36,6 +36,8 @@ from compiler.interfaces.onnxruntime.ort_value import OrtValue, wrapped
 from compiler.interfaces.onnxruntime.overrides import with_sizes
 from compiler.interfaces.onnxruntime.profiling import SessionProfile
 from compiler.interfaces.onnxruntime.providers import Provider, providers_of
+from compiler.program.model import DynamicModule
+from compiler.program.signature import ValueType
 from compiler.support.arguments import (
     COMPILE,
     FUNCTION,
@@ -153,6 +155,12 @@ class InferenceSession:
         threads = self._options.intra_op_num_threads
         return threads if threads > 0 else None
 
+    @property
+    def _types(self) -> dict[str, ValueType]:
+        """The types of the inputs that are not tensors of numbers, which dynamic modules have."""
+        types = self.module.inputs if isinstance(self.module, DynamicModule) else ()
+        return {type.name: type for type in types if type.kind != "tensor" or type.dtype == "str_"}
+
     def _module_for(self, feed: Iterable[str]) -> Any:
         """The module that has the initializers of a feed as inputs, compiled at their first run."""
         fed = frozenset(feed) & {arg.name for arg in self._overridable}
@@ -248,7 +256,7 @@ class InferenceSession:
     ) -> None:
         """Run in another thread, which calls `callback` with outputs, `user_data` and an error."""
         names = self._checked_names(output_names)
-        checked_feed(self._inputs, self._overridable, input_feed)
+        checked_feed(self._inputs, self._overridable, input_feed, self._types)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(CONCURRENT_RUNS, "flowloom-session")
         self._pool.submit(self._finish, names, input_feed, callback, user_data, run_options)
@@ -283,7 +291,7 @@ class InferenceSession:
         check_run_options(options)
         fed = inputs_by_name(feed)
         unwrapped = {n: v.value if isinstance(v, OrtValue) else v for n, v in fed.items()}
-        values = checked_feed(self._inputs, self._overridable, unwrapped)
+        values = checked_feed(self._inputs, self._overridable, unwrapped, self._types)
         module = self._module_for(values)
         with self._event("model_run"):
             return module.run(values, **further)

@@ -58,14 +58,21 @@ def node_arg(info: onnx.ValueInfoProto) -> NodeArg:
 
 def node_arg_of(spec: Any) -> NodeArg:
     """An input or output of a compiled module."""
+    tensor = getattr(spec, "kind", "tensor") in ("tensor", "input", "output")
+    return NodeArg(spec.name, _type_text_of(spec), list(spec.shape or ()) if tensor else [])
+
+
+def _type_text_of(spec: Any) -> str:
+    """A compiled module's type as onnxruntime writes it."""
     kind = getattr(spec, "kind", "tensor")
     if kind in ("sequence", "optional"):
-        return NodeArg(spec.name, kind, [])
+        word = "seq" if kind == "sequence" else kind
+        return word if spec.element is None else f"{word}({_type_text_of(spec.element)})"
     dtype = np.dtype(object) if spec.dtype == "str_" else numpy_dtype(spec.dtype)
     if kind == "map":
         keys = "string" if spec.keys == "str_" else spec.keys
-        return NodeArg(spec.name, f"map({keys},{tensor_text(dtype)})", [])
-    return NodeArg(spec.name, tensor_text(dtype), list(spec.shape or ()))
+        return f"map({keys},{tensor_text(dtype)})"
+    return tensor_text(dtype)
 
 
 def shape_of_info(info: onnx.ValueInfoProto) -> list[Size]:

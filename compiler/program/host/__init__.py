@@ -10,12 +10,13 @@ from compiler.program.host.node import (
     only_on_host,
     runs_on_host,
 )
-from compiler.program.host.registry import HostMap, HostValue
+from compiler.program.host.registry import HostMap, HostSequence, HostValue
 
 __all__ = [
     "ONLY_HOST",
     "HostMap",
     "HostNode",
+    "HostSequence",
     "HostValue",
     "constant_of",
     "host_obstacle",

@@ -201,6 +201,8 @@ def _described(values: Mapping[str, HostValue]) -> str:
 
 
 def _type_text(value: HostValue) -> str:
+    if value is None:
+        return "an empty optional"
     if isinstance(value, list):
         return f"a sequence of {len(cast(Sequence[Any], value))}"
     tensor = hasattr(value, "dtype")

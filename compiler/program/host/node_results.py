@@ -10,6 +10,7 @@ from compiler.errors import InputDataError, UnsupportedOperatorError
 from compiler.frontend.graph import Graph, Value, constant
 from compiler.frontend.importing.part import ModelContext
 from compiler.frontend.importing.specialise import Scope, Specialiser
+from compiler.program.host.registry import HostSequence
 
 Array = np.ndarray
 
@@ -31,7 +32,7 @@ def node_results(
     specialiser.builder.bounded = False
     specialiser.semantics = context.semantics
     scope = Scope(context.opsets)
-    scope.values |= {n: _value(n, v, _item_dtype(inputs)) for n, v in inputs.items()}
+    scope.values |= {n: _value(n, v) for n, v in inputs.items()}
     needed = {name for name in node.output if name}
     specialiser.visit(node, needed, scope)
     if specialiser.problems:
@@ -41,30 +42,29 @@ def node_results(
     return {name: _content(scope.values[name]) for name in node.output if name}
 
 
-def _item_dtype(inputs: Mapping[str, Known]) -> str:
-    """The dtype of an empty sequence, which the other inputs must have: float32 without any."""
-    dtypes = [constant("", cast(Array, v)).dtype for v in inputs.values() if is_array(v)]
-    return next((dtype for dtype in dtypes if dtype != "int64"), "int64") if dtypes else "float32"
-
-
 def is_array(value: Known) -> bool:
     """Whether a value is a tensor, no sequence."""
     return isinstance(value, np.ndarray)
 
 
-def _value(name: str, value: Known, item_dtype: str) -> Value:
+def _value(name: str, value: Known) -> Value:
     if is_array(value):
         return constant(name, cast(Array, value))
+    if value is None:
+        raise InputDataError(
+            f"{name!r} is an empty optional, which OptionalHasElement can ask; {_REMEDY}"
+        )
     if odd := {type(item).__name__ for item in value if not is_array(item)}:
         raise InputDataError(
             f"the sequence {name!r} holds {', '.join(sorted(odd))}, not tensors; {_REMEDY}"
         )
     items = [constant(f"{name}.{i}", v) for i, v in enumerate(cast(Sequence[Array], value))]
-    return Value(name, items=items, item_dtype=items[0].dtype if items else item_dtype)
+    dtype = value.items_dtype if isinstance(value, HostSequence) else ""
+    return Value(name, items=items, item_dtype=items[0].dtype if items else dtype or "float32")
 
 
 def _content(value: Value | None) -> Known:
     assert value is not None
     if value.items is not None:
-        return [item.content for item in value.items]
+        return HostSequence([item.content for item in value.items], value.item_dtype)
     return value.content

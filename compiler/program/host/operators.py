@@ -46,13 +46,26 @@ def suppression(call: HostCall) -> HostFunction:
     return partial(non_maximum_suppression, center_point_box=centred)
 
 
-@host_operator("Optional", "OptionalGetElement", first=15)
+@host_operator("Identity", first=16)
+@host_operator("Optional", first=15)
 def optional_value(call: HostCall) -> HostFunction:
-    """An optional is its value, or None."""
+    """The input: a tensor, a sequence, or the value of an optional, None if there is none."""
     return _value
 
 
 def _value(value: HostValue = None) -> tuple[HostValue]:
+    return (value,)
+
+
+@host_operator("OptionalGetElement", first=15)
+def element(call: HostCall) -> HostFunction:
+    """The value of an optional that has one."""
+    return _element
+
+
+def _element(value: HostValue) -> tuple[HostValue]:
+    if value is None:
+        raise ValueError("the optional is empty")
     return (value,)
 
 

@@ -1,6 +1,6 @@
 """The registry of host operators: what makes the function of a node."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,15 @@ class HostMap(dict[Any, Any]):
         """Keep the items; `dtype` is `str_` for texts."""
         super().__init__(items)
         self.values_dtype = dtype
+
+
+class HostSequence(list[Any]):
+    """The items of a sequence, which have a dtype also if there are none; empty if nobody knows."""
+
+    def __init__(self, items: Iterable[Any], dtype: str):
+        """Take the items; `dtype` is `str_` for texts."""
+        super().__init__(items)
+        self.items_dtype = dtype
 
 
 HostFunction = Callable[..., Sequence[HostValue]]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 
-from compiler.program.host.registry import HostValue
+from compiler.program.host.registry import HostSequence, HostValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def _as_type(value: HostValue, dtype: np.dtype | None) -> HostValue:
     if value is None or isinstance(value, dict):
         return cast(HostValue, value)
     if isinstance(value, list):
-        return [_as_type(item, dtype) for item in cast(Sequence[Any], value)]
+        items = [_as_type(item, dtype) for item in cast(Sequence[Any], value)]
+        return HostSequence(items, value.items_dtype if isinstance(value, HostSequence) else "")
     array = np.asarray(value)
     if array.dtype.kind in "USO":
         return array.astype(object, copy=False)
