@@ -47,6 +47,7 @@ from compiler.schedule.choices import Choice, TuningRecord
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
+from compiler.support.caches import read_regular
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
@@ -120,7 +121,7 @@ def _check_replaceable(folder: Path) -> None:
 def _old_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, of any version or truncated; empty for other files."""
     try:
-        content = (folder / MANIFEST).read_bytes()
+        content = read_regular(folder / MANIFEST)
     except OSError:
         return {}
     try:

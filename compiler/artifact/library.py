@@ -8,7 +8,6 @@ import hashlib
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,7 +17,7 @@ from compiler.artifact.generate import PROJECT
 from compiler.artifact.gpu_part import GPU_HEADER, gpu_plan
 from compiler.artifact.plan_text import plan_text
 from compiler.errors import KernelError
-from compiler.support.caches import write_whole
+from compiler.support.caches import read_sealed, write_sealed
 
 FLAGS = (
     *("-x", "c++", "-c", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
@@ -74,15 +73,12 @@ def host_sources() -> list[Path]:
 def _cached_object(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
     if folder is None:
         return _compiled(compiler, source)
-    path = folder / f"{source.parent.name}-{source.stem}.o"
-    try:
-        return path.read_bytes()
-    except OSError:
-        content = _compiled(compiler, source)
-    # where it cannot be written, the next process builds it again
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+    path = folder / f"{source.parent.name}-{source.stem}"
+    stored = read_sealed(path)
+    if stored is not None:
+        return stored
+    content = _compiled(compiler, source)
+    write_sealed(path, content)
     return content
 
 

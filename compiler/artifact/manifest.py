@@ -5,7 +5,6 @@ of itself (`sha256`), and a `seal`. Hashes of files are of bytes as they were wr
 that edits a file can make them anew. The seal is of what the program had in memory when it saved.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from compiler.errors import ArtifactError
+from compiler.support.caches import check_regular, read_regular
 from compiler.verify import checked_json as read
 
 Vouch = Callable[[Path, bytes], None]
@@ -71,7 +71,7 @@ class ManifestFormat:
         """The manifest, with an entry for each file that it lists; raises ArtifactError."""
         path = folder / self.file
         try:
-            content = _read_regular(path)
+            content = read_regular(path)
         except OSError as error:
             raise ArtifactError(
                 f"no {self.what} in {folder}: {self.file}: {error.strerror}; `flowloom compile"
@@ -227,6 +227,7 @@ def write_hashed(
 def file_entry(path: Path) -> dict[str, Any]:
     """The entry of a file that is there; raises ArtifactError if it cannot be read."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             return {
                 "bytes": os.fstat(file.fileno()).st_size,
@@ -248,19 +249,12 @@ def check_unchanged(path: Path, entry: Mapping[str, Any], remedy: str) -> None:
 def read_checked(path: Path, entry: Mapping[str, Any], remedy: str) -> bytes:
     """The bytes of a file, which are those that were written, or ArtifactError."""
     try:
-        content = _read_regular(path)
+        content = read_regular(path)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
     _check_size(path, len(content), entry)
     _check_digest(path, hashlib.sha256(content).hexdigest(), entry, remedy)
     return content
-
-
-def _read_regular(path: Path) -> bytes:
-    """The bytes of a regular file; OSError for another kind, of which some would never end."""
-    if not path.is_file() and path.exists():
-        raise OSError(errno.EINVAL, "not a regular file")
-    return path.read_bytes()
 
 
 def _check_size(path: Path, size: int, entry: Mapping[str, Any]) -> None:

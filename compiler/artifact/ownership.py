@@ -10,6 +10,7 @@ from pathlib import Path
 
 from compiler.artifact.replacing import contents
 from compiler.errors import ArtifactError
+from compiler.support.caches import read_regular
 
 LIST = "files.sha256"
 """As `sha256sum --check` reads it."""
@@ -72,7 +73,7 @@ def _link(old: Path, new: Path) -> None:
 def _listed(path: Path) -> dict[str, str]:
     """Digests by the names of files; none without a list."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path).decode().splitlines()
     except (OSError, ValueError):
         return {}
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

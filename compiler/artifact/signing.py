@@ -14,6 +14,7 @@ from compiler.artifact.manifest import FILE_LIST, Vouch, format_in, program_segm
 from compiler.artifact.replacing import contents
 from compiler.errors import ArgumentError, ArtifactError, MissingExtraError
 from compiler.support.arguments import is_path
+from compiler.support.caches import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -64,7 +65,7 @@ def _listed(directory: Path) -> set[str]:
 def _manifest_in(directory: Path) -> dict[str, Any]:
     """The manifest; one that cannot be read, which its own checks refuse, lists no file."""
     try:
-        manifest: Any = json.loads((directory / format_in(directory).file).read_bytes())
+        manifest: Any = json.loads(read_regular(directory / format_in(directory).file))
         return {FILE_LIST: dict(manifest[FILE_LIST])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {FILE_LIST: {}}
@@ -81,7 +82,7 @@ def write_signature(directory: Path, key: KeyFile) -> Path:
     check_unlisted(directory)
     manifest = directory / format_in(directory).file
     try:
-        signature = private.sign(manifest.read_bytes())
+        signature = private.sign(read_regular(manifest))
         path = manifest.with_suffix(SIGNATURE_SUFFIX)
         path.write_bytes(signature)
     except OSError as error:
@@ -110,14 +111,16 @@ def trusting(trusted: KeyFile | Sequence[KeyFile] | None) -> Vouch:
 
     def vouch(path: Path, content: bytes) -> None:
         try:
-            signature = path.with_suffix(SIGNATURE_SUFFIX).read_bytes()
+            signature = read_regular(path.with_suffix(SIGNATURE_SUFFIX))
         except FileNotFoundError as error:
             raise ArtifactError(
                 f"{path.parent} is not signed, and trusted is {names}: sign it, if you trust it, by"
                 f" `flowloom check {path.parent} --sign KEY.pem`"
             ) from error
         except OSError as error:
-            raise ArtifactError(f"cannot read {error.filename}: {error.strerror}") from error
+            raise ArtifactError(
+                f"cannot read {path.with_suffix(SIGNATURE_SUFFIX)}: {error.strerror}"
+            ) from error
         if not any(_is_by(key, signature, content) for key in keys):
             raise ArtifactError(
                 f"{path.parent} has a signature of none of the trusted keys ({names}), or was"

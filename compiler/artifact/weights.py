@@ -14,6 +14,7 @@ import numpy
 from compiler.backends.base import Array
 from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded_size, require
 from compiler.errors import ArtifactError
+from compiler.support.caches import check_regular
 
 CODES = {
     "bool": "BOOL",
@@ -95,6 +96,7 @@ Placing = Callable[[Mapping[str, Array]], dict[str, Array]]
 def read_weights(path: Path, place: Placing = in_one_block) -> dict[str, Array]:
     """Every tensor, where it is placed; ArtifactError if the file is damaged."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         data = numpy.frombuffer(mapped, numpy.uint8)

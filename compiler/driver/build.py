@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.artifact.artifact import Artifact
 from compiler.autotune.bindings import running
-from compiler.autotune.lock import measuring
+from compiler.autotune.lock import DeviceTakenError, measuring
 from compiler.autotune.schedule import (
     annotate,
     scheduled,
@@ -212,12 +212,16 @@ def _best_contraction(builds: Mapping[str, Build], settings: Settings) -> Build:
     the estimates of the kernels alone decide, and no interval says how wrong they may be.
     """
     driver = present_driver(settings)
-    if driver is None or any(built.executable is None for built in builds.values()):
+    choice = None
+    if driver is not None and all(built.executable is not None for built in builds.values()):
+        floats_first = dict(reversed([*builds.items()]))
+        try:
+            choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
+        except DeviceTakenError as error:
+            _LOG.warning("the ways to contract bytes are not measured: %s", error)
+    if choice is None:
         judge = PredictedJudge[Build](lambda built: built.kernels_ns, uncertainty=0.0)
         choice = choose(Alternatives(CONTRACTIONS, builds), judge)
-    else:
-        floats_first = dict(reversed([*builds.items()]))
-        choice = _compared(driver, Alternatives(CONTRACTIONS, floats_first), settings)
     faster = builds[choice.chosen]
     nested = faster.choice and replace(choice, within=(faster.choice,))
     _LOG.info("%s", nested or choice)
@@ -233,9 +237,9 @@ def _compared(driver: Driver, modules: Alternatives[Build], settings: Settings) 
         assert built.executable is not None, "a module was not measured"
         return running(built.executable.executor())
 
-    with measuring(driver.device):
-        budget = Budget(settings.budget).share(COMPARISON_SHARE)
-        return choose(modules, MeasuredJudge(opened, budget))
+    budget = Budget(settings.budget).share(COMPARISON_SHARE)
+    with measuring(driver.device, budget.seconds) as waited:
+        return choose(modules, MeasuredJudge(opened, budget.after(waited)))
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:

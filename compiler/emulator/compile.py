@@ -14,7 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from compiler.errors import DeviceError
-from compiler.support.caches import cache_directory, compiled_once, writable, write_whole
+from compiler.support.caches import (
+    cache_directory,
+    compiled_once,
+    read_sealed,
+    writable,
+    write_sealed,
+    write_whole,
+)
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"
@@ -115,12 +122,12 @@ def prepared_header() -> Path | None:
     how = hashlib.sha256(_how_kernels_are_compiled().encode()).hexdigest()[:8]
     folder = directory / f"header-{version()}-{how}"
     path = folder / f"{EMULATED_HEADER}.gch"
-    if not path.exists():
+    if not path.is_file():
         content = _build_header()
-        with suppress(OSError):
+        with suppress(OSError):  # where it cannot be written, the next process builds it again
             folder.mkdir(exist_ok=True)
-        _keep(path, content)
-    return folder if path.exists() else None
+            write_whole(path, content)
+    return folder if path.is_file() else None
 
 
 def _how_kernels_are_compiled() -> str:
@@ -180,13 +187,13 @@ def engine() -> bytes:
     directory = cache_directory("emulator")
     if directory is None:
         return _build_engine()
-    path = directory / f"engine-{version()}.so"
-    try:
-        return path.read_bytes()
-    except OSError:
-        content = _build_engine()
+    path = directory / f"engine-{version()}"
+    stored = read_sealed(path)
+    if stored is not None:
+        return stored
+    content = _build_engine()
     if writable(directory):
-        _keep(path, content)
+        write_sealed(path, content)
     return content
 
 
@@ -196,12 +203,6 @@ def _build_engine() -> bytes:
         sources = [str(path) for path in sorted(HERE.glob("*.cpp"))]
         _compile(["-O2", "-fvisibility=default", "-o", str(built), *sources, "-ldl"])
         return built.read_bytes()
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Store a file atomically; where it cannot be written, the next process builds it again."""
-    with suppress(OSError):
-        write_whole(path, content)
 
 
 def _sanitizer() -> list[str]:

@@ -1,10 +1,13 @@
 """The directories of caches; without a usable one, a warning, and compilation without a cache.
 
+What is in a cache may be damaged, or be no file at all: it then counts as absent.
 `compiled_once` keeps what compilers make by their input, for runs of the tests.
 """
 
+import errno
 import hashlib
 import os
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
@@ -21,7 +24,7 @@ COMPILED_VARIABLE = "FLOWLOOM_COMPILED"
 """The environment variable that names the folder of `compiled_once`; nothing is kept without it."""
 
 CHECKSUM = 32
-"""The bytes of the checksum before the code in a file of that folder."""
+"""The bytes of the checksum before the content of a file that `write_sealed` writes."""
 
 
 def user_folder(variable: str, *fallback: str) -> Path | None:
@@ -72,6 +75,34 @@ def warn_without_cache(why: str) -> None:
         warnings.warn(f"{why}; working without a cache: {REMEDY}", stacklevel=3)
 
 
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise OSError unless a path leads to a regular file: reading others may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a regular file; OSError for other kinds."""
+    check_regular(path)
+    return Path(path).read_bytes()
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """The content that `write_sealed` wrote; None for an absent, damaged or unreadable file."""
+    with suppress(OSError):
+        stored = read_regular(path)
+        if stored[:CHECKSUM] == hashlib.sha256(stored[CHECKSUM:]).digest():
+            return stored[CHECKSUM:]
+    return None
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Write a file of a cache with its checksum; nothing where it cannot be written."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, hashlib.sha256(content).digest() + content)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file next to its path, then move it there; OSError, and no trace, where that fails.
 
@@ -107,15 +138,13 @@ def compiled_once(
         digest.update(len(content).to_bytes(8, "little") + content)
     name = digest.hexdigest()
     path = Path(folder, name[:2], name)
-    with suppress(OSError):
-        stored = path.read_bytes()
-        if stored[:CHECKSUM] == hashlib.sha256(stored[CHECKSUM:]).digest():
+    stored = read_sealed(path)
+    if stored is not None:
+        with suppress(OSError):
             os.utime(path)
-            return stored[CHECKSUM:]
+        return stored
     code = make()
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, hashlib.sha256(code).digest() + code)
+    write_sealed(path, code)
     return code
 
 

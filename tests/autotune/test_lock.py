@@ -1,17 +1,19 @@
 """Processes that measure on one device take turns."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from os import getpid
 from pathlib import Path
 from threading import Timer
-from time import sleep
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from compiler.autotune.lock import locked, measuring
+from compiler.autotune.lock import DeviceTakenError, locked, measuring
 from compiler.errors import ArtifactError
 
 HOLDER = """
@@ -19,7 +21,7 @@ import sys
 from time import monotonic
 from types import SimpleNamespace
 from compiler.autotune.lock import measuring
-with measuring(SimpleNamespace(ordinal=int(sys.argv[1]))):
+with measuring(SimpleNamespace(ordinal=int(sys.argv[1])), 60.0):
     print(monotonic(), flush=True)
     sys.stdin.readline()
     print(monotonic(), flush=True)
@@ -62,7 +64,7 @@ class Holder:
 def test_the_second_process_waits_for_the_first(folder: Path):
     first = Holder(0)
     first.time()
-    with measuring(device(1)):
+    with measuring(device(1), 60.0):
         second = Holder(0)
         sleep(0.5)
     first.release()
@@ -78,21 +80,22 @@ def test_who_is_waited_for_is_said(folder: Path, caplog: pytest.LogCaptureFixtur
     holder = Holder(0)
     holder.time()
     Timer(0.3, holder.release).start()
-    with measuring(device(0)):
-        pass
+    with measuring(device(0), 60.0) as waited:
+        assert waited > 0.1
     assert holder.process.wait() == 0
     (record,) = caplog.records
     assert f"waiting for process {holder.process.pid} (-c 0; for " in record.getMessage()
     caplog.clear()
-    with measuring(device(0)):
+    with measuring(device(0), 60.0) as waited:
+        assert not waited
         assert not caplog.records, "a lock that is free was waited for"
 
 
 def test_a_refusal_names_the_holder(tmp_path: Path):
     with (
-        locked(tmp_path / "tune"),
-        pytest.raises(ArtifactError, match=rf"^wait for it \(process {getpid()} "),
-        locked(tmp_path / "tune", "wait for it"),
+        locked(tmp_path / "tune", 60.0),
+        pytest.raises(ArtifactError, match=rf"^wait for it: process {getpid()} "),
+        locked(tmp_path / "tune", 0.0, "wait for it: "),
     ):
         pass
 
@@ -101,5 +104,28 @@ def test_without_a_folder_there_is_no_lock(tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setattr("tempfile.tempdir", str(file))
-    with measuring(device(0)):
+    with measuring(device(0), 60.0):
         pass
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_without_a_file_there_is_no_lock(folder: Path, make: Callable[[Path], None]):
+    with measuring(device(0), 60.0):
+        (lock,) = folder.rglob("*.lock")
+    lock.unlink()
+    make(lock)
+    with measuring(device(0), 60.0):
+        pass
+    with pytest.raises(ArtifactError, match="cannot write"), locked(lock.with_suffix(""), 60.0):
+        pass
+
+
+def test_waiting_ends(folder: Path):
+    start = monotonic()
+    with (
+        measuring(device(0), 60.0),
+        pytest.raises(DeviceTakenError, match=rf"is taken: process {getpid()} .* holds"),
+        measuring(device(0), 0.3),
+    ):
+        pass
+    assert 0.3 <= monotonic() - start < 5

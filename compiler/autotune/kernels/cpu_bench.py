@@ -78,8 +78,8 @@ class HostCpu:
         return Header(database_name(self.target), host_cpu(self.target), llvm_version())
 
     @contextmanager
-    def bench(self, matches: Mapping[str, TunableMatch]) -> Generator["CpuBench"]:
-        """A bench for some kernels, with a process for each core."""
+    def bench(self, matches: Mapping[str, TunableMatch], patience: float) -> Generator["CpuBench"]:
+        """A bench for some kernels, with a process for each core; it waits for no other process."""
         jobs = len(os.sched_getaffinity(0))
         bench = CpuBench(matches, self.target, jobs, self.cache, between=self.between)
         try:

@@ -70,9 +70,11 @@ class GpuDevice:
         return Header(self.target.architecture, device_name(self.driver), nvrtc_version())
 
     @contextmanager
-    def bench(self, matches: Mapping[str, TunableMatch]) -> Generator["DeviceBench"]:
+    def bench(
+        self, matches: Mapping[str, TunableMatch], patience: float
+    ) -> Generator["DeviceBench"]:
         """A bench for some kernels, while no other process measures."""
-        with measuring(self.driver.device):
+        with measuring(self.driver.device, patience):
             jobs = len(os.sched_getaffinity(0))
             bench = DeviceBench(self.driver, self.target, matches, jobs)
             try:

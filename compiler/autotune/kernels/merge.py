@@ -9,6 +9,9 @@ from compiler.autotune.lock import locked
 from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
 from compiler.kernels.database.fields import Config, full_version
 
+MERGE_PATIENCE = 60.0
+"""The seconds for which a database's file is waited for, which takes milliseconds to change."""
+
 
 def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
     """The fastest right candidates of each kernel; none where most candidates were wrong."""
@@ -47,9 +50,15 @@ def merge_entries(old: Database, new: Iterable[Entry], device: str) -> Database:
     return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
 
 
-def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
-    """Put entries into a database's file, which one process changes at a time."""
-    with locked(path):
+def merge_into(
+    path: Path, new: Iterable[Entry], device: str, patience: float = MERGE_PATIENCE
+) -> Database:
+    """Put entries into a database's file, which one process changes at a time.
+
+    Raises ArtifactError for a damaged file, or if another process holds it for longer than
+    `patience` seconds.
+    """
+    with locked(path, patience):
         merged = merge_entries(load(path) if path.exists() else Database(), new, device)
         save(path, merged)
     return merged

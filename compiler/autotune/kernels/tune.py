@@ -132,7 +132,8 @@ def tune(machines: Machines, options: TuneOptions, report: Callable[[str], None]
     Measurements are kept when a run is killed: the next one goes on after them.
     """
     folder = user_file(machines.header.arch).parent / LEFT_OVER
-    with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
+    busy = f"another `flowloom tune` is at work in {folder}, wait for it: "
+    with locked(folder / "tune", 0.0, busy):
         _tune(machines, folder, options, report)
 
 

@@ -39,6 +39,9 @@ MOST_CANDIDATES = 48
 NEAR_ESTIMATE = 1.6
 """How many times the least estimate a candidate may take that is not among the likely ones."""
 
+LEAST_PATIENCE = 0.5
+"""The least seconds for which the database's file is waited for."""
+
 CountedGroups = Iterable[tuple[Group, int]]
 """Distinct groups, and how often a run launches the kernel of each."""
 
@@ -80,8 +83,13 @@ class Device(Protocol):
         """The origin of the results; without a device nothing can be measured."""
         ...
 
-    def bench(self, matches: Mapping[str, TunableMatch]) -> AbstractContextManager[KernelBench]:
-        """A bench for some kernels, closed at the end."""
+    def bench(
+        self, matches: Mapping[str, TunableMatch], patience: float
+    ) -> AbstractContextManager[KernelBench]:
+        """A bench for some kernels, closed at the end.
+
+        Raises DeviceError if the device is taken for longer than `patience` seconds.
+        """
         ...
 
 
@@ -158,8 +166,9 @@ def _searched(
     """Measure for some seconds; the database gets what was found, however that ends."""
     notify(TuningBegan(len(subjects), seconds))
     outcome = TuningFound()
+    start = perf_counter()
     try:
-        with device.bench(matches) as bench:
+        with device.bench(matches, seconds) as bench:
             try:
                 search_configs(
                     subjects, bench, seconds, perf_counter,
@@ -171,14 +180,20 @@ def _searched(
                 firsts = {subject.key: subject.configs[0] for subject in subjects}
                 chosen = firsts | outcome.winners
                 bench.keep(chosen)
-                keep_results(device.header, bench.results, chosen)
+                left = max(LEAST_PATIENCE, seconds - (perf_counter() - start))
+                keep_results(device.header, bench.results, chosen, left)
     except DeviceError as error:
         _LOG.warning("kernels are not measured any further: %s", error)
     return outcome
 
 
-def keep_results(header: Header, results: Sequence[Result], chosen: Mapping[str, Config]) -> None:
-    """Put kernels of which several candidates ran into the user's database, the chosen first."""
+def keep_results(
+    header: Header, results: Sequence[Result], chosen: Mapping[str, Config], patience: float
+) -> None:
+    """Put kernels of which several candidates ran into the user's database, the chosen first.
+
+    Warns if that cannot be, or if another process holds it for longer than `patience` seconds.
+    """
     measured = entries_of(header, results)
     entries = [with_first(entry, results, chosen[entry.key]) for entry in measured]
     several = [entry for entry in entries if len(entry.configs) >= FEWEST]
@@ -186,7 +201,7 @@ def keep_results(header: Header, results: Sequence[Result], chosen: Mapping[str,
         return
     try:
         path = user_file(header.arch)
-        merge_into(path, several, header.device)
+        merge_into(path, several, header.device, patience)
         _LOG.info("%s: %d kernels were added", path, len(several))
     except ArtifactError as error:
         _LOG.warning("what was measured of kernels is not kept: %s", error)

@@ -4,7 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import measure_bindings, running
 from compiler.autotune.kernel_times import KernelTimeDatabase
-from compiler.autotune.lock import measuring
+from compiler.autotune.lock import DeviceTakenError, measuring
 from compiler.autotune.schedule.candidates import (
     ONE_STREAM,
     ScheduleCandidate,
@@ -114,10 +114,12 @@ def decide(request: Request) -> Decision:
         driver = present_device(request.target)
     except DeviceError as error:
         return _predicted(request, database, str(error))
-    with measuring(driver.device):
+    with ExitStack() as held:
         try:
+            waited = held.enter_context(measuring(driver.device, request.budget))
+            request = replace(request, budget=request.budget - waited)
             return _measured(request, database, driver)
-        except (TrialError, TrialUnavailableError) as error:
+        except (TrialError, TrialUnavailableError, DeviceTakenError) as error:
             _LOG.warning("schedules are not measured: %s", error)
             return _predicted(request, database, str(error))
 

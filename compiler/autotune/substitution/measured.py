@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import running
-from compiler.autotune.lock import measuring
+from compiler.autotune.lock import DeviceTakenError, measuring
 from compiler.autotune.substitution.model import SimulatedTimes, simulator_version
 from compiler.autotune.trials import ScheduleTrial, TrialError, TrialUnavailableError, trials_on
 from compiler.backends.gpu.driver import Driver
@@ -78,9 +78,9 @@ class MeasuredTimes(SimulatedTimes):
             return nothing
         compiled, failures = self._compiled({name: ways[name] for name in (baseline, *contending)})
         try:
-            with measuring(self.driver.device):
-                timings = MeasuredJudge(self._opened, self.budget).times(compiled)
-        except (TrialError, TrialUnavailableError) as error:
+            with measuring(self.driver.device, self.budget.seconds) as waited:
+                timings = MeasuredJudge(self._opened, self.budget.after(waited)).times(compiled)
+        except (TrialError, TrialUnavailableError, DeviceTakenError) as error:
             _LOG.warning("the graph stays as it was, as it cannot be measured: %s", error)
             return nothing
         failures |= {name: time for name, time in timings.items() if isinstance(time, str)}

@@ -21,6 +21,7 @@ from compiler.schedule.kernels import Footprint, KernelSpec, Launch, Operand
 from compiler.support.caches import (
     cache_directory,
     package_version,
+    read_regular,
     remove_oldest,
     warn_without_cache,
     write_whole,
@@ -120,7 +121,7 @@ class KernelCache:
         if content is None:
             return None
         spec = decode_entry(content)
-        return _warn_of_damage(path) if spec is None else spec
+        return _warn_of_damage(path, "it is damaged") if spec is None else spec
 
     def store(
         self, group: Group, target: str, spec: KernelSpec, compiler: str = "", config: str = ""
@@ -148,8 +149,8 @@ class KernelCache:
             return None
         checksum, text = content[:TEXT_CHECKSUM], content[TEXT_CHECKSUM:]
         if checksum != hashlib.sha256(text).hexdigest().encode():
-            return _warn_of_damage(path)
-        return text.decode()
+            return _warn_of_damage(path, "it is damaged")
+        return text.decode(errors="replace")
 
     def store_text(self, key: str, target: str, text: str) -> None:
         """Keep what a search decided on."""
@@ -199,7 +200,8 @@ class KernelCache:
         """Remove every entry and every leftover of a crash; return the number of entries."""
         removed = self.status().entries
         for path in (path for suffix in (SUFFIX, TEXTS, ".tmp") for path in self._files(suffix)):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is not a file of ours
+                path.unlink(missing_ok=True)
         return removed
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
@@ -231,10 +233,12 @@ class KernelCache:
     def _read(self, path: Path) -> bytes | None:
         """The content of an entry, which is then the one used last, or None."""
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except FileNotFoundError:
             return None
         except OSError as error:
+            if not isinstance(error, PermissionError) and path.exists():
+                return _warn_of_damage(path, error.strerror or str(error))
             return self._fail("read", error)
         with suppress(OSError):
             os.utime(path)
@@ -247,8 +251,10 @@ class KernelCache:
         )
 
 
-def _warn_of_damage(path: Path) -> None:
-    warnings.warn(f"the kernel cache entry {path} is damaged: building it anew", stacklevel=3)
+def _warn_of_damage(path: Path, why: str) -> None:
+    warnings.warn(
+        f"the kernel cache entry {path} cannot be used ({why}): building it anew", stacklevel=3
+    )
 
 
 def _tuning(target: Target) -> str:

@@ -47,4 +47,5 @@ def _measured_strides(known: Same[Mapping[str, Entry]]) -> frozenset[tuple[int, 
     """The strides of the attentions that were measured."""
     names = [f"{o}_{axis}_stride" for o in ("query", "key", "value") for axis in ("row", "column")]
     measured = (problem_fields(key) for key in known.value if '"attention"' in key)
-    return frozenset(tuple(int(str(fields[name])) for name in names) for fields in measured)
+    strides = ([fields.get(name) for name in names] for fields in measured)
+    return frozenset(tuple(s for s in own if isinstance(s, int)) for own in strides)

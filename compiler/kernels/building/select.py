@@ -17,13 +17,12 @@ from compiler.choice.judges import estimated_timing
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name
 from compiler.kernels.cpu.templates import TEMPLATES as CPU_TEMPLATES
-from compiler.kernels.database import Entry
+from compiler.kernels.database import Entry, typed_config
 from compiler.kernels.database.fields import (
     Config,
     config_fields,
     full_version,
     problem_key,
-    typed_config,
 )
 from compiler.kernels.gpu.entries.early_numbers import with_early_numbers
 from compiler.kernels.gpu.ranges.groups import with_folded_results, without_ranges
@@ -155,16 +154,15 @@ class Candidate:
         return {config_fields(config): config for config in self.configs}
 
     def read(self, fields: Config) -> Any:
-        """The config of fields that a database holds; None if the problem cannot have it.
-
-        Raises ArtifactError for fields of another version.
-        """
+        """The config of fields that a database holds; None if the problem cannot have it."""
         template = self.template
         if not isinstance(template, Varies):
             config = typed_config(dict.fromkeys(map(type, self.configs)), fields)
             return config if config in self._listed else None
         config = typed_config([template.config_type], fields)
-        allowed = template.allows(self.problem, config, self.target, self._listed)
+        allowed = config is not None and template.allows(
+            self.problem, config, self.target, self._listed
+        )
         return config if allowed else None
 
     def choose(self) -> tuple[Any, Provenance]:

@@ -1,34 +1,43 @@
 """Measured configs of templates by architecture, as JSON lines: the package's and the user's.
 
 A line has a problem and its measured configs, with named fields. Reading it does not need TVM, so
-that the kernel cache can ask for its hash.
+that the kernel cache can ask for its hash. To a compilation a database is a cache: what cannot be
+read of it is warned of and left out. Commands that change a database refuse one that is damaged.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from compiler.errors import ArtifactError
 from compiler.kernels.database.fields import (
+    FIELD_TYPES,
     Config,
     Interval,
     as_config,
     as_interval,
+    as_time,
     problem_fields,
     problem_key,
 )
-from compiler.support.caches import user_folder
+from compiler.support.caches import read_regular, user_folder
+from compiler.support.words import counted
 
 FORMAT = 3
 KEPT = 6
 """How many of the fastest configs of a problem an entry holds."""
 
 DATABASE_VARIABLE = "FLOWLOOM_TUNING"
+
+MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""The errors of reading a damaged or a foreign file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +119,11 @@ def database_hash(arch: str) -> str:
 
 @cache
 def _hash(files: tuple[tuple[Path, int], ...]) -> str:
-    content = b"\0".join(path.read_bytes() for path, _ in files)
-    return hashlib.sha256(content).hexdigest()[:16] if files else ""
+    contents: list[bytes] = []
+    for path, _ in files:
+        with suppress(OSError):  # what cannot be read decides nothing
+            contents.append(read_regular(path))
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16] if contents else ""
 
 
 def _stamped(arch: str) -> tuple[tuple[Path, int], ...]:
@@ -129,7 +141,7 @@ def _changed(path: Path) -> int | None:
 
 
 def known(arch: str, versions: frozenset[str] = frozenset()) -> dict[str, Entry]:
-    """The preferred entry of each key; raises ArtifactError for a damaged file.
+    """The preferred entry of each key; warns once of what cannot be read.
 
     Entries of the current `versions` take precedence, then those of the device that the user's
     database is for, or else the package's, then those of the user's database.
@@ -151,7 +163,7 @@ def _known(files: tuple[tuple[Path, int], ...], versions: frozenset[str]) -> dic
 
 @cache
 def _loaded(files: tuple[tuple[Path, int], ...]) -> list[Database]:
-    return [load(path) for path, _ in files]
+    return [_readable_part(path) for path, _ in files]
 
 
 def select_entries(
@@ -170,38 +182,113 @@ def select_entries(
     return preferred
 
 
+def typed_config(kinds: Iterable[type[Any]], values: Config) -> Any:
+    """A config of fields that a database holds, of the one of some dataclasses that has these.
+
+    None, after a warning, where no dataclass has them, or not with these types: another version of
+    the template wrote them, or another program.
+    """
+    for kind in kinds:
+        types = _field_types(kind)
+        if all(types.get(name, type(value)) is type(value) for name, value in values):
+            with suppress(TypeError):
+                return kind(**dict(values))
+    _warn_of_unknown(", ".join(name for name, _ in values))
+    return None
+
+
+@cache
+def _warn_of_unknown(names: str) -> None:
+    warnings.warn(
+        f"a database of tuned configs has one of the fields {names}, which this version does not"
+        f" know: it is left out; remove the files of older versions in {folders()[-1]}",
+        stacklevel=3,
+    )
+
+
+@cache
+def _field_types(kind: type[Any]) -> Mapping[str, Any]:
+    """The types of a dataclass's fields that are plain ones."""
+    hints = get_type_hints(kind)
+    return {name: hint for name, hint in hints.items() if hint in FIELD_TYPES}
+
+
 def load(path: str | os.PathLike[str]) -> Database:
     """Read a database; raises ArtifactError for other formats and damaged ones."""
     try:
-        first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
-        head: dict[str, Any] = json.loads(first)
-        if head["format"] != FORMAT:
-            message = f"{path}: format {head['format']}, this version reads {FORMAT}: tune again"
-            raise ArtifactError(message)
-        return Database([_entry(json.loads(line)) for line in lines], head["device"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        message = f"{path} is not a database of configs ({error}): remove it, or tune again"
+        device, lines = _head_and_lines(path)
+        return Database([_entry(line) for line in lines], device)
+    except MALFORMED as error:
+        message = f"{path} is not a database of tuned configs ({_reason(error)}): remove it"
         raise ArtifactError(message) from error
 
 
-def _entry(line: dict[str, Any]) -> Entry:
+def _readable_part(path: Path) -> Database:
+    """The lines of a database that can be read, with a warning of the others."""
+    entries: list[Entry] = []
+    failures: list[Exception] = []
+    try:
+        device, lines = _head_and_lines(path)
+    except MALFORMED as error:
+        warnings.warn(
+            f"{path} is not a database of tuned configs ({_reason(error)}) and is left out:"
+            " remove it",
+            stacklevel=2,
+        )
+        return Database()
+    for line in lines:
+        try:
+            entries.append(_entry(line))
+        except MALFORMED as error:
+            failures.append(error)
+    if failures:
+        warnings.warn(
+            f"{path}: {counted(len(failures), 'line')} cannot be read, the first by"
+            f" {_reason(failures[0])}, and are left out: remove the file",
+            stacklevel=2,
+        )
+    return Database(entries, device)
+
+
+def _head_and_lines(path: str | os.PathLike[str]) -> tuple[str, list[str]]:
+    """The device of a database, and its lines; raises one of MALFORMED for another file."""
+    first, *lines = read_regular(path).decode().splitlines() or [""]
+    head = json.loads(first)
+    if head["format"] != FORMAT:
+        raise ValueError(f"its format is {head['format']}, this version reads {FORMAT}")
+    if not isinstance(head["device"], str):
+        raise ValueError("its device is not a text")
+    return head["device"], lines
+
+
+def _reason(error: Exception) -> str:
+    missing = isinstance(error, KeyError)
+    return f"it has no {error}" if missing else str(getattr(error, "strerror", None) or error)
+
+
+def _entry(text: str) -> Entry:
+    """The entry of a line; raises one of MALFORMED."""
+    line: dict[str, Any] = json.loads(text)
     problem: dict[str, Any] = line["problem"]
     configs = tuple(map(_measured, line["configs"]))
     if not configs:
         raise ValueError("an entry without configs")
+    if not all(isinstance(text, str) for text in (line["device"], line["version"])):
+        raise ValueError("a device or a version that is not a text")
     context_fields = line.get("context")
     context = (
         InContext(as_config(context_fields.pop("config")), **context_fields)
         if context_fields
         else None
     )
-    key = problem_key(problem.pop("template"), problem)
+    key = problem_key(problem.pop("template"), dict(as_config(problem)))
     return Entry(key, line["device"], line["version"], configs, context)
 
 
 def _measured(line: dict[str, Any]) -> Measured:
     config, interval = as_config(line["config"]), line.get("interval")
-    return Measured(config, line["warm"], line["cold"], interval and as_interval(interval))
+    cold = None if line["cold"] is None else as_time(line["cold"])
+    return Measured(config, as_time(line["warm"]), cold, interval and as_interval(interval))
 
 
 def save(path: str | os.PathLike[str], database: Database) -> None:

@@ -1,16 +1,17 @@
 """Problems and configs as named fields: the form in which the database stores them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
+from math import inf
 from typing import Any, cast
-
-from compiler.errors import ArtifactError
 
 Value = bool | int | str | tuple[int, ...]
 """The value of a field."""
+
+FIELD_TYPES = frozenset((bool, int, str))
+"""The types of all fields but sequences of integers."""
 
 Config = tuple[tuple[str, Value], ...]
 """The fields of a template's config by name; those with their default are left out."""
@@ -23,21 +24,6 @@ def config_fields(config: Any) -> Config:
         (field.name, value)
         for field, value in values
         if field.default is MISSING or value != field.default
-    )
-
-
-def typed_config(kinds: Iterable[type[Any]], values: Config) -> Any:
-    """A config of fields that a database holds, of the one of some dataclasses that has these.
-
-    Raises ArtifactError where none has: they are those of another version of the template.
-    """
-    for kind in kinds:
-        with suppress(TypeError):
-            return kind(**dict(values))
-    names = ", ".join(name for name, _ in values)
-    raise ArtifactError(
-        f"a database of tuned configs has one of the fields {names}, which this version does not"
-        " know: remove the user's database, or tune again"
     )
 
 
@@ -55,10 +41,17 @@ Interval = tuple[float, float]
 """The least and the largest time of a confidence interval, in nanoseconds."""
 
 
+def as_time(value: Any) -> float:
+    """Nanoseconds that were read from JSON; raises ValueError for others."""
+    if type(value) in (float, int) and 0 < value < inf:
+        return value
+    raise ValueError(f"a time of {value!r}")
+
+
 def as_interval(values: Sequence[float]) -> Interval:
     """An interval that was read from JSON."""
     low, high = values
-    return low, high
+    return as_time(low), as_time(high)
 
 
 def problem_key(template: str, problem: Mapping[str, Value]) -> str:
@@ -73,4 +66,8 @@ def problem_fields(key: str) -> Mapping[str, Value]:
 
 
 def _plain(value: Any) -> Value:
-    return tuple(cast(list[int], value)) if isinstance(value, list) else value
+    if type(value) in FIELD_TYPES:
+        return value
+    if isinstance(value, list) and {*map(type, cast(list[Any], value))} <= {int}:
+        return tuple(cast(list[int], value))
+    raise TypeError(f"a field of {value!r}")

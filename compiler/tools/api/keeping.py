@@ -9,6 +9,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import shutil
 import sys
 import time
@@ -24,12 +25,12 @@ from compiler.artifact import artifact
 from compiler.artifact.manifest import trust_all
 from compiler.artifact.module import Module, load_placed
 from compiler.artifact.weights import in_one_block
-from compiler.errors import ArtifactError, DeviceError, FlowloomError
+from compiler.errors import ArtifactError, FlowloomError
 from compiler.kernels import database
 from compiler.kernels.cpu.host import database_name, host_cpu
 from compiler.kernels.cpu.machine import host_target
 from compiler.net.operators.registration import REGISTERED
-from compiler.support.caches import cache_directory, package_version, write_whole
+from compiler.support.caches import cache_directory, package_version, read_regular, write_whole
 from compiler.support.family import started_early
 from compiler.target.target import parse_target
 
@@ -46,6 +47,9 @@ MOST_WORKERS = 16
 """The most processes that are started before it is known how many kernels there are to build."""
 
 FOLDER = "models"
+DIGEST = re.compile(rb"[0-9a-f]{64}")
+"""The digest of a model in its record: part of a path, so nothing else is taken."""
+
 MOST_WEIGHT_BYTES = 1 << 30
 """The most bytes of weights of a module that is kept."""
 
@@ -150,7 +154,7 @@ class KeptModule:
         options = {} if threads is None else {"threads": threads}
         try:
             module = load_placed(kept, in_one_block, options, trust_all)
-        except (ArtifactError, DeviceError):
+        except FlowloomError:
             shutil.rmtree(kept, ignore_errors=True)
             return None
         with suppress(OSError):
@@ -191,11 +195,14 @@ class KeptModule:
         if not self.identity:
             content = _content(self.model)
             return None if content is None else _digest(content)
-        with suppress(FileNotFoundError):
-            return self._record.read_text()
+        with suppress(OSError):
+            recorded = read_regular(self._record)
+            if DIGEST.fullmatch(recorded):
+                return recorded.decode()
         digest = self.fresh or self._digest_now()
         if digest is not None and self.fresh is None:
-            write_whole(self._record, digest.encode())
+            with suppress(OSError):
+                write_whole(self._record, digest.encode())
         return digest
 
     def _digest_now(self) -> str | None:

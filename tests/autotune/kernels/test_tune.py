@@ -165,7 +165,7 @@ def test_two_runs_at_once_are_refused(
     model: Path, device: RecordingDriver, capsys: pytest.CaptureFixture[str]
 ):
     folder = database.user_file("sm_90").parent / tune.LEFT_OVER
-    with locked(folder / "tune"):
+    with locked(folder / "tune", 60.0):
         assert main(["tune", str(model)]) == 1
     assert "another `flowloom tune` is at work" in capsys.readouterr().err
     assert not database.user_file("sm_90").exists()

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import helper, parser
 
+from compiler.kernels.building import cache as kernel_cache
 from compiler.kernels.building import kernel
 from compiler.kernels.building.cache import (
     STAMP,
@@ -212,7 +213,7 @@ def test_a_directory_that_cannot_be_read_is_warned_of(
     def fail(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr(kernel_cache, "read_regular", fail)
     with pytest.warns(UserWarning, match=r"cannot read .*Permission denied; working without"):
         assert KernelCache(tmp_path, version="any").load(group_of(), "cpu:a") is None
 

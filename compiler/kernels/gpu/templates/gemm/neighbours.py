@@ -6,8 +6,8 @@ from functools import cache
 from math import log2
 from typing import Any
 
-from compiler.kernels.database import Entry, Measured
-from compiler.kernels.database.fields import problem_fields, typed_config
+from compiler.kernels.database import Entry, Measured, typed_config
+from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile, allows_overlap, without_overlap
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
@@ -101,6 +101,8 @@ def nearest(
         other = problem_of(entry.key)
         for measured in entry.configs:
             theirs = _tile(measured)
+            if theirs is None:
+                continue
             for tile in similar(problem, theirs, target, shapes.get(theirs.shape, ())):
                 ratio = estimate(problem, tile, target) / estimate(other, theirs, target)
                 predicted.setdefault(tile, measured.warm * ratio)
@@ -125,7 +127,8 @@ def near_measured(
 
     These have the halo in shared memory, or half or twice the split-K slices.
     """
-    best = [without_overlap(_tile(measured)) for measured in entry.ranked[:BEST]]
+    known = [tile for measured in entry.ranked[:BEST] if (tile := _tile(measured)) is not None]
+    best = [without_overlap(tile) for tile in known]
     best = [tile for tile in dict.fromkeys(best) if allows(problem, tile, target, tiles)]
     near = [*best]
     for own in best:
@@ -137,7 +140,7 @@ def near_measured(
     return list(dict.fromkeys(near))
 
 
-def _tile(measured: Measured) -> Tile:
+def _tile(measured: Measured) -> Tile | None:
     return typed_config([Tile], measured.config)
 
 
@@ -157,7 +160,7 @@ def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[T
 def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:
     """The entries of the most similar other problems, the nearest first."""
     kind = _kind(key)
-    alike = (other for other in known if _kind(other) == kind and other != key)
+    alike = (o for o in known if _kind(o) == kind and o != key and _types(o) == _types(key))
     distances = sorted((_distance(key, other), other) for other in alike)
     return [known[other] for distance, other in distances[:NEIGHBOURS] if distance <= REACH]
 
@@ -167,6 +170,14 @@ def _distance(one: str, other: str) -> float:
     mine: Mapping[str, Any] = problem_fields(one)
     theirs: Mapping[str, Any] = problem_fields(other)
     return sum(abs(log2(mine[name] / theirs[name])) for name in SIZES)
+
+
+@cache
+def _types(key: str) -> Mapping[str, type[Any]]:
+    """The types of a problem's fields; another version of the template may have others."""
+    fields = problem_fields(key)
+    empty = any(fields.get(name) == 0 for name in SIZES)
+    return {} if empty else {name: type(value) for name, value in fields.items()}
 
 
 @cache
