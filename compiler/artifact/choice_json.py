@@ -35,12 +35,8 @@ def choice_to_json(choice: Choice) -> dict[str, object]:
 
 
 def choice_from_json(value: object, path: str) -> Choice:
-    """The choice of a manifest, also of one that has it as one flat record (format version 4).
-
-    Raises ArtifactError that names the entry that does not fit.
-    """
-    entry = read.as_object(value, path)
-    return _choice(entry if "question" in entry else _nested(entry, path), path, QUESTIONS)
+    """The choice of a manifest; raises ArtifactError that names the entry that does not fit."""
+    return _choice(value, path, QUESTIONS)
 
 
 def _choice(value: object, path: str, questions: Sequence[str]) -> Choice:
@@ -87,34 +83,6 @@ def _choice(value: object, path: str, questions: Sequence[str]) -> Choice:
     )
 
 
-def _nested(entry: dict[str, object], path: str) -> dict[str, object]:
-    """The flat record of a schedule, its bindings, graphs and contractions as nested choices.
-
-    Such a record has the ways to contract with the chosen one first, as medians or estimates.
-    """
-    pipeline = read.string(entry, "pipeline", path)
-    bindings = read.as_object(entry.get("bindings", {}), f"{path}.bindings")
-    within: list[dict[str, object]] = []
-    for name, value in bindings.items():
-        binding = read.as_object(value, f"{path}.bindings.{name}")
-        chosen = read.string(binding, "chosen", f"{path}.bindings.{name}")
-        source = {"question": f"{BINDING}{name}", "source": "measured", "chosen": chosen}
-        within.append({**source, "timings": _without(binding, "chosen")})
-    choice = {**_without(entry, "graphs", "contractions"), "question": SCHEDULE, "within": within}
-    if graphs := entry.get("graphs"):
-        substituted = "substituted" if "take=" in pipeline else "original"
-        choice = {
-            "question": SUBSTITUTION, "source": "measured", "chosen": substituted,
-            "baseline": "original", "timings": graphs, "within": [choice],
-        }  # fmt: skip
-    if ways := read.as_object(entry.get("contractions", {}), f"{path}.contractions"):
-        choice = {
-            "question": CONTRACTIONS, "source": entry.get("source"), "chosen": next(iter(ways)),
-            "estimates": ways, "within": [choice],
-        }  # fmt: skip
-    return choice
-
-
 def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:
     return {name: value for name, value in entry.items() if name not in names}
 
@@ -159,12 +127,11 @@ def _timing(value: object, path: str) -> Timing:
 
 def _search(value: object, path: str) -> SearchRecord:
     entry = read.as_object(value, path)
-    makespan = read.checked_number(entry.get("makespan"), f"{path}.makespan")
     return SearchRecord(
         start=read.string(entry, "start", path),
         started_at=read.checked_number(entry.get("started_at"), f"{path}.started_at"),
-        moved=read.checked_number(entry.get("moved", makespan), f"{path}.moved"),
-        makespan=makespan,
+        moved=read.checked_number(entry.get("moved"), f"{path}.moved"),
+        makespan=read.checked_number(entry.get("makespan"), f"{path}.makespan"),
         steps=read.natural(entry.get("steps"), f"{path}.steps"),
         kept=read.natural(entry.get("kept"), f"{path}.kept"),
         seed=read.natural(entry.get("seed"), f"{path}.seed"),

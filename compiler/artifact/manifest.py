@@ -21,6 +21,10 @@ from compiler.verify import checked_json as read
 Vouch = Callable[[Path, bytes], None]
 """Raises ArtifactError unless a manifest, by its path and its bytes, is one to trust."""
 
+MAKE_ONE = "`flowloom compile MODEL -o DIR`"
+COMPILE_AGAIN = f"compile the model again with this one ({MAKE_ONE}, or compile and save)"
+"""The remedy for directories that another version wrote."""
+
 SELF_DIGEST = "sha256"
 SEAL = "seal"
 FILE_LIST = "files"
@@ -43,8 +47,6 @@ class ManifestFormat:
     names: re.Pattern[str]
     required: frozenset[str]
     remedy: str
-    oldest: int | None = None
-    """The oldest version that can be read, where that is not this version alone."""
 
     @property
     def article(self) -> str:
@@ -74,8 +76,7 @@ class ManifestFormat:
             content = read_regular(path)
         except OSError as error:
             raise ArtifactError(
-                f"no {self.what} in {folder}: {self.file}: {error.strerror}; `flowloom compile"
-                " MODEL -o DIR` makes one"
+                f"no {self.what} in {folder}: {self.file}: {error.strerror}; {MAKE_ONE} makes one"
             ) from error
         vouch(path, content)
         try:
@@ -92,11 +93,17 @@ class ManifestFormat:
         """The manifest, if it is whole, by the digest that it should have, and of this version."""
         if manifest.get("format") != self.format:
             raise ArtifactError(f"{path} is not the manifest of a Flowloom {self.what}")
-        readable = range(self.oldest or self.version, self.version + 1)
-        if manifest.get("version") not in readable:
+        version = manifest.get("version")
+        if type(version) is not int:
             raise ArtifactError(
-                f"{path} has format version {manifest.get('version')}, this Flowloom reads"
-                f" {' and '.join(map(str, readable))}: {self.remedy}"
+                f"{path} has the format version {version!r}; this Flowloom reads {self.version}:"
+                f" {COMPILE_AGAIN}"
+            )
+        if version != self.version:
+            age = "older" if version < self.version else "newer"
+            raise ArtifactError(
+                f"{path.parent} was saved by {'an' if age == 'older' else 'a'} {age} Flowloom"
+                f" (format version {version}; this one reads {self.version}): {COMPILE_AGAIN}"
             )
         if manifest.get(SELF_DIGEST) != digest:
             raise ArtifactError(f"{path} is damaged: {self.remedy}")
@@ -135,7 +142,6 @@ ARTIFACT_MANIFEST = ManifestFormat(
     file="manifest.json",
     format="flowloom-artifact",
     version=5,
-    oldest=4,  # its choice is a flat record, see `choice_from_json`
     what="artifact",
     names=re.compile(
         rf"{SCHEDULE}|{KERNELS_FILE}|{WEIGHTS}|{LIBRARY}"
@@ -156,7 +162,7 @@ _SEGMENT = re.compile(rf"{SEGMENTS_FOLDER}/([0-9a-f-]+)/{ARTIFACT_MANIFEST.file}
 PROGRAM_MANIFEST = ManifestFormat(
     file="program.json",
     format="flowloom-program",
-    version=2,
+    version=3,
     what="program",
     names=re.compile(rf"{MODEL_FILE}|{MODEL_WEIGHTS}|{_SEGMENT.pattern}"),
     required=frozenset((MODEL_FILE,)),

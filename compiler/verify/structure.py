@@ -1,9 +1,16 @@
-"""The invariants of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
+"""The invariants of a schedule whatever the order of its tasks: names, bounds, tokens, subflows."""
+
+from collections import Counter
+from math import prod
 
 from compiler.errors import ScheduleError
-from compiler.schedule.tasks import Control, Schedule, View
+from compiler.schedule.tasks import IN_RANGE, Control, Schedule, View
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.verify.control import control_fault
+
+MOST_STREAMS = 1 << 12
+LARGEST_MEMORY = 1 << 62
+"""The most streams, and the most bytes of one allocation: no machine has as many."""
 
 
 def describe_task(schedule: Schedule, index: int) -> str:
@@ -21,10 +28,12 @@ def describe_bytes(schedule: Schedule, allocation: int, begin: int, end: int) ->
 
 
 def check_structure(schedule: Schedule, depth: int = 0) -> None:
-    """Raise ScheduleError for a view, a token, a subflow or a body that no order makes valid.
+    """Raise ScheduleError for a name, view, token, subflow or body that no order makes valid.
 
     `depth` is the number of bodies around the schedule.
     """
+    if not depth:
+        _check_allocations(schedule)
     sizes = [allocation.nbytes for allocation in schedule.allocations]
     for index, task in enumerate(schedule.tasks):
         for view in (*task.reads, *task.writes):
@@ -35,14 +44,31 @@ def check_structure(schedule: Schedule, depth: int = 0) -> None:
                     schedule, view.allocation, view.offset, view.offset + view.nbytes
                 )
                 _fail(schedule, index, f"writes {where}, which only callers may change")
-        if task.stream < 0:
-            _fail(schedule, index, "is on no stream")
+        if not 0 <= task.stream < MOST_STREAMS:
+            _fail(schedule, index, f"is on stream {task.stream}; there are {MOST_STREAMS} at most")
         for awaited in task.after:
             if not 0 <= awaited < index:
                 _fail(schedule, index, f"waits for task {awaited}, which is not an earlier task")
         if task.control is not None:
             _check_bodies(schedule, index, task.control, depth + 1)
     _check_subflows(schedule)
+
+
+def _check_allocations(schedule: Schedule) -> None:
+    """Callers and stores find memory by its name, which is that of one allocation of its kind."""
+    named = [(a.kind, a.name) for a in schedule.allocations if a.kind != "arena"]
+    for (kind, name), count in Counter(named).items():
+        if count > 1:
+            raise ScheduleError(f"the schedule has {count} {kind}s of the name '{name}'")
+    for allocation in schedule.allocations:
+        if allocation.nbytes > LARGEST_MEMORY:
+            raise ScheduleError(
+                f"the {allocation.kind} '{allocation.name}' has {allocation.nbytes} bytes, more"
+                " than there can be"
+            )
+        if allocation.name.startswith(IN_RANGE) and allocation.kind == "output":
+            if prod(allocation.shape) != 1:
+                raise ScheduleError(f"the result of a check '{allocation.name}' is not one number")
 
 
 def _check_bodies(schedule: Schedule, index: int, control: Control, depth: int) -> None:
@@ -59,6 +85,10 @@ def _fail(schedule: Schedule, index: int, what: str) -> None:
 def _check_view(schedule: Schedule, index: int, view: View, sizes: list[int]) -> None:
     if not 0 <= view.allocation < len(sizes):
         _fail(schedule, index, f"uses allocation {view.allocation}; there are {len(sizes)}")
+    memory = schedule.allocations[view.allocation]
+    if memory.kind != "arena" and view.dtype != memory.dtype:
+        name = f"{memory.kind} '{memory.name}' of {memory.dtype}"
+        _fail(schedule, index, f"uses the {name} as {view.dtype}")
     end = view.offset + view.nbytes
     if view.offset < 0 or end > sizes[view.allocation]:
         where = describe_bytes(schedule, view.allocation, view.offset, end)

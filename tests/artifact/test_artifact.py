@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,13 @@ import numpy
 import pytest
 from safetensors import safe_open
 
+import compiler
 from compiler.artifact import artifact
-from compiler.artifact.choice_json import choice_from_json
 from compiler.artifact.module import Module, load
 from compiler.artifact.weights import read_weights, write_weights
 from compiler.backends.memory import address
 from compiler.errors import ArtifactError, DeviceError, ScheduleError
 from compiler.tools.cli import main
-from tests.artifact.test_choice_json import FLAT, PREDICTED
 from tests.backends.objects import LANES, chain, kernels, mix, reference, values
 from tests.forgery import edit_json, redo_hashes
 from tests.schedules import unchecked_certificate
@@ -193,7 +193,7 @@ def test_a_missing_file_is_named(saved: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 3}']
+    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 5}']
 )
 def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
     (saved / "manifest.json").write_text(content)
@@ -209,43 +209,48 @@ def test_a_file_without_a_hash_is_not_loaded(saved: Path, name: str) -> None:
         load(saved)
 
 
-@pytest.mark.parametrize("version", [3, 99])
-def test_another_version_is_refused(saved: Path, version: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (4, "saved by an older Flowloom .format version 4; this one reads 5.: compile the model"),
+        (99, "saved by a newer Flowloom .format version 99; this one reads 5.: compile the model"),
+        ("5", "has the format version '5'; this Flowloom reads 5"),
+        (True, "has the format version True"),
+    ],
+)
+def test_another_version_is_refused(saved: Path, version: Any, message: str) -> None:
     redo_hashes(saved, version=version)
-    with pytest.raises(ArtifactError, match=f"version {version}, this Flowloom reads 4 and 5: "):
+    with pytest.raises(ArtifactError, match=message):
         load(saved)
 
 
-def test_the_version_before_loads_and_its_choice_is_nested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def flat(_: object) -> dict[str, Any]:
-        return FLAT
+OLDER = Path(__file__).parent / "older"
+"""Directories that Flowloom saved in the formats before: artifacts and programs, by version."""
 
-    def accept(target: str, requirements: Any) -> None:
-        """Any host runs it."""
 
-    with monkeypatch.context() as before:
-        before.setattr(
-            artifact, "ARTIFACT_MANIFEST", replace(artifact.ARTIFACT_MANIFEST, version=4)
+@pytest.mark.parametrize("path", sorted(OLDER.iterdir()), ids=lambda path: path.stem)
+def test_what_older_versions_saved_is_refused_as_such(path: Path, tmp_path: Path) -> None:
+    """Whatever else is in it: nothing is read before the format's version."""
+    version = path.stem.rpartition("-")[2]
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    expected = f"saved by an older Flowloom .format version {version}; .*`flowloom compile MODEL -o"
+    with pytest.raises(ArtifactError, match=expected):
+        compiler.load(tmp_path)
+    manifest = next(
+        file for file in tmp_path.iterdir() if file.name in ("manifest.json", "program.json")
+    )
+    manifest.write_text(
+        json.dumps(
+            {
+                k: v
+                for k, v in json.loads(manifest.read_text()).items()
+                if k in ("format", "version")
+            }
         )
-        before.setattr(artifact, "choice_to_json", flat)
-        artifact.save(
-            artifact.Artifact(
-                target="cpu",
-                requirements={},
-                schedule=chain(),
-                kernels=kernels(),
-                weights={"w": values(1)},
-                choice=PREDICTED,
-            ),
-            tmp_path / "a",
-        )
-    assert json.loads((tmp_path / "a" / "manifest.json").read_text())["version"] == 4
-    loaded = artifact.load(tmp_path / "a", accept)
-    assert loaded.choice == choice_from_json(FLAT, "choice")
-    module().save(tmp_path / "a")
-    assert json.loads((tmp_path / "a" / "manifest.json").read_text())["version"] == 5
+    )
+    with pytest.raises(ArtifactError, match=expected):
+        compiler.load(tmp_path)
 
 
 def test_every_flipped_bit_of_the_manifest_is_noticed(saved: Path) -> None:

@@ -1,7 +1,6 @@
-"""The recorded choice as JSON: nothing is lost, flat ones load, wrong entries are named."""
+"""The recorded choice as JSON: nothing is lost, wrong entries are named."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -105,65 +104,6 @@ def test_a_choice_nests_and_each_question_is_found():
     assert str(MEASURED).splitlines()[-1].startswith("quantised operators contract floats: ")
 
 
-FLAT: dict[str, Any] = {
-    "mode": "streams",
-    "costs": {"k": 1.5},
-    "source": "measured",
-    "chosen": "streams/auto",
-    "pdl": False,
-    "reason": "the fastest of those that are surely no slower than graph/1/none",
-    "baseline": "graph/1/none",
-    "streams": 4,
-    "pipeline": "substitute{take=3},fuse-operators",
-    "budget_seconds": 5.0,
-    "estimates": {"streams/auto": 8.5, "graph/1/none": 10.0},
-    "timings": {"streams/auto": asdict(TIMING)},
-    "skipped": {"graph/1/none": "needs 9 TB"},
-    "bindings": {"x": {"chosen": "copy", "copy": asdict(TIMING), "update": asdict(TIMING)}},
-    "device": {"name": "H200", "driver_version": "13.0", "clock_khz": 1_980_000},
-    "graphs": {"substituted": asdict(TIMING), "original": asdict(TIMING)},
-    "contractions": {"floats": 8.0, "operands": 9.0},
-    "kernels": {"measured": 1, "of": 2},
-}
-"""What format version 4 recorded: one flat record, of which older ones lacked some entries."""
-
-
-def test_a_flat_record_becomes_nested_choices():
-    choice = choice_from_json(FLAT, "choice")
-    assert [c.question for c in choice.nested()] == [
-        *("contractions", "substitution", "schedule", "binding of x")
-    ]
-    assert [(c.chosen, c.source) for c in choice.nested()] == [
-        ("floats", "measured"),
-        ("substituted", "measured"),
-        ("streams/auto", "measured"),
-        ("copy", "measured"),
-    ]
-    assert choice.times == FLAT["contractions"]
-    schedule = choice.schedule
-    assert schedule.timings == {"streams/auto": TIMING}
-    assert (schedule.mode, schedule.bindings) == ("streams", {"x": "copy"})
-    assert (schedule.costs, schedule.device) == (FLAT["costs"], FLAT["device"])
-    assert choice_from_json(as_json(choice), "choice") == choice
-
-
-def test_the_oldest_flat_records_load():
-    """They did not say what the moves came to, how buffers are bound, or of PDL."""
-    optional = ("pdl", "timings", "skipped", "bindings", "device", "graphs", "contractions")
-    record = {name: value for name, value in FLAT.items() if name not in optional}
-    search = asdict(SEARCH)
-    del search["moved"]
-    oldest: dict[str, Any] = {**record, "source": "model", "search": search}
-    choice = choice_from_json(oldest, "choice")
-    assert isinstance(choice, ScheduleChoice)
-    assert (choice.pdl, choice.within, choice.timings) == (False, (), {})
-    assert choice.search is not None
-    assert choice.search.moved == choice.search.makespan
-    unsubstituted: dict[str, Any] = {**FLAT, "contractions": {}, "pipeline": "fuse-operators"}
-    plain = choice_from_json(unsubstituted, "choice")
-    assert (plain.question, plain.chosen) == (SUBSTITUTION, "original")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -183,20 +123,6 @@ def test_the_oldest_flat_records_load():
 def test_a_wrong_entry_is_named(change: dict[str, Any], message: str):
     with pytest.raises(ArtifactError, match=message):
         choice_from_json({**choice_to_json(PREDICTED), **change}, "choice")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"bindings": {"x": {"copy": {}}}}, r"choice\.bindings\.x\.chosen is not a string"),
-        ({"graphs": {"original": 3}}, r"within\[0\]\.timings\.original is not an object"),
-        ({"contractions": 3}, r"choice\.contractions is not an object"),
-        ({"mode": "zigzag"}, r"\.mode is 'zigzag'"),
-    ],
-)
-def test_a_wrong_entry_of_a_flat_record_is_named(change: dict[str, Any], message: str):
-    with pytest.raises(ArtifactError, match=message):
-        choice_from_json({**FLAT, **change}, "choice")
 
 
 def test_choices_cannot_be_nested_deeper_than_the_questions_are():

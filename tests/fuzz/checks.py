@@ -39,6 +39,7 @@ from tests.fuzz.hosted import check_hosted
 from tests.fuzz.limits import ends_onnxruntime, limit
 from tests.fuzz.oracle import Refused, run_model
 from tests.fuzz.outside import MODEL
+from tests.fuzz.resealed import reseal
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
@@ -289,6 +290,26 @@ def forged(case: Case) -> Failure | None:
     return None if same else Failure("accepted", f"{case.note}: accepted with another content")
 
 
+def resealed(case: Case) -> Failure | None:
+    """An edited artifact with a true seal is refused, or runs to its end with the same bits twice.
+
+    Inputs by other names or of other types are a refusal, too: an edit may give an input others.
+    """
+    with _folder(case) as folder:
+        try:
+            reseal(folder)
+            module = compiler.load(folder, threads=1)
+            first = {name: array.copy() for name, array in module.run(case.feeds).items()}
+            again = module.run(case.feeds)
+            module.close()
+        except FlowloomError:
+            return None
+        except Exception as error:
+            failure = raised(error)
+            return Failure(failure.key, f"{case.note}: {failure.message}")
+    return unlike(first, again)
+
+
 def _refusal(case: Case, read: Callable[[Path], object], place: Path) -> bool | Failure:
     """Whether reading a directory is an ArtifactError; the failure of any other error."""
     try:
@@ -366,6 +387,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "artifacts": damaged_artifact,
     "schedules": damaged_schedule,
     "forged": forged,
+    "resealed": resealed,
 }
 """The check of each kind of case."""
 

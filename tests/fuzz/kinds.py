@@ -16,6 +16,7 @@ from tests.fuzz.hosted import random_hosted
 from tests.fuzz.invalid import random_invalid
 from tests.fuzz.narrow import random_narrow
 from tests.fuzz.outside import random_outside
+from tests.fuzz.resealed import random_resealed
 from tests.fuzz.shared import random_shared
 
 
@@ -51,6 +52,7 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "data": random_extremes,
     "narrow": random_narrow,
     "forged": random_forgery,
+    "resealed": random_resealed,
     "shared": random_shared,
     "texts": random_hosted,
     "exported": random_exported,
@@ -66,5 +68,6 @@ SHARES: dict[str, int] = {
     **dict.fromkeys(("chains", "contents", "invalid", "shared"), 10),
     **dict.fromkeys(("damage", "data", "growth"), 8),
     **dict.fromkeys(("exported", "folding", "forged", "narrow", "nodes", "outside", "texts"), 5),
+    "resealed": 3,
 }
 """The share of each kind in the time of a search of all; those that cannot be drawn have none."""

@@ -138,7 +138,10 @@ class Search:
 
 def signature(case: Case, failure: Failure) -> str:
     """What failures of one cause have in common: the operators and the kind of failure."""
-    if case.kind in ("models", "artifacts", "schedules", "forged") or "declared" in failure.key:
+    if (
+        case.kind in ("models", "artifacts", "schedules", "forged", "resealed")
+        or "declared" in failure.key
+    ):
         return f"{case.kind}: {failure.key}"
     operators = [node.op_type for node in case.proto.graph.node if node.op_type != "Constant"]
     broken = f" ({case.note.split(':')[0]})" if case.kind == "invalid" else ""

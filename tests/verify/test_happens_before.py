@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from compiler.errors import ScheduleError
-from compiler.schedule.tasks import Allocation, Schedule, Task, View
+from compiler.schedule.tasks import IN_RANGE, Allocation, Schedule, Task, View
 from compiler.verify.happens_before import HappensBefore, check_schedule, find_race
 from tests.schedules import closure, races, reads_unwritten, schedules
 
@@ -64,6 +64,25 @@ def test_a_valid_schedule_passes():
     check_schedule(Schedule("main", ALLOCATIONS, (FIRST, SECOND)))
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (Allocation("input", "x", "bool", (1,)), "has 2 inputs of the name 'x'"),
+        (Allocation("output", "y", "float32", (4,)), "has 2 outputs of the name 'y'"),
+        (Allocation("output", f"{IN_RANGE}i", "int32", (2,)), "is not one number"),
+        (Allocation("arena", "", "uint8", (2**63,)), "more than there can be"),
+    ],
+)
+def test_memory_is_identified_by_its_name(more: Allocation, message: str):
+    with pytest.raises(ScheduleError, match=message):
+        check_schedule(Schedule("main", (*ALLOCATIONS, more), (FIRST, SECOND)))
+
+
+def test_an_output_may_have_the_name_of_an_input():
+    named = tuple(replace(a, name="x") if a.kind == "output" else a for a in ALLOCATIONS)
+    check_schedule(Schedule("main", named, (FIRST, SECOND)))
+
+
 def test_a_race_names_both_tasks_the_bytes_and_the_missing_order():
     assert error(FIRST, replace(SECOND, after=())) == (
         "race: task 1 'Add_2' (stream 1) reads bytes [0, 16) of the arena, which task 0 'Relu_1'"
@@ -92,7 +111,12 @@ def test_only_the_bytes_that_overlap_are_named():
         ((replace(FIRST, reads=(View(9, 0, "float32", (4,)),)),), "uses allocation 9; there are 3"),
         ((replace(FIRST, reads=(X, A)),), "before any task writes"),
         ((FIRST, replace(SECOND, writes=(Y, A))), "which it also read"),
-        ((replace(FIRST, stream=-1),), "is on no stream"),
+        ((replace(FIRST, stream=-1),), "is on stream -1; there are"),
+        ((replace(FIRST, stream=2**31),), "is on stream 2147483648; there are"),
+        (
+            (replace(FIRST, reads=(View(0, 0, "int32", (4,)),)),),
+            "uses the input 'x' of float32 as int32",
+        ),
         (
             (replace(FIRST, subflow=3), replace(SECOND, subflow=3)),
             "on another stream than",
