@@ -15,6 +15,7 @@ from onnx import helper
 import compiler
 from compiler import (
     ArgumentError,
+    DeviceError,
     FlowloomError,
     InferenceSession,
     OrtValue,
@@ -308,6 +309,22 @@ def test_memory_that_is_elsewhere_than_its_owner_says_is_refused(model: bytes):
     with pytest.raises(ShapeError, match=r"says .* device \(12, 0\), and lends memory of \(1, 0\)"):
         module.run({"x": Lender(12, 0)})
     np.testing.assert_array_equal(module.run({"x": Lender(1, 0)})["y"], X)
+
+
+def test_numpy_cannot_read_a_device_but_gets_a_copy():
+    module = compiler.compile(STATIC, target="emu", budget=0)
+    array = module.run({"x": X}, outputs="device")["y"]
+    for lender in (array, OrtValue.from_dlpack(array)):
+        with pytest.raises(DeviceError, match=r"emulator .* not in the host's memory: copy it"):
+            np.from_dlpack(lender)
+        with pytest.raises(DeviceError, match="copy it"):
+            np.from_dlpack(lender, copy=True)
+        with pytest.raises(DeviceError, match="copy it"):
+            np.from_dlpack(lender, device="cpu", copy=False)
+        np.testing.assert_array_equal(np.from_dlpack(lender, device="cpu"), X)
+    with pytest.raises(DeviceError, match="copy it"):
+        compiler.compile(STATIC, budget=0).run({"x": array})
+    np.testing.assert_array_equal(module.run({"x": array})["y"], X)
 
 
 def test_values_of_dlpack_are_where_they_say():

@@ -13,7 +13,7 @@ from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import Pinned
 from compiler.backends.memory import Array, numpy_dtype
-from compiler.errors import ShapeError
+from compiler.errors import DeviceError, ShapeError
 from compiler.schedule.tasks import Allocation
 from compiler.tensors.dtypes import ELEMENT_BYTES
 
@@ -154,7 +154,20 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._driver.dlpack_device
 
-    def __dlpack__(self, **_options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule of the memory; a host's library gets a copy if it asks for its own device.
+
+        Raises DeviceError for one that asks for none, as numpy does: it could not read the memory,
+        and would fail without a reason.
+        """
+        asked = options.get("dl_device")
+        if asked is not None and asked[0] in HOST_DEVICES and options.get("copy") is not False:
+            return self.numpy().__dlpack__(max_version=options.get("max_version"))
+        if "max_version" in options and "stream" not in options:
+            raise DeviceError(
+                f"an array on {self._driver.device.name} is not in the host's memory: copy it by its"
+                " numpy()"
+            )
         return dlpack.make(self.address, self.dtype, self.shape, self._driver.dlpack_device, self)
 
     def numpy(self) -> Array:
