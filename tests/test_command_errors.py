@@ -9,10 +9,12 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import compiler
 from compiler.artifact.choice_json import choice_from_json
+from compiler.artifact.replaceable import check_replaceable
 from compiler.errors import ArtifactError, DeviceError
 from compiler.passes import PASSES
 from compiler.tools.cli import main
@@ -20,7 +22,7 @@ from compiler.tools.cli.commands import passes
 from compiler.tools.cli.commands.passes import first_sentence
 from compiler.tools.cli.main import INTERRUPTED
 from compiler.tools.cli.option_types import input_shape
-from compiler.tools.outputs import check_artifact, check_file
+from compiler.tools.outputs import check_file
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]):
@@ -115,6 +117,27 @@ def test_files_that_are_something_else_are_one_line(
         (["trace", "MODEL", "-o", "no/t.json"], "there is no directory no; make it"),
         (["explore", "MODEL", "-o", "FULL"], "it is a directory; name a file in it"),
         (["tune", "prepare", "MODEL", "-o", "no/b"], "there is no directory no; make it"),
+        (["run", "MODEL", "--outputs", "FIFO"], "FIFO: it is not a file; name another"),
+        (["compile", "MODEL", "-o", "FIFO"], "FIFO exists and is not an artifact: choose another"),
+        (["compile", "MODEL", "-o", "LINK"], "LINK exists and is not an artifact: choose another"),
+        (["compile", "MODEL", "-o", "MIXED"], "MIXED/notes does not belong to the artifact there"),
+        (["compile", "MODEL", "-o", "PROGRAM"], "PROGRAM/notes does not belong to the program"),
+        (["compile", "MODEL", "-o", "LINK/a"], "LINK is not a directory"),
+        (["opt", "none.mlir", "--dump-ir", "FILE"], "cannot read none.mlir"),
+        (["export", "FULL", "-o", "FILE"], "FILE exists and is not an exported project"),
+        (["export", "FULL", "-o", "FULL"], "FULL exists and is not an exported project"),
+        (["export", "FULL", "-o", "FIFO"], "FIFO exists and is not an exported project"),
+        (["export", "FULL", "-o", "LINK"], "LINK is a link: name the directory that it leads to"),
+        (["export", "FULL", "-o", "FILE/a"], "FILE is not a directory"),
+        (["report", "FULL", "-o", "FULL"], "it is a directory; name a file in it"),
+        (["report", "FULL", "-o", "no/r"], "there is no directory no; make it"),
+        (["report", "FULL", "-o", "FIFO"], "FIFO: it is not a file; name another"),
+        (["trace", "MODEL", "-o", "FIFO"], "FIFO: it is not a file; name another"),
+        (["explore", "MODEL", "-o", "FIFO"], "FIFO: it is not a file; name another"),
+        (["tune", "prepare", "MODEL", "-o", "FIFO"], "FIFO: it is not a file; name another"),
+        (["bisect", "MODEL", "-o", "FILE"], "cannot write to FILE: it is not a directory"),
+        (["bisect", "MODEL", "-o", "FILE/a"], "FILE is not a directory"),
+        (["bisect", "MODEL", "-o", "REPRO"], "repro.npz: it is a directory; name a file in it"),
         (["run", "MODEL", "--inputs", "none.npz"], "cannot read inputs from none.npz: No such"),
         (["bench", "MODEL", "--inputs", "FILE"], "cannot read inputs from FILE: File is not a zip"),
         (["trace", "MODEL", "-o", "t", "--inputs", "FULL"], "cannot read inputs from FULL: Is a"),
@@ -136,6 +159,13 @@ def test_a_file_that_cannot_be_used_is_found_before_the_work(
     Path("FULL").mkdir()
     Path("FULL/notes").touch()
     Path("FILE").touch()
+    os.mkfifo("FIFO")
+    Path("LINK").symlink_to("nowhere")
+    Path("REPRO/repro.npz").mkdir(parents=True)
+    for name, file, kind in (("MIXED", "manifest", "artifact"), ("PROGRAM", "program", "program")):
+        Path(name).mkdir()
+        Path(name, "notes").touch()
+        Path(name, f"{file}.json").write_text(f'{{"format": "flowloom-{kind}", "files": {{}}}}')
     assert main(command) == 1
     assert message in capsys.readouterr().err
 
@@ -143,9 +173,9 @@ def test_a_file_that_cannot_be_used_is_found_before_the_work(
 def test_what_may_be_replaced_may_be_named(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "artifact").mkdir()
-    (tmp_path / "artifact" / "manifest.json").touch()
+    (tmp_path / "artifact" / "manifest.json").write_text('{"format": "flowloom-artifact"')
     for name in ("empty", "artifact", "new", "new/below"):
-        check_artifact(tmp_path / name)
+        check_replaceable(tmp_path / name)
     (tmp_path / "file").touch()
     for name in ("file", "new"):
         check_file(tmp_path / name)
@@ -154,9 +184,33 @@ def test_what_may_be_replaced_may_be_named(tmp_path: Path):
 def test_a_dynamic_module_is_not_saved_over_a_file(tmp_path: Path):
     model = compiler.compile(_relu("n"))
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ArtifactError, match="exists and is not a program"):
+    with pytest.raises(ArtifactError, match="exists and is not an artifact"):
         model.save(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_module_may_replace_one_of_the_other_kind(tmp_path: Path):
+    static, dynamic = compiler.compile(_relu("2"), budget=0), compiler.compile(_relu("n"), budget=0)
+    dynamic.run({"x": np.ones(1000, np.float32)})
+    for module in (static, dynamic, static, dynamic):
+        module.save(tmp_path / "saved")
+        assert type(compiler.load(tmp_path / "saved")) is type(module)
+        check_replaceable(tmp_path / "saved")
+    (tmp_path / "saved" / "segments" / "notes").touch()
+    with pytest.raises(ArtifactError, match="notes does not belong to the program there"):
+        static.save(tmp_path / "saved")
+
+
+def test_a_session_checks_where_its_model_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def work(*_: Any, **__: Any) -> None:
+        pytest.fail("the model was compiled")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(compiler, "compile", work)
+    options = compiler.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "file")
+    with pytest.raises(ArtifactError, match="exists and is not an artifact"):
+        compiler.InferenceSession(_relu("2"), options)
 
 
 def test_a_run_without_its_device_ends_before_the_compilation(
@@ -211,7 +265,7 @@ def test_tuning_without_models_asks_for_models(capsys: pytest.CaptureFixture[str
 
 def test_a_damaged_record_of_the_choice_is_named():
     choice: dict[str, Any] = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
-    with pytest.raises(ArtifactError, match=r"manifest: choice\.pipeline is not a string"):
+    with pytest.raises(ArtifactError, match=r"manifest: choice\.question is not a string"):
         choice_from_json(choice, "manifest: choice")
 
 

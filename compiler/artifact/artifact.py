@@ -7,14 +7,12 @@ of the schedule and its kernels, the weights, the library and the manifest's own
 kernel's seal is in its code (`compiler.verify.seals`).
 """
 
-import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from compiler.artifact.choice_json import choice_from_json, choice_to_json, tuning_from_json
 from compiler.artifact.kernels_json import kernel_files, read_kernels
@@ -31,8 +29,8 @@ from compiler.artifact.manifest import (
     trust_all,
     write_hashed,
 )
-from compiler.artifact.replacing import contents, replacing
-from compiler.artifact.signing import SIGNATURE_SUFFIX
+from compiler.artifact.replaceable import check_replaceable
+from compiler.artifact.replacing import replacing
 from compiler.artifact.weights import Placing, in_one_block, read_weights, write_weights
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
@@ -47,17 +45,12 @@ from compiler.schedule.choices import Choice, TuningRecord
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Schedule
 from compiler.support.arguments import WAYS
-from compiler.support.caches import read_regular
 from compiler.verify import checked_json as read
 from compiler.verify.certificate import Certificate, certified
 from compiler.verify.schedule_json import from_json, to_json
 from compiler.verify.seals import check_library
 
 MANIFEST = ARTIFACT_MANIFEST.file
-SIGNATURE = Path(MANIFEST).with_suffix(SIGNATURE_SUFFIX).name
-
-_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % ARTIFACT_MANIFEST.format.encode())
-"""How a manifest begins."""
 
 
 @dataclass(frozen=True)
@@ -91,44 +84,10 @@ def save(artifact: Artifact, directory: str | os.PathLike[str], *, durable: bool
     nothing changed, if `directory` is something else or cannot be written.
     """
     folder = Path(os.path.abspath(directory))
-    if os.path.lexists(folder):
-        _check_replaceable(folder)
+    check_replaceable(folder)
     with replacing(folder) as new:
         new.mkdir()
         _write_files(artifact, new, durable)
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Raise ArtifactError unless a directory is an artifact without further files, or empty."""
-    if folder.is_symlink() or not folder.is_dir():
-        raise ArtifactError(f"{folder} exists and is not an artifact: choose another directory")
-    names = contents(folder)
-    if not names:
-        return
-    manifest = _old_manifest(folder)
-    if manifest.get("format") != ARTIFACT_MANIFEST.format:
-        raise ArtifactError(f"{folder} exists and is not an artifact: choose another directory")
-    files = manifest.get("files")
-    for name in names:
-        ours = name in files if isinstance(files, dict) else ARTIFACT_MANIFEST.names.fullmatch(name)
-        if not ours and name not in (MANIFEST, SIGNATURE, "kernels"):
-            raise ArtifactError(
-                f"{folder / name} does not belong to the artifact there: move it away, or choose "
-                "another directory"
-            )
-
-
-def _old_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, of any version or truncated; empty for other files."""
-    try:
-        content = read_regular(folder / MANIFEST)
-    except OSError:
-        return {}
-    try:
-        manifest = json.loads(content)
-    except (ValueError, RecursionError):
-        return {"format": ARTIFACT_MANIFEST.format} if _HEAD.match(content) else {}
-    return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 
 
 def _write_files(artifact: Artifact, directory: Path, durable: bool) -> None:

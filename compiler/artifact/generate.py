@@ -21,7 +21,7 @@ from compiler.artifact.gpu_part import gpu_part
 from compiler.artifact.ownership import keep, own_files, write_list
 from compiler.artifact.plan_text import plan_text
 from compiler.artifact.project_parts import ProjectPart
-from compiler.artifact.replacing import contents, replacing
+from compiler.artifact.replacing import check_place, contents, replacing
 from compiler.backends.base import Array
 from compiler.backends.gpu.image import write_weights_image
 from compiler.errors import ArtifactError
@@ -64,6 +64,7 @@ def export_project(
     folder = Path(os.path.abspath(directory))
     on_cpu = parse_target(artifact.target).backend == "cpu"
     part = cpu_part(artifact) if on_cpu else gpu_part(artifact)
+    check_project(folder)
     with replacing(folder) as new:
         user_files = _own_files(folder)
         _write_project(artifact, part, new, version, check)
@@ -71,11 +72,17 @@ def export_project(
         keep(user_files, folder, new)
 
 
+def check_project(directory: str | os.PathLike[str]) -> None:
+    """Raise ArtifactError unless a project can be written to a place."""
+    check_place(Path(directory))
+    _own_files(Path(os.path.abspath(directory)))
+
+
 def _own_files(folder: Path) -> list[str]:
     """The user's own files in an older project; raises ArtifactError for anything else."""
     if folder.is_symlink():
         raise ArtifactError(f"{folder} is a link: name the directory that it leads to")
-    if not folder.exists() or (folder.is_dir() and not contents(folder)):
+    if not os.path.lexists(folder) or (folder.is_dir() and not contents(folder)):
         return []
     mark = folder / MARK
     if not mark.is_file() or not mark.read_bytes().startswith(CMAKE_HEAD.encode()):

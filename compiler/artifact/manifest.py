@@ -49,6 +49,11 @@ class ManifestFormat:
     remedy: str
 
     @property
+    def head(self) -> re.Pattern[bytes]:
+        """How a manifest of this kind begins, whole or truncated."""
+        return re.compile(rb'\{\s*"format":\s*"%b"' % self.format.encode())
+
+    @property
     def article(self) -> str:
         """The kind with its article."""
         return f"{'an' if self.what[0] in 'aeiou' else 'a'} {self.what}"

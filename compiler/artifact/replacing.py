@@ -44,6 +44,15 @@ def _move(new: Path, directory: Path, old: Path) -> None:
         raise
 
 
+def check_place(path: Path) -> None:
+    """Raise ArtifactError unless something can be written to a path, which may exist."""
+    above = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not above.is_dir():
+        raise ArtifactError(f"cannot write {path}: {above} is not a directory")
+    if not os.access(above, os.W_OK):
+        raise ArtifactError(f"cannot write {path}: {above} is not yours to write to")
+
+
 def contents(directory: Path) -> list[str]:
     """Files, links and empty directories below a directory, by their names in it.
 

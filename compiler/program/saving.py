@@ -22,8 +22,8 @@ from compiler.artifact.manifest import (
     file_entry,
 )
 from compiler.artifact.module import Module
+from compiler.artifact.replaceable import check_replaceable
 from compiler.artifact.replacing import replacing
-from compiler.errors import ArtifactError
 
 _LARGEST_INLINE = 1 << 30
 """The bytes of a model above which its weights are in another file."""
@@ -47,12 +47,7 @@ def save_program(program: SavedProgram, directory: str | os.PathLike[str]) -> No
     Raises ArtifactError, and changes nothing, if that fails.
     """
     folder = Path(os.path.abspath(directory))
-    if (
-        os.path.lexists(folder)
-        and not (folder / PROGRAM_MANIFEST.file).is_file()
-        and not (folder.is_dir() and not any(folder.iterdir()))
-    ):
-        raise ArtifactError(f"{folder} exists and is not a program: choose another directory")
+    check_replaceable(folder)
     with replacing(folder) as new:
         new.mkdir(parents=True)
         large = program.model.ByteSize() > _LARGEST_INLINE

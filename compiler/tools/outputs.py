@@ -7,12 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from compiler.artifact.manifest import ARTIFACT_MANIFEST, PROGRAM_MANIFEST
+from compiler.artifact.replacing import check_place
 from compiler.backends.memory import Array
-from compiler.errors import ArtifactError, FlowloomError
-
-MANIFESTS = (ARTIFACT_MANIFEST.file, PROGRAM_MANIFEST.file)
-"""The files by which a directory is an artifact, which another may replace."""
+from compiler.errors import FlowloomError
 
 
 def check_file(path: Path | None) -> None:
@@ -21,27 +18,21 @@ def check_file(path: Path | None) -> None:
         return
     if path.is_dir():
         raise FlowloomError(f"cannot write {path}: it is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        raise FlowloomError(f"cannot write {path}: it is not a file; name another")
     if not path.parent.is_dir():
         raise FlowloomError(f"cannot write {path}: there is no directory {path.parent}; make it")
     if not os.access(path.parent, os.W_OK):
         raise FlowloomError(f"cannot write {path}: {path.parent} is not yours to write to")
 
 
-def check_artifact(path: Path) -> None:
-    """Raise ArtifactError for a directory that cannot be made, or holds something else."""
-    if os.path.lexists(path):
-        if not path.is_dir() or (any(path.iterdir()) and not _is_artifact(path)):
-            raise ArtifactError(f"{path} exists and is not an artifact: choose another directory")
-        return
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    if not above.is_dir():
-        raise ArtifactError(f"cannot write {path}: {above} is not a directory")
-    if not os.access(above, os.W_OK):
-        raise ArtifactError(f"cannot write {path}: {above} is not yours to write to")
-
-
-def _is_artifact(path: Path) -> bool:
-    return any((path / name).is_file() for name in MANIFESTS)
+def check_folder(path: Path, *names: str) -> None:
+    """Raise FlowloomError for a folder that cannot be made, or files that it cannot get."""
+    check_place(path)
+    if os.path.lexists(path) and not path.is_dir():
+        raise FlowloomError(f"cannot write to {path}: it is not a directory; name another")
+    for name in names if path.is_dir() else ():
+        check_file(path / name)
 
 
 def write_npz(path: Path, outputs: dict[str, Array]) -> None:

@@ -108,7 +108,7 @@ def test_a_segment_in_place_of_another_is_refused(tmp_path: Path):
 
 def test_other_directories_are_kept(tmp_path: Path):
     (tmp_path / "other").write_text("mine")
-    with pytest.raises(ArtifactError, match="is not a program"):
+    with pytest.raises(ArtifactError, match="is not an artifact"):
         compiled(ordered(DATA)).save(tmp_path)
     assert (tmp_path / "other").read_text() == "mine"
 

@@ -165,8 +165,8 @@ class DeviceArray:
             return self.numpy().__dlpack__(max_version=options.get("max_version"))
         if "max_version" in options and "stream" not in options:
             raise DeviceError(
-                f"an array on {self._driver.device.name} is not in the host's memory: copy it by its"
-                " numpy()"
+                f"an array on {self._driver.device.name} is not in the host's memory: copy it by"
+                " its numpy()"
             )
         return dlpack.make(self.address, self.dtype, self.shape, self._driver.dlpack_device, self)
 

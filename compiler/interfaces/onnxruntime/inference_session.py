@@ -13,6 +13,7 @@ import onnx
 
 import compiler
 from compiler.artifact.module import Module
+from compiler.artifact.replaceable import check_replaceable
 from compiler.errors import ArgumentError, DeviceError, InvalidArgument
 from compiler.frontend.load import overridable, read_model
 from compiler.frontend.tensors import initializers_of
@@ -115,6 +116,8 @@ class InferenceSession:
         self._pool: ThreadPoolExecutor | None = None
         self._overriding: dict[frozenset[str], Any] = {}
         self._lock = Lock()
+        if self._options.optimized_model_filepath:
+            check_replaceable(self._options.optimized_model_filepath)
         self.set_providers(providers, provider_options)
         if self._options.optimized_model_filepath:
             self.module.save(self._options.optimized_model_filepath)

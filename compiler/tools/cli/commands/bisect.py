@@ -19,11 +19,14 @@ from compiler.tools.bisect.search import Answer, Question, search_cause
 from compiler.tools.compile_options import compile_arguments
 from compiler.tools.inputs import read_inputs
 from compiler.tools.models import named_model
-from compiler.tools.outputs import write_npz
+from compiler.tools.outputs import check_folder, write_npz
 from compiler.tools.reference import Refusal
 
 DIFFERENT = 1
 """Exit status if something is wrong; 0 if nothing is."""
+
+REPRO = ("repro.onnx", "repro.npz")
+"""The files of a reduced model and its inputs."""
 
 VALUES = (
     *("target", "arch", "precision", "pipeline", "graphs", "quantised", "budget", "profile"),
@@ -36,6 +39,8 @@ def run(options: Namespace) -> int:
     """Search the cause, print each step, and write the reduced model and its inputs."""
     if options.model.is_dir():
         raise FlowloomError(f"{options.model} is an artifact, which has no IR: name its ONNX file")
+    if options.reduce > 0:
+        check_folder(options.output, *REPRO)
     arguments = compile_arguments(options)
     question = Question(
         model=without_defaults(named_model(options.model), arguments.pop("overridable")),
@@ -93,7 +98,7 @@ def _with_repro(
         report("reduced   no part of the model shows it alone")
         return story
     options.output.mkdir(parents=True, exist_ok=True)
-    model, inputs = options.output / "repro.onnx", options.output / "repro.npz"
+    model, inputs = (options.output / name for name in REPRO)
     cast(Any, onnx).save(reduced.part.model, str(model))
     write_npz(inputs, reduced.part.inputs)
     kinds = [node.op_type for node in reduced.part.model.graph.node]

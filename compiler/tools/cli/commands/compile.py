@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import compiler
+from compiler.artifact.replaceable import check_replaceable
 from compiler.scheduling.prediction import gap, prediction
 from compiler.target.target import parse_target
 from compiler.tools.cli.opening import compile_model
 from compiler.tools.models import default_artifact
-from compiler.tools.outputs import check_artifact
 from compiler.tools.progress.options import conclude
 
 
 def run(options: Namespace) -> int:
     """Compile, save and describe a module: on a GPU also its run against its lower bound."""
     output = options.output or default_artifact(options.model)
-    check_artifact(output)
+    check_replaceable(output)
     module = compile_model(options)
     module.save(output)
     text = f"{output}: {module.summary()}"

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import compiler
 from compiler.artifact import artifact
-from compiler.artifact.generate import StoredCheck, export_project
+from compiler.artifact.generate import StoredCheck, check_project, export_project
 from compiler.artifact.module import Module
 from compiler.progress import Announcement, notify, step_progress
 from compiler.support.words import counted, in_bytes
@@ -18,6 +18,7 @@ from compiler.tools.tolerance import TOLERANCES
 
 def run(options: Namespace) -> int:
     """Write the project that the options name, and say what it holds."""
+    check_project(options.output)
     with step_progress("read"):
         saved = artifact.load(options.directory, lambda target, requirements: None)
     check = None

@@ -5,7 +5,7 @@ from argparse import Namespace
 from compiler.errors import ArgumentError
 from compiler.scheduling.constraints_json import constraints_to_json
 from compiler.tools.inspection import open_module
-from compiler.tools.outputs import write_text
+from compiler.tools.outputs import check_file, write_text
 from compiler.tools.report import report
 
 
@@ -16,6 +16,7 @@ def run(options: Namespace) -> int:
             f"a report is text: `flowloom explore {options.directory} -o {options.output}` writes"
             " a page"
         )
+    check_file(options.output)
     module = open_module(options.directory)
     text = constraints_to_json(module.schedule) if options.constraints else report(module)
     if options.output is None:
