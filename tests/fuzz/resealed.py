@@ -16,6 +16,7 @@ import compiler
 from compiler.artifact import artifact
 from compiler.artifact.manifest import (
     ARTIFACT_MANIFEST,
+    FILE_LIST,
     SCHEDULE,
     SEAL,
     SELF_DIGEST,
@@ -30,7 +31,17 @@ from tests.forgery import Files, files_in
 from tests.fuzz.case import Case
 from tests.fuzz.damage import places
 from tests.fuzz.draw import Draw
-from tests.fuzz.forged import CONTROL, STATIC, change, drop, model_of, move, reorder
+from tests.fuzz.forged import (
+    CONTROL,
+    STATIC,
+    add,
+    change,
+    drop,
+    model_of,
+    move,
+    reorder,
+    replace,
+)
 
 LOOP = """
 g (float[4, 8] x, float[3, 8] u, int64 n) => (float[4, 8] y, float[3, 8] r)
@@ -71,6 +82,9 @@ def same_key(draw: Draw, content: Any) -> str:
     return f"{key} = {str(container[key])[:60]}"
 
 
+_HASHED = (FILE_LIST, SEAL, SELF_DIGEST)
+"""The entries of a manifest that are made anew."""
+
 _EDITS = (same_key, same_key, change, move, reorder, drop)
 
 
@@ -89,11 +103,19 @@ def reseal(folder: Path) -> None:
 
 
 def random_resealed(seed: int, target: str) -> Case:
-    """An artifact of which one to three values of the schedule were edited, not yet resealed."""
+    """An artifact of which one to three values were edited, not yet resealed.
+
+    They are of the schedule, or of the manifest's own entries: the target, what it needs, choices.
+    """
     draw = Draw(seed)
     files, feeds = draw.choice(_originals(target))
-    schedule = json.loads(files[SCHEDULE])
-    notes = [draw.choice(_EDITS)(draw, schedule) for _ in range(draw.choice([1, 1, 1, 2, 3]))]
-    changed = {**files, SCHEDULE: json.dumps(schedule).encode()}
-    note = f"{SCHEDULE}: {'; '.join(notes)}"
+    name = draw.choice([SCHEDULE, SCHEDULE, SCHEDULE, ARTIFACT_MANIFEST.file])
+    content = json.loads(files[name])
+    edited = content if name == SCHEDULE else {k: content[k] for k in content if k not in _HASHED}
+    edits = _EDITS if name == SCHEDULE else (*_EDITS, replace, add)
+    notes = [draw.choice(edits)(draw, edited) for _ in range(draw.choice([1, 1, 1, 2, 3]))]
+    if name != SCHEDULE:
+        edited |= {key: content[key] for key in _HASHED}
+    changed = {**files, name: json.dumps(edited).encode()}
+    note = f"{name}: {'; '.join(notes)}"
     return Case("resealed", seed, files=changed, feeds=feeds, target=target, note=note)

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from os import getpid
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import onnx
@@ -14,6 +16,7 @@ from compiler.autotune.kernels import cpu_bench
 from compiler.autotune.kernels.cpu_bench import CandidateRunner
 from compiler.autotune.kernels.kernel_tuner import KernelTuner
 from compiler.autotune.kernels.plan import TuningLimits
+from compiler.autotune.lock import locked
 from compiler.backends.cpu.bound import BoundKernel
 from compiler.choice.timing import Timing
 from compiler.errors import DeviceError, KernelError
@@ -214,6 +217,19 @@ def test_compile_says_what_it_did_also_when_it_is_loaded(tmp_path: Path):
     np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-4)
     assert plain.tuning is None
     assert plain.kernels == module.kernels, "the database decides without measuring, too"
+
+
+def test_a_database_that_is_held_is_not_waited_for_beyond_the_budget(
+    caplog: pytest.LogCaptureFixture,
+):
+    path = database.user_file(database_name(host_target()))
+    start = monotonic()
+    with locked(path, 60.0):
+        module = compiler.compile(model(), budget=0.5, cache=False)
+    assert module.tuning is not None
+    assert f"not kept: process {getpid()} " in caplog.text
+    assert not path.exists()
+    assert monotonic() - start < 30.0
 
 
 @pytest.mark.parametrize("budget", [None, 0])

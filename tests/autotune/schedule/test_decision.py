@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import compiler
 from compiler.artifact.choice_json import choice_to_json
 from compiler.autotune.kernel_times import KernelTimeDatabase
+from compiler.autotune.lock import measuring
 from compiler.autotune.schedule import decision
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import ArtifactError, DeviceError, PipelineError
@@ -260,6 +262,19 @@ def test_a_run_longer_than_the_budget_is_not_measured(
     assert choice is not None
     assert (choice.source, choice.timings) == ("model", {})
     assert choice.schedule.reason.startswith("not measured: a run takes about 90.0 s, ")
+
+
+def test_a_device_that_is_taken_for_longer_than_the_budget_is_not_measured(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+):
+    takes(monkeypatch, lambda mode, streams: 5.0)
+    start = monotonic()
+    with measuring(driver.device, 60.0):
+        choice = compiled(budget=0.3).choice
+    assert choice is not None
+    assert (choice.source, choice.timings) == ("model", {})
+    assert choice.schedule.reason.startswith("not measured: the device is taken: process ")
+    assert monotonic() - start < 30.0
 
 
 def test_without_a_device_the_model_chooses_and_says_so():
