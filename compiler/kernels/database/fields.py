@@ -43,7 +43,7 @@ Interval = tuple[float, float]
 
 def as_time(value: Any) -> float:
     """Nanoseconds that were read from JSON; raises ValueError for others."""
-    if type(value) in (float, int) and 0 < value < inf:
+    if type(value) in (float, int) and 0 <= value < inf:
         return value
     raise ValueError(f"a time of {value!r}")
 
