@@ -74,7 +74,7 @@ def _flops_an_element(op: OperatorOp) -> int:
     return flops if isinstance(flops, int) else flops(operator_use(op))
 
 
-def elements(value: SSAValue) -> int:
+def element_count(value: SSAValue) -> int:
     """The number of elements of a tensor; 0 for an operand that was left out."""
     return 0 if isinstance(value.type, NoneType) else prod(shape_of(value.type))
 
@@ -90,16 +90,16 @@ def flops_of(op: OperatorOp) -> int:
     if entry.facts.work is not None:
         shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
         return entry.facts.work(operator_use(op), shapes)
-    out = sum(elements(value) for value in op.outputs)
+    out = sum(element_count(value) for value in op.outputs)
     match entry.kind:
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
             window = op["kernel_shape"] if "kernel_shape" in op.attributes else ()
-            reduced = out * prod(window) if window else elements(op.inputs[0])
+            reduced = out * prod(window) if window else element_count(op.inputs[0])
             return reduced * _flops_an_element(op)
         case Kind.OPAQUE:
-            return sum(elements(value) for value in op.inputs)
+            return sum(element_count(value) for value in op.inputs)
         case _:
             return 0
 

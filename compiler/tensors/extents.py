@@ -11,7 +11,7 @@ for all sizes that meet them. With none in force such a comparison raises Undeci
 `int()` of an expression.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,37 +20,17 @@ from itertools import product
 from math import gcd, inf
 from typing import Literal
 
-Comparison = Literal["==", "!=", "<", "<="]
-Range = tuple[float, float]
-"""The least and the largest value, perhaps infinite."""
+from compiler.tensors.symbols import Range, Symbol, floor, times
+
+Relation = Literal["==", "!=", "<", "<="]
 
 
 class Undecided(Exception):
     """A comparison that holds for some sizes only, where nothing may be assumed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A size that a run decides: its name, its bounds, and an example for costs and tiles."""
-
-    name: str
-    low: int = 0
-    high: int | None = None
-    hint: int = 64
-
-    def __post_init__(self) -> None:
-        most = inf if self.high is None else self.high
-        if not 0 <= self.low <= self.hint <= most:
-            raise ValueError(
-                f"the symbol {self.name!r} is from {self.low} to {most}, its hint is {self.hint}"
-            )
-
-    def __str__(self) -> str:
-        return self.name
-
-
 class _Compound:
-    """An atom made of extents. Texts tell atoms apart: `==` of what they are made of may assume."""
+    """An atom made of extents. Their texts identify them, as `==` of extents may assume."""
 
     __slots__ = ("text",)
 
@@ -91,11 +71,11 @@ class Maximum(_Compound):
 
 Atom = Symbol | Quotient | Maximum
 Monomial = tuple[Atom, ...]
-"""A product of atoms, sorted by their texts; () is 1."""
+"""Atoms multiplied, sorted by their texts; () is 1."""
 
 
 class Expression:
-    """A polynomial over atoms with integer coefficients, which is no number."""
+    """A polynomial over atoms with integer coefficients that is not a number."""
 
     __slots__ = ("_hash", "terms")
 
@@ -119,16 +99,16 @@ class Expression:
     __radd__ = __add__
 
     def __neg__(self) -> "Extent":
-        return _product(self, -1)
+        return _multiplied(self, -1)
 
     def __sub__(self, other: "Extent") -> "Extent":
-        return _sum((self, _product(other, -1)))
+        return _sum((self, _multiplied(other, -1)))
 
     def __rsub__(self, other: int) -> "Extent":
         return _sum((other, -self))
 
     def __mul__(self, other: "Extent") -> "Extent":
-        return _product(self, other) if isinstance(other, int | Expression) else NotImplemented
+        return _multiplied(self, other)
 
     __rmul__ = __mul__
 
@@ -139,10 +119,10 @@ class Expression:
         return _quotient(other, self)
 
     def __mod__(self, other: "Extent") -> "Extent":
-        return self - _product(_quotient(self, other), other)
+        return self - _multiplied(_quotient(self, other), other)
 
     def __rmod__(self, other: int) -> "Extent":
-        return other - _product(_quotient(other, self), self)
+        return other - _multiplied(_quotient(other, self), self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int | Expression):
@@ -183,11 +163,11 @@ Shape = tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class SizeCondition:
     """A condition on sizes: that an extent compares so with 0."""
 
     extent: Extent
-    comparison: Comparison
+    comparison: Relation
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Whether it holds for these sizes, by symbol."""
@@ -201,12 +181,12 @@ class Assumptions:
     """The conditions under which what was computed on extents holds, in the order they arose."""
 
     def __init__(self) -> None:
-        self._conditions: dict[str, Condition] = {}
+        self._conditions: dict[str, SizeCondition] = {}
 
-    def __iter__(self) -> "Iterable[Condition]":
+    def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())
 
-    def add(self, condition: Condition) -> None:
+    def add(self, condition: SizeCondition) -> None:
         """Assume a condition, too."""
         self._conditions.setdefault(str(condition), condition)
 
@@ -266,7 +246,7 @@ def bounds(extent: Extent) -> Range:
     low: float = 0
     high: float = 0
     for monomial, factor in _terms(extent):
-        least, largest = reduce(_times, map(_atom_bounds, monomial), (factor, factor))
+        least, largest = reduce(times, map(_atom_bounds, monomial), (factor, factor))
         low += least
         high += largest
     return low, high
@@ -282,7 +262,7 @@ def maximum(first: Extent, *others: Extent) -> Extent:
     for i, extent in enumerate(extents):
         # Of two that are equal the first stays.
         rest = (*largest, *extents[i + 1 :])
-        if not any(bounds(_sum((extent, _product(other, -1))))[1] <= 0 for other in rest):
+        if not any(bounds(_sum((extent, _multiplied(other, -1))))[1] <= 0 for other in rest):
             largest.append(extent)
     if len(largest) == 1:
         return largest[0]
@@ -291,12 +271,12 @@ def maximum(first: Extent, *others: Extent) -> Extent:
 
 def minimum(first: Extent, *others: Extent) -> Extent:
     """The least of some extents. The built-in `min` decides between expressions instead."""
-    return _product(maximum(*(_product(extent, -1) for extent in (first, *others))), -1)
+    return _multiplied(maximum(*(_multiplied(extent, -1) for extent in (first, *others))), -1)
 
 
 def elements(shape: Iterable[Extent]) -> Extent:
     """The number of elements of a tensor of this shape."""
-    return reduce(_product, shape, 1)
+    return reduce(_multiplied, shape, 1)
 
 
 def ceil_div(extent: Extent, divisor: Extent) -> Extent:
@@ -323,7 +303,7 @@ def _sum(extents: Iterable[Extent]) -> Extent:
     return _expression(terms)
 
 
-def _product(first: Extent, second: Extent) -> Extent:
+def _multiplied(first: Extent, second: Extent) -> Extent:
     terms: dict[Monomial, int] = {}
     for (left, factor), (right, other) in product(_terms(first), _terms(second)):
         monomial = tuple(sorted((*left, *right), key=str)) if left and right else left or right
@@ -335,21 +315,21 @@ def _quotient(numerator: Extent, denominator: Extent) -> Extent:
     """`numerator // denominator`: the part that divides is divided, the rest becomes an atom."""
     if isinstance(denominator, int):
         if denominator < 0:
-            return _quotient(_product(numerator, -1), -denominator)
+            return _quotient(_multiplied(numerator, -1), -denominator)
         whole, rest = _short_division(numerator, denominator)
     else:
         if denominator <= 0:
             raise ZeroDivisionError(f"{numerator} // ({denominator})")
         whole, rest = _long_division(numerator, denominator)
     less_one = _sum((denominator, -1))
-    if bounds(rest)[0] >= 0 and bounds(_sum((rest, _product(less_one, -1))))[1] <= 0:
+    if bounds(rest)[0] >= 0 and bounds(_sum((rest, _multiplied(less_one, -1))))[1] <= 0:
         return whole
     shared = gcd(*(factor for _, factor in (*_terms(rest), *_terms(denominator))))
     rest, denominator = _scaled(rest, shared), _scaled(denominator, shared)
     if max(_terms(rest), key=_order)[1] < 0:
         # floor(-x / d) is -floor((x + d - 1) / d): one form for what is rounded up.
-        up = _quotient(_sum((_product(rest, -1), denominator, -1)), denominator)
-        return _sum((whole, _product(up, -1)))
+        up = _quotient(_sum((_multiplied(rest, -1), denominator, -1)), denominator)
+        return _sum((whole, _multiplied(up, -1)))
     return _sum((whole, _expression({(Quotient(rest, denominator),): 1})))
 
 
@@ -363,7 +343,7 @@ def _short_division(numerator: Extent, denominator: int) -> tuple[Extent, Extent
         rounded = abs(factor) // denominator * (-1 if factor < 0 else 1)
         quotient[monomial] = rounded if monomial else factor // denominator
     whole = _expression(quotient)
-    return whole, _sum((numerator, _product(whole, -denominator)))
+    return whole, _sum((numerator, _multiplied(whole, -denominator)))
 
 
 def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, Extent]:
@@ -388,7 +368,7 @@ def _long_division(numerator: Extent, denominator: Expression) -> tuple[Extent, 
         assert partner is not None
         step = _expression({partner: number // factor})
         quotient = _sum((quotient, step))
-        rest = _sum((rest, _product(_product(step, denominator), -1)))
+        rest = _sum((rest, _multiplied(_multiplied(step, denominator), -1)))
 
 
 def _divided(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -402,7 +382,7 @@ def _divided(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
-    """The key of an order of monomials that products keep, for long division to end."""
+    """The key of an order of monomials that multiplication keeps, for long division to end."""
     return len(term[0]), tuple(map(str, term[0]))
 
 
@@ -421,7 +401,7 @@ def _single_atom(extent: Extent) -> Atom | None:
 
 
 def _in_brackets(extent: Extent) -> str:
-    """The text of an extent, in brackets if it has an operator of its own."""
+    """The text of an extent, in brackets if it is a sum or a quotient."""
     simple = isinstance(extent, int) or isinstance(_single_atom(extent), Symbol | Maximum)
     return str(extent) if simple else f"({extent})"
 
@@ -460,27 +440,10 @@ def _atom_bounds(atom: Atom) -> Range:
     low, high = bounds(atom.numerator)
     least, largest = bounds(atom.denominator)
     least = max(least, 1)
-    return _floor(low, largest if low >= 0 else least), _floor(
-        high, least if high >= 0 else largest
-    )
+    return floor(low, largest if low >= 0 else least), floor(high, least if high >= 0 else largest)
 
 
-def _floor(numerator: float, denominator: float) -> float:
-    """A quotient rounded down; of a number by infinity as by any large number."""
-    if abs(numerator) == inf:
-        return numerator
-    if denominator == inf:
-        return 0 if numerator >= 0 else -1
-    return numerator // denominator
-
-
-def _times(first: Range, second: Range) -> Range:
-    """The range of products; 0 times infinity is 0, as infinity stands for large numbers."""
-    ends = [a * b if a and b else 0 for a in first for b in second]
-    return min(ends), max(ends)
-
-
-def _decide(extent: Extent, comparison: Comparison) -> bool:
+def _decide(extent: Extent, comparison: Relation) -> bool:
     """Whether an extent compares so with 0, if need be for the example sizes."""
     low, high = bounds(extent)
     always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}[comparison]
@@ -491,17 +454,17 @@ def _decide(extent: Extent, comparison: Comparison) -> bool:
     if assumptions is None:
         raise Undecided(f"{extent} {comparison} 0 holds for some sizes only")
     holds = _compare(at_hints(extent), comparison)
-    assumptions.add(Condition(extent, comparison) if holds else _negated(extent, comparison))
+    assumptions.add(SizeCondition(extent, comparison) if holds else _negated(extent, comparison))
     return holds
 
 
-def _negated(extent: Extent, comparison: Comparison) -> Condition:
+def _negated(extent: Extent, comparison: Relation) -> SizeCondition:
     if comparison == "==":
-        return Condition(extent, "!=")
-    return Condition(_product(extent, -1), "<=" if comparison == "<" else "<")
+        return SizeCondition(extent, "!=")
+    return SizeCondition(_multiplied(extent, -1), "<=" if comparison == "<" else "<")
 
 
-def _compare(number: int, comparison: Comparison) -> bool:
+def _compare(number: int, comparison: Relation) -> bool:
     match comparison:
         case "==":
             return number == 0

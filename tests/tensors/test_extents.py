@@ -1,7 +1,7 @@
 """Extents over symbols: expressions are what numbers would be, for all sizes within bounds."""
 
 from collections.abc import Callable
-from operator import add, floordiv, mod, mul, sub
+from operator import add, mul, sub
 from typing import Any
 
 import pytest
@@ -33,8 +33,24 @@ SYMBOLS = (
 SIZES = st.fixed_dictionaries(
     {"n": st.integers(1, 40), "m": st.integers(0, 60), "k": st.integers(2, 9)}
 )
-Operation = Callable[[Any, Any], Any]
+Operation = Callable[..., Any]
 Program = tuple[Operation, "Program", "Program"] | Symbol | int
+NUMBERS: dict[Operation, Operation] = {maximum: max, minimum: min}
+"""The operations on numbers that differ from those on extents."""
+
+
+def floordiv(dividend: Any, divisor: Any) -> Any:
+    """A quotient, rounded down."""
+    return dividend // divisor
+
+
+def mod(dividend: Any, divisor: Any) -> Any:
+    """The rest of a division."""
+    return dividend % divisor
+
+
+EXACT: list[Operation] = [add, sub, mul]
+DIVISIONS: list[Operation] = [floordiv, mod, ceil_div]
 
 
 def programs() -> st.SearchStrategy[Program]:
@@ -43,8 +59,8 @@ def programs() -> st.SearchStrategy[Program]:
     divisors = st.integers(1, 8) | st.sampled_from([SYMBOLS[0], SYMBOLS[2], (add, SYMBOLS[1], 1)])
 
     def longer(inner: st.SearchStrategy[Program]) -> st.SearchStrategy[Program]:
-        exact = st.tuples(st.sampled_from([add, sub, mul]), inner, inner)
-        divided = st.tuples(st.sampled_from([floordiv, mod, ceil_div]), inner, divisors)
+        exact = st.tuples(st.sampled_from(EXACT), inner, inner)
+        divided = st.tuples(st.sampled_from(DIVISIONS), inner, divisors)
         return exact | divided | st.tuples(st.sampled_from([maximum, minimum]), inner, inner)
 
     return st.recursive(leaves, longer, max_leaves=6)
@@ -60,7 +76,7 @@ def extent(program: Program) -> Extent:
 def number(program: Program, sizes: dict[str, int]) -> int:
     """The program run on numbers."""
     if isinstance(program, tuple):
-        operation = {maximum: max, minimum: min}.get(program[0], program[0])
+        operation = NUMBERS.get(program[0], program[0])
         return operation(number(program[1], sizes), number(program[2], sizes))
     return sizes[program.name] if isinstance(program, Symbol) else program
 

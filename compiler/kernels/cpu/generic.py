@@ -13,7 +13,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
 from compiler.kernels.template import KernelSource
-from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, extent_of, facts
+from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.target.target import CpuTarget
 
@@ -203,7 +203,7 @@ class GenericSchedule:
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
         """Fuse loops and split them into blocks of enough work; returns the loop inside a block."""
         fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-        extent = extent_of(self.schedule, fused)
+        extent = loop_extent(self.schedule, fused)
         rows = divisor_below(extent, max(1, BLOCK_WORK // max(1, work)))
         blocks, row = self.schedule.split(fused, [extent // rows, rows])
         if extent > rows:
@@ -229,7 +229,7 @@ class GenericSchedule:
         if not reduced:
             return
         reduced = self.fused(reduced, known)
-        inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
+        inner = [loop for loop in spatial if loop_extent(self.schedule, loop) > 1]
         if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
             self.start_before(block, reduced[0])
             for loop in reduced:
@@ -240,7 +240,7 @@ class GenericSchedule:
             last: list[LoopRV] = []
             while inner and work < INNER_WORK:
                 last.insert(0, inner.pop())
-                work *= extent_of(self.schedule, last[0])
+                work *= loop_extent(self.schedule, last[0])
             self.schedule.reorder(*reduced, *last)
         self.start_before(block, reduced[0])
 

@@ -32,7 +32,7 @@ class BlockFacts:
     accesses: tuple[tuple[tuple[int | None, ...], tuple[int, ...], frozenset[int]], ...] = ()
 
 
-def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
+def loop_extent(schedule: s_tir.Schedule, loop: LoopRV) -> int:
     """The constant extent of a loop."""
     return int(schedule.get(loop).extent)
 
