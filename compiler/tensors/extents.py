@@ -5,24 +5,25 @@ length). Expressions take part in arithmetic as numbers do, so that code that in
 know which of both it has. Their normal form is a polynomial with integer coefficients, whose atoms
 are symbols, quotients that are not exact, and maxima: equal polynomials have equal hashes.
 
-A comparison may hold for some sizes only. It is then decided as for the example sizes
-(`Symbol.hint`), and the condition is added to the `Assumptions` in force: what was computed holds
-for all sizes that meet them. With none in force such a comparison raises Undecided, and so does
-`int()` of an expression.
+A comparison may hold for some sizes only. It raises Undecided then, and so does `int()` of an
+expression, unless assumptions are in force (`tensors.assumptions`), which decide it.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from math import gcd, inf
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
 
 Relation = Literal["==", "!=", "<", "<="]
+"""How an extent compares with 0."""
+
+
+NO_RANGES: Mapping[Symbol, Range] = {}
+"""The bounds of symbols are their own."""
 
 
 class Undecided(Exception):
@@ -30,11 +31,12 @@ class Undecided(Exception):
 
 
 class _Compound:
-    """An atom made of extents. Their texts identify them, as `==` of extents may assume."""
+    """An atom made of extents. It is equal to one of the same parts, as `==` of extents assumes."""
 
-    __slots__ = ("text",)
+    __slots__ = ("parts", "text")
 
     text: str
+    parts: "tuple[object, ...]"
 
     def __str__(self) -> str:
         return self.text
@@ -42,10 +44,10 @@ class _Compound:
     __repr__ = __str__
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.text == str(other)
+        return isinstance(other, _Compound) and self.parts == other.parts
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash(self.parts)
 
 
 class Quotient(_Compound):
@@ -57,6 +59,7 @@ class Quotient(_Compound):
         self.numerator = numerator
         self.denominator = denominator
         self.text = f"{_in_brackets(numerator)}//{_in_brackets(denominator)}"
+        self.parts = ("//", _terms(numerator), _terms(denominator))
 
 
 class Maximum(_Compound):
@@ -67,6 +70,7 @@ class Maximum(_Compound):
     def __init__(self, extents: "Iterable[Extent]") -> None:
         self.extents = tuple(sorted(extents, key=str))
         self.text = f"max({', '.join(map(str, self.extents))})"
+        self.parts = ("max", *map(_terms, self.extents))
 
 
 Atom = Symbol | Quotient | Maximum
@@ -107,8 +111,9 @@ class Expression:
     def __rsub__(self, other: int) -> "Extent":
         return _sum((other, -self))
 
-    def __mul__(self, other: "Extent") -> "Extent":
-        return _multiplied(self, other)
+    def __mul__(self, other: Any) -> "Extent":
+        # a list is repeated: NotImplemented makes Python ask the list
+        return _multiplied(self, other) if isinstance(other, int | Expression) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -123,6 +128,17 @@ class Expression:
 
     def __rmod__(self, other: int) -> "Extent":
         return other - _multiplied(_quotient(other, self), self)
+
+    def __truediv__(self, other: object) -> float:
+        raise Undecided(f"{self} / {other} is not a whole number")
+
+    __rtruediv__ = __truediv__
+
+    def __float__(self) -> float:
+        raise Undecided(f"{self} is rounded to a float")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int | Expression):
@@ -162,51 +178,24 @@ Shape = tuple[Extent, ...]
 """The extents of a tensor, the outermost axis first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeCondition:
-    """A condition on sizes: that an extent compares so with 0."""
+class Decides(Protocol):
+    """A way to decide comparisons that hold for some sizes only."""
 
-    extent: Extent
-    comparison: Relation
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it holds for these sizes, by symbol."""
-        return _compare(value_at(self.extent, sizes), self.comparison)
-
-    def __str__(self) -> str:
-        return f"{self.extent} {self.comparison} 0"
+    def decide(self, extent: Expression, relation: Relation) -> bool:
+        """Whether an extent compares so with 0."""
+        ...
 
 
-class Assumptions:
-    """The conditions under which what was computed on extents holds, in the order they arose."""
-
-    def __init__(self) -> None:
-        self._conditions: dict[str, SizeCondition] = {}
-
-    def __iter__(self) -> Iterator[SizeCondition]:
-        return iter(self._conditions.values())
-
-    def add(self, condition: SizeCondition) -> None:
-        """Assume a condition, too."""
-        self._conditions.setdefault(str(condition), condition)
-
-    def hold(self, sizes: Mapping[str, int]) -> bool:
-        """Whether all of them hold for these sizes, by symbol."""
-        return all(condition.holds(sizes) for condition in self._conditions.values())
+DECIDING: ContextVar[Decides | None] = ContextVar("assumptions about sizes", default=None)
+"""The assumptions in force."""
 
 
-_IN_FORCE: ContextVar[Assumptions | None] = ContextVar("assumptions about sizes", default=None)
-
-
-@contextmanager
-def assuming() -> Generator[Assumptions]:
-    """Decide comparisons by the example sizes within this block, and collect the conditions."""
-    assumptions = Assumptions()
-    token = _IN_FORCE.set(assumptions)
-    try:
-        yield assumptions
-    finally:
-        _IN_FORCE.reset(token)
+def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
+    """Whether two shapes are equal for all sizes. Unlike `==` this assumes nothing."""
+    return len(first) == len(second) and all(
+        isinstance(difference := a - b, int) and difference == 0
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 def extent_of(symbol: Symbol) -> Extent:
@@ -237,8 +226,8 @@ def at_hints(extent: Extent) -> int:
     return _value(extent, lambda symbol: symbol.hint)
 
 
-def bounds(extent: Extent) -> Range:
-    """A range that has all values which the symbols' bounds admit.
+def bounds(extent: Extent, ranges: Mapping[Symbol, Range] = NO_RANGES) -> Range:
+    """A range that has all values which the symbols' bounds, or narrower ranges, admit.
 
     It is computed by intervals of the atoms, so it may be wider than the values: n - n // 2 is
     from -3 to 9 with n in 1..9.
@@ -246,7 +235,8 @@ def bounds(extent: Extent) -> Range:
     low: float = 0
     high: float = 0
     for monomial, factor in _terms(extent):
-        least, largest = reduce(times, map(_atom_bounds, monomial), (factor, factor))
+        atoms = [_atom_bounds(atom, ranges) for atom in monomial]
+        least, largest = reduce(times, atoms, (factor, factor))
         low += least
         high += largest
     return low, high
@@ -279,13 +269,20 @@ def elements(shape: Iterable[Extent]) -> Extent:
     return reduce(_multiplied, shape, 1)
 
 
+def truncated(extent: Any, divisor: Any) -> Any:
+    """A quotient rounded towards zero."""
+    if divisor < 0:
+        extent, divisor = -extent, -divisor
+    return extent // divisor if extent >= 0 else -(-extent // divisor)
+
+
 def ceil_div(extent: Extent, divisor: Extent) -> Extent:
     """The number of parts of a size that cover an extent."""
     return _quotient(_sum((extent, divisor, -1)), divisor)
 
 
 def _terms(extent: Extent) -> Iterable[tuple[Monomial, int]]:
-    return (((), extent),) if isinstance(extent, int) else extent.terms
+    return extent.terms if isinstance(extent, Expression) else (((), int(extent)),)
 
 
 def _expression(terms: Mapping[Monomial, int]) -> Extent:
@@ -431,46 +428,28 @@ def _value(extent: Extent, size: Callable[[Symbol], int]) -> int:
     return total
 
 
-def _atom_bounds(atom: Atom) -> Range:
+def _atom_bounds(atom: Atom, ranges: Mapping[Symbol, Range]) -> Range:
     if isinstance(atom, Symbol):
-        return atom.low, inf if atom.high is None else atom.high
+        return ranges.get(atom) or (atom.low, inf if atom.high is None else atom.high)
     if isinstance(atom, Maximum):
-        ranges = [*map(bounds, atom.extents)]
-        return max(low for low, _ in ranges), max(high for _, high in ranges)
-    low, high = bounds(atom.numerator)
-    least, largest = bounds(atom.denominator)
+        every = [bounds(extent, ranges) for extent in atom.extents]
+        return max(low for low, _ in every), max(high for _, high in every)
+    low, high = bounds(atom.numerator, ranges)
+    least, largest = bounds(atom.denominator, ranges)
     least = max(least, 1)
     return floor(low, largest if low >= 0 else least), floor(high, least if high >= 0 else largest)
 
 
 def _decide(extent: Extent, comparison: Relation) -> bool:
-    """Whether an extent compares so with 0, if need be for the example sizes."""
+    """Whether an extent compares so with 0, if need be by assumption."""
+    if isinstance(extent, int):
+        return {"==": extent == 0, "<": extent < 0, "<=": extent <= 0}[comparison]
     low, high = bounds(extent)
     always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}[comparison]
     never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}[comparison]
     if always or never:
         return always
-    assumptions = _IN_FORCE.get()
-    if assumptions is None:
+    judge = DECIDING.get()
+    if judge is None:
         raise Undecided(f"{extent} {comparison} 0 holds for some sizes only")
-    holds = _compare(at_hints(extent), comparison)
-    assumptions.add(SizeCondition(extent, comparison) if holds else _negated(extent, comparison))
-    return holds
-
-
-def _negated(extent: Extent, comparison: Relation) -> SizeCondition:
-    if comparison == "==":
-        return SizeCondition(extent, "!=")
-    return SizeCondition(_multiplied(extent, -1), "<=" if comparison == "<" else "<")
-
-
-def _compare(number: int, comparison: Relation) -> bool:
-    match comparison:
-        case "==":
-            return number == 0
-        case "!=":
-            return number != 0
-        case "<":
-            return number < 0
-        case "<=":
-            return number <= 0
+    return judge.decide(extent, comparison)

@@ -9,12 +9,17 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size that a run decides: its name, its bounds, and an example for costs and tiles."""
+    """A size that a run decides: its name, its bounds, and an example for costs and tiles.
+
+    `scope` differs between compilations, so that nothing which is cached for one compilation, with
+    the conditions that it assumed, is used in another.
+    """
 
     name: str
     low: int = 0
     high: int | None = None
     hint: int = 64
+    scope: int = 0
 
     def __post_init__(self) -> None:
         most = inf if self.high is None else self.high

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from compiler.tensors.assumptions import Assumptions, assuming
 from compiler.tensors.extents import (
-    Assumptions,
     Extent,
     Symbol,
     Undecided,
-    assuming,
     at_hints,
     bounds,
     ceil_div,

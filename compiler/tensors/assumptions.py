@@ -1,0 +1,169 @@
+"""Assumptions about sizes, by which comparisons of extents are decided where bounds do not.
+
+A comparison that holds for some sizes only is decided as for the example sizes (`Symbol.hint`), and
+the condition is remembered: what was computed holds for all sizes that meet all conditions.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+
+from compiler.tensors.extents import (
+    DECIDING,
+    Atom,
+    Expression,
+    Extent,
+    Relation,
+    at_hints,
+    bounds,
+    symbols_of,
+    value_at,
+)
+from compiler.tensors.symbols import Range, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCondition:
+    """A condition on sizes: that an extent compares so with 0."""
+
+    extent: Extent
+    relation: Relation
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it holds for these sizes, by symbol."""
+        return _compare(value_at(self.extent, sizes), self.relation)
+
+    def __str__(self) -> str:
+        return f"{self.extent} {self.relation} 0"
+
+
+class Assumptions:
+    """The conditions under which what was computed on extents holds, in the order they arose.
+
+    Of several upper bounds of the same sum the least is there alone.
+    """
+
+    def __init__(self) -> None:
+        self._conditions: dict[tuple[Extent, Relation], SizeCondition] = {}
+        self._ranges: dict[Symbol, Range] = {}
+        self._decided: dict[tuple[Extent, Relation], bool] = {}
+
+    def __iter__(self) -> Iterator[SizeCondition]:
+        return iter(self._conditions.values())
+
+    def hold(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all of them hold for these sizes, by symbol."""
+        return all(condition.holds(sizes) for condition in self)
+
+    def decide(self, extent: Expression, relation: Relation) -> bool:
+        """Whether an extent compares so with 0, if need be for the example sizes."""
+        key = extent, relation
+        if key not in self._decided:
+            self._decided[key] = self._answer(_reduced(extent), relation)
+        return self._decided[key]
+
+    def _answer(self, extent: Extent, relation: Relation) -> bool:
+        low, high = bounds(extent, self._ranges)
+        always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
+        never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
+        if always[relation] or never[relation]:
+            return always[relation]
+        holds = _compare(at_hints(extent), relation)
+        match relation:
+            case "==":
+                self._add(extent, "==" if holds else "!=")
+            case "<":  # extents are whole numbers
+                self._add(extent + 1 if holds else -extent, "<=")
+            case _:
+                self._add(extent if holds else 1 - extent, "<=")
+        return holds
+
+    def _add(self, extent: Extent, relation: Relation) -> None:
+        """Remember a condition in its strongest form."""
+        if relation == "<=":
+            extent = _tightened(extent)
+        terms = dict(extent.terms) if isinstance(extent, Expression) else {}
+        constant = terms.pop((), 0)
+        key = extent - constant, relation
+        if relation != "<=":
+            key = extent, relation
+        elif key in self._conditions:
+            constant = max(constant, (self._conditions[key].extent - key[0]) + 0)
+            extent = key[0] + constant
+        self._conditions[key] = SizeCondition(extent, relation)
+        self._narrow(extent, relation)
+
+    def _narrow(self, extent: Extent, relation: Relation) -> None:
+        """The ranges of symbols that a bound of a single one says."""
+        symbols = symbols_of(extent)
+        terms = dict(extent.terms) if isinstance(extent, Expression) else {}
+        constant = terms.pop((), 0)
+        match [*terms.items()]:
+            case [((Symbol() as symbol,), 1 | -1 as sign)] if symbols == {symbol}:
+                pass
+            case _:
+                return
+        low, high = self._ranges.get(symbol) or bounds(symbol_as_extent(symbol))
+        if relation == "==":
+            low = high = -constant * sign
+        elif relation == "<=":
+            low, high = (low, min(high, -constant)) if sign == 1 else (max(low, constant), high)
+        self._ranges[symbol] = low, high
+
+
+def symbol_as_extent(symbol: Symbol) -> Expression:
+    """A symbol as an expression, whatever its bounds."""
+    return Expression(frozenset({((symbol,), 1)}))
+
+
+@contextmanager
+def assuming() -> Generator[Assumptions]:
+    """Decide comparisons by the example sizes within this block, and collect the conditions."""
+    assumptions = Assumptions()
+    token = DECIDING.set(assumptions)
+    try:
+        yield assumptions
+    finally:
+        DECIDING.reset(token)
+
+
+def _reduced(extent: Expression) -> Extent:
+    """An extent of the same sign: without a positive factor of all its terms."""
+    shared = reduce(lambda a, b: a & b, (Counter[Atom](monomial) for monomial, _ in extent.terms))
+    positive = Counter({atom: n for atom, n in shared.items() if _is_positive(atom)})
+    divisor = gcd(*(factor for _, factor in extent.terms))
+    total: Extent = 0
+    for monomial, factor in extent.terms:
+        term: Extent = factor // divisor
+        for atom in (Counter[Atom](monomial) - positive).elements():
+            term = term * Expression(frozenset({((atom,), 1)}))
+        total = total + term
+    return total
+
+
+def _is_positive(atom: Atom) -> bool:
+    return bounds(Expression(frozenset({((atom,), 1)})))[0] > 0
+
+
+def _tightened(extent: Extent) -> Extent:
+    """The extent whose being at most 0 says the same of whole numbers, in the lowest terms."""
+    if isinstance(extent, int):
+        return extent
+    divisor = gcd(*(factor for monomial, factor in extent.terms if monomial))
+    terms = {monomial: -(-factor // divisor) for monomial, factor in extent.terms}
+    return Expression(frozenset((m, f) for m, f in terms.items() if f))
+
+
+def _compare(number: int, relation: Relation) -> bool:
+    match relation:
+        case "==":
+            return number == 0
+        case "!=":
+            return number != 0
+        case "<":
+            return number < 0
+        case "<=":
+            return number <= 0
