@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from compiler.errors import KernelError
 from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.groups import kernel_symbols, symbols_of_group
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
@@ -21,6 +22,9 @@ from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
+from compiler.tensors.extents import Extent
+from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
+from compiler.tensors.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,10 @@ def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
 
 
 def extract_group(group: GroupOp) -> Group:
-    """The plain form of a group in the IR; it must have a kernel name."""
+    """The plain form of a group in the IR; it must have a kernel name.
+
+    Where sizes depend on symbols they are extents of the kernel's symbols, `s0` and on.
+    """
     numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
     values = [_info(a) for a in group.body.block.args]
     constants: dict[int, numpy.ndarray] = {}
@@ -226,6 +233,9 @@ def extract_group(group: GroupOp) -> Group:
     if any(infos[number] != _info(value) for number, value in stored):
         raise KernelError(f"the kernel {name} keeps one value in two layouts: copy it first")
     values = [infos.get(number, info) for number, info in enumerate(values)]
+    if symbols := kernel_symbols(symbols_of_group(group)):
+        values = [replace(v, shape=substituted_shape(v.shape, symbols)) for v in values]
+        operators = [replace(op, attributes=_of_kernel(op, symbols)) for op in operators]
     return Group(
         name=name,
         values=tuple(values),
@@ -235,6 +245,14 @@ def extract_group(group: GroupOp) -> Group:
         operators=tuple(operators),
         outputs=outputs,
     )
+
+
+def _of_kernel(op: Node, symbols: Mapping[Symbol, Extent]) -> dict[str, Any]:
+    """The attributes of an operator, of which sizes depend on a kernel's symbols."""
+    return {
+        name: mapped_extents(value, lambda extent: substituted(extent, symbols))
+        for name, value in op.attributes.items()
+    }
 
 
 def _info(value: SSAValue) -> TensorInfo:

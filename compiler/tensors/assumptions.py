@@ -54,6 +54,12 @@ class Assumptions:
     def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())
 
+    def pinned(self) -> dict[str, int]:
+        """The symbols that a condition holds for few sizes of, with their hints."""
+        roots = [condition.extent for condition in self if condition.relation == "=="]
+        symbols = [*map(symbols_of, roots)]
+        return {one.name: one.hint for own in symbols if len(own) == 1 for one in own}
+
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
         return all(condition.holds(sizes) for condition in self)

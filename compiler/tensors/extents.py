@@ -138,7 +138,8 @@ class Expression:
         raise Undecided(f"{self} is rounded to a float")
 
     def __format__(self, spec: str) -> str:
-        return str(self)
+        """Its text; in brackets where a number is asked for, as among the sizes of a type."""
+        return f"({self})" if spec == "d" else str(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int | Expression):
@@ -196,6 +197,12 @@ def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
         isinstance(difference := a - b, int) and difference == 0
         for a, b in zip(first, second, strict=True)
     )
+
+
+def divides(divisor: Extent, extent: Extent) -> bool:
+    """Whether an extent is a multiple of another for all sizes. This assumes nothing."""
+    rest = extent % divisor
+    return isinstance(rest, int) and rest == 0
 
 
 def extent_of(symbol: Symbol) -> Extent:

@@ -1,7 +1,7 @@
 """Extents for other symbols or sizes, alone, in shapes, and in arrays of extents."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from compiler.tensors.extents import (
     Extent,
     Maximum,
     Quotient,
-    Shape,
     at_hints,
     maximum,
 )
@@ -91,16 +90,21 @@ def symbol_extent(symbol: Symbol) -> Expression:
     return Expression(frozenset({((symbol,), 1)}))
 
 
-def substituted_shape(shape: Iterable[Extent], values: Mapping[Symbol, Extent]) -> Shape:
+def substituted_shape(shape: Iterable[Extent], values: Mapping[Symbol, Extent]) -> tuple[int, ...]:
     """A shape with extents in place of symbols."""
-    return tuple(substituted(extent, values) for extent in shape)
+    return tuple([cast(int, substituted(extent, values)) for extent in shape])
 
 
-def substituted_value(value: Any, values: Mapping[Symbol, Extent]) -> Any:
-    """An attribute's value with extents in place of symbols in it."""
+def mapped_extents(value: Any, function: Callable[[Expression], Any]) -> Any:
+    """An attribute's value with something else for each extent in it that depends on symbols."""
     if isinstance(value, Expression):
-        return substituted(value, values)
+        return function(value)
     if isinstance(value, list | tuple):
-        items: list[Any] = [substituted_value(item, values) for item in value]  # pyright: ignore
+        items = [mapped_extents(item, function) for item in cast(Sequence[Any], value)]
         return items if isinstance(value, list) else tuple(items)
     return value
+
+
+def values_at_hints(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes for the example sizes."""
+    return {name: mapped_extents(value, at_hints) for name, value in attributes.items()}
