@@ -27,6 +27,7 @@ from compiler.kernels.tir.integers import (
 )
 from compiler.kernels.tir.linear import Linear, Sums, follows
 from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.sized_bounds import SizedBounds
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""
@@ -68,6 +69,8 @@ def judge(function: Accesses) -> Verdict:
     """Decide each access of a function; those that differ by a constant are one question."""
     verdict = Verdict(len(function.listed), undecided=[*function.opaque])
     sums = Sums(function.terms)
+    if function.sizes:
+        return _judge_sized(function, sums, verdict)
     alike = dict[tuple[object, ...], list[Access]]()
     for access in function.listed:
         index = access.index
@@ -87,6 +90,29 @@ def judge(function: Accesses) -> Verdict:
         else:
             _enumerate(accesses, function.terms, verdict)
     return verdict
+
+
+def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
+    """Decide each access for all sizes: by bounds over symbols, or by sums."""
+    seen = dict[tuple[object, ...], bool]()
+    for access in function.listed:
+        key = (access.index, str(access.extent), access.conditions)
+        if key not in seen:
+            seen[key] = _is_inside(access, function, sums)
+        if not seen[key]:
+            verdict.undecided.append(access_text(access))
+    return verdict
+
+
+def _is_inside(access: Access, function: Accesses, sums: Sums) -> bool:
+    index, size = access.index, access.size or function.terms.number(access.extent)
+    if access.size is None and index.low >= 0 and index.high < access.extent:
+        return True
+    if SizedBounds(function.sizes, access.conditions).inside(index, access.extent):
+        return True
+    own, extent = sums.of(index), sums.of(size)
+    beyond = own.plus(extent, -1).plus(Linear({}, 1))
+    return follows((own.times(-1), beyond), related(index, access.conditions), sums)
 
 
 def _enumerate(accesses: Sequence[Access], terms: KernelTerms, verdict: Verdict) -> None:
