@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.tensors.extents import Expression
 from compiler.tensors.row_major import reshaped_index, unit_free
 from compiler.tensors.strides import StridedWindow
 
@@ -157,7 +158,7 @@ class AffineIndex:
 def _affine(value: Index) -> AffineIndex:
     if isinstance(value, AffineIndex):
         return value
-    if not isinstance(value, int):
+    if not isinstance(value, int | Expression):
         raise NotAffine
     return AffineIndex(value)
 

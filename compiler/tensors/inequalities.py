@@ -1,6 +1,7 @@
 """Lower bounds of extents that see through products, quotients and maxima, as `bounds` does not."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import count
 from math import inf
 
@@ -22,6 +23,7 @@ MOST_MAXIMA = 6
 _REMAINDERS = count()
 
 
+@lru_cache(1 << 12)
 def least(extent: Extent) -> float:
     """A lower bound of an extent.
 
@@ -41,13 +43,13 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
     largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
     if largest is None or not most:
         return _above(extent)
-    cases = (_replaced(extent, {largest: other}) for other in largest.extents)
+    cases = (replaced(extent, {largest: other}) for other in largest.extents)
     return min(_at_least(case, most - 1) for case in cases)
 
 
 def _above(extent: Extent) -> float:
     """The constant of the polynomial in what atoms are above their least values."""
-    moved = _replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
+    moved = replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
     if isinstance(moved, int):
         return moved
     constant = 0
@@ -102,7 +104,7 @@ def _atoms(extent: Extent) -> list[Atom]:
     return sorted({atom for monomial, _ in _terms(extent) for atom in monomial}, key=str)
 
 
-def _replaced(extent: Extent, by: dict[Atom, Extent]) -> Extent:
+def replaced(extent: Extent, by: dict[Atom, Extent]) -> Extent:
     """An extent with others in the places of some of its atoms."""
     total: Extent = 0
     for monomial, factor in _terms(extent):

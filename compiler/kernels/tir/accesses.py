@@ -216,13 +216,22 @@ class _Reader:
         if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
             self.found.blocks.add(axis)
         apply = self.terms.apply
-        end = apply("<", axis, apply("+", first, extent))
+        end = apply("<", axis, self._end(first, extent))
 
         def turn() -> None:
             with self._under(apply("<=", first, axis)), self._under(end):
                 self.statement(node.body)
 
         self._repeat(turn, node.body)
+
+    def _end(self, first: Integer, length: Integer) -> Integer:
+        """The end of a run of a length, which may be what is left up to some end."""
+        apply = self.terms.apply
+        if length.kind == "-" and length.operands[1] is first:
+            return length.operands[0]
+        if length.kind == "min" and self.found.sizes:
+            return apply("min", *(self._end(first, own) for own in length.operands))
+        return apply("+", first, length)
 
     def _branch(self, node: Any) -> None:
         condition, before = self.value(node.condition), dict(self._scalars.state)

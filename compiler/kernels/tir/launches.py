@@ -25,6 +25,7 @@ from compiler.kernels.tir.sized_launches import (
     uses_symbols,
     with_lines,
     with_named_loops,
+    with_plain_divisions,
 )
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.symbols import Symbol
@@ -92,7 +93,9 @@ _SHARE = [tirx.transform.CommonSubexprElim()]
 def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFunc:
     """Lower a scheduled PrimFunc, whose extents may be `sized`, to loops over flat buffers."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
-    flat = computed_in_float32(Sequential(_FLATTEN)(module)[name])
+    blocks = isinstance(function.body, s_tir.SBlockRealize)
+    flatten = _FLATTEN if blocks or not sized else [FLATTEN_BUFFERS]
+    flat = computed_in_float32(Sequential(flatten)(module)[name])
     return in_registers(Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name])
 
 
@@ -185,7 +188,7 @@ def _launch(
     if sizes is not None:
         grid = sized_grid(nest := with_named_loops(nest), begin, end)
         loop, lines = with_lines(grid.loop if grid else nest, grid.blocks if grid else 1, begin)
-        nest = loop
+        nest = with_plain_divisions(loop)
     _check_stack(nest, name)
     own = {**numbers, **{line: beyond + i for i, line in enumerate(lines)}}
     used = [buffer for buffer in buffers_of(nest) if buffer in own]

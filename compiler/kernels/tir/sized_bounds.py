@@ -1,15 +1,35 @@
 """Bounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
-from compiler.kernels.tir.integers import Integer
-from compiler.tensors.extents import Extent, Undecided, maximum, minimum
+from compiler.kernels.tir.integers import Integer, addends
+from compiler.tensors.extents import (
+    Atom,
+    Extent,
+    Undecided,
+    extent_of,
+    maximum,
+    minimum,
+    symbols_of,
+    value_at,
+)
 from compiler.tensors.inequalities import least as _least
+from compiler.tensors.inequalities import replaced
+from compiler.tensors.symbols import Symbol
 
 MOST_BOUNDS = 4
 """The bounds that are tried of one integer."""
+
+_POINTS: tuple[Callable[[Symbol, int], int], ...] = (
+    lambda symbol, i: symbol.low,
+    lambda symbol, i: symbol.hint,
+    lambda symbol, i: 997 + 211 * i if symbol.high is None else symbol.high,
+)
+"""Sizes for which bounds are compared: they are the bounds' own choice, not the proof's."""
 
 Bounds = tuple[Extent, ...]
 """Extents each of which bounds an integer; none if there is no bound over symbols."""
@@ -22,16 +42,43 @@ class SizedBounds:
         self._sizes = sizes
         self._above = dict[Integer, list[Callable[[], Bounds]]]()
         self._below = dict[Integer, list[Callable[[], Bounds]]]()
+        self._sums = list[tuple[frozenset[Integer], Callable[[], Bounds]]]()
         self._memory = dict[tuple[bool, Integer], Bounds]()
         self._open = set[tuple[bool, Integer]]()
+        symbols = {symbol for size in sizes.values() for symbol in symbols_of(size)}
+        self._samples = [
+            {symbol.name: point(symbol, i) for i, symbol in enumerate(sorted(symbols, key=str))}
+            for point in _POINTS
+        ]
         for condition in conditions:
             self._note(condition)
 
     def inside(self, index: Integer, extent: Extent) -> bool:
         """Whether an index is inside an extent for all sizes."""
-        return any(_least(low) >= 0 for low in self.lower(index)) and any(
-            _least(extent - 1 - high) >= 0 for high in self.upper(index)
+        return any(self._is_reached(low) for low in self.lower(index)) and any(
+            self._is_reached(extent - 1 - high) for high in self.upper(index)
         )
+
+    def _is_reached(self, extent: Extent) -> bool:
+        """Whether an extent is at least 0 for all sizes that meet the conditions."""
+        if _least(extent) >= 0:
+            return True
+        raised = self._raised
+        return bool(raised) and _least(replaced(extent, raised)) >= 0
+
+    @cached_property
+    def _raised(self) -> dict[Atom, Extent]:
+        """The symbols that conditions give a larger least value, as those that have it."""
+        raised = dict[Atom, Extent]()
+        for term, size in self._sizes.items():
+            if term not in self._below:
+                continue
+            (symbol,) = symbols_of(size)
+            lows = [low for low in self.lower(term) if isinstance(low, int)]
+            low = max([symbol.low, *lows])
+            if low > symbol.low:
+                raised[symbol] = extent_of(replace(symbol, low=low, hint=max(low, symbol.hint)))
+        return raised
 
     def upper(self, term: Integer) -> Bounds:
         """Extents that a term never exceeds."""
@@ -72,10 +119,19 @@ class SizedBounds:
 
     def _at_most(self, first: Integer, second: Integer, more: int) -> None:
         """Note that a term is at most another one and a number."""
+        for less in second.operands if second.kind == "min" else (second,):
+            if less.kind == "-":
+                whole, part = less.operands
+                bound = (lambda whole=whole: tuple(n + more for n in self.upper(whole)))
+                self._sums.append((frozenset((first, part)), bound))
         for own, by in _moved(first):
+            if own.kind == "number":
+                continue
             bound = (lambda by=by: tuple(n + more - by for n in self.upper(second)))
             self._above.setdefault(own, []).append(bound)
         for own, by in _moved(second):
+            if own.kind == "number":
+                continue
             bound = (lambda by=by: tuple(n - more - by for n in self.lower(first)))
             self._below.setdefault(own, []).append(bound)
             if own.kind == "%":  # a remainder is at most what is divided
@@ -90,19 +146,31 @@ class SizedBounds:
             noted = (self._above if above else self._below).get(term, ())
             bounds = [*(n for one in noted for n in one()), *self._plain(above, term)]
             self._open.discard(key)
-            self._memory[key] = _distinct(bounds)
+            self._memory[key] = self._best(above, bounds)
         return self._memory[key]
+
+    def _best(self, above: bool, bounds: Sequence[Extent]) -> Bounds:
+        """The narrowest bounds for some sizes, for others others; the first of equal ones."""
+        texts = {str(bound): bound for bound in reversed(bounds)}
+        if len(texts) == 1:
+            return (bounds[0],)
+        distinct = [*texts.values()][::-1]
+        values = [[value_at(n, sizes) for n in distinct] for sizes in self._samples]
+        pick = min if above else max
+        best = (own.index(pick(own)) for own in values)
+        return tuple(distinct[i] for i in dict.fromkeys(best))
 
     def _plain(self, above: bool, term: Integer) -> Bounds:
         """Bounds of a term by its operands."""
         exact = self.exact(term)
-        if exact is not None:
+        if exact is not None and (term.kind != "-" or not self._below):
             return (exact,)
+        known = () if exact is None else (exact,)
         number = term.high if above else term.low
         try:
-            return (*self._of_operands(above, term), number)[:MOST_BOUNDS]
+            return (*known, *self._of_operands(above, term), number)
         except (Undecided, ZeroDivisionError):
-            return (number,)
+            return (*known, number)
 
     def _of_operands(self, above: bool, term: Integer) -> Iterator[Extent]:
         own, other = (self.upper, self.lower) if above else (self.lower, self.upper)
@@ -115,6 +183,7 @@ class SizedBounds:
         match term.kind:
             case "+":
                 yield from (x + y for x, y in _pairs(own(a), own(b)))
+                yield from self._added(term) if above else ()
             case "-":
                 yield from (x - y for x, y in _pairs(own(a), other(b)))
             case "*":
@@ -135,6 +204,17 @@ class SizedBounds:
                     yield from (pick(x, y) for x, y in _pairs(own(a), own(b)))
             case _:
                 return
+
+    def _added(self, term: Integer) -> Iterator[Extent]:
+        """Bounds of a sum two terms of which together have one."""
+        parts, constant = addends(term)
+        for pair, bounds in self._sums:
+            if pair.issubset(parts):
+                rest = [*parts]
+                for part in pair:
+                    rest.remove(part)
+                more = sum((self.upper(part)[0] for part in rest), constant)
+                yield from (bound + more for bound in bounds())
 
     def _multiplied(
         self, own: Callable[[Integer], Bounds], a: Integer, b: Integer
@@ -160,11 +240,6 @@ def _moved(term: Integer) -> Iterator[tuple[Integer, int]]:
         for one, other in (term.operands, term.operands[::-1]):
             if other.kind == "number":
                 yield one, other.low
-
-
-def _distinct(bounds: Sequence[Extent]) -> Bounds:
-    """The first bounds of different texts: `==` would decide between extents."""
-    return tuple({str(bound): bound for bound in reversed(bounds)}.values())[::-1][:MOST_BOUNDS]
 
 
 def _pairs(first: Bounds, second: Bounds) -> Iterator[tuple[Extent, Extent]]:

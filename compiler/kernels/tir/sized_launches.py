@@ -148,3 +148,42 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
         return nest, []
     rules = ((AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store))
     return tvm_ffi.structural_mutate(nest, rules), [*lines.values()]
+
+
+def with_plain_divisions(statement: Stmt) -> Stmt:
+    """A statement whose quotients of what is not negative are the processor's own.
+
+    TVM does not know that symbols are positive: it would mend the sign of each quotient.
+    """
+
+    def quotient(node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        return tirx.Div(node.a, node.b) if _is_positive(node) else node
+
+    def remainder(node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        return tirx.Mod(node.a, node.b) if _is_positive(node) else node
+
+    rules = ((tirx.FloorDiv, quotient), (tirx.FloorMod, remainder))
+    return tvm_ffi.structural_mutate(statement, rules)
+
+
+def _is_positive(value: Any) -> bool:
+    """Whether an index has no part that could be negative: variables count from 0 or above."""
+    if isinstance(value, Var):
+        return True
+    if isinstance(value, IntImm):
+        return int(value.value) >= 0
+    return type(value) in _SIGN_KEEPING and _is_positive(value.a) and _is_positive(value.b)
+
+
+_SIGN_KEEPING = (
+    tirx.Add,
+    tirx.Mul,
+    tirx.FloorDiv,
+    tirx.FloorMod,
+    tirx.Div,
+    tirx.Mod,
+    tirx.Min,
+    tirx.Max,
+)
