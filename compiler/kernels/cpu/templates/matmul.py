@@ -26,7 +26,7 @@ from tvm.tirx import Stmt
 from compiler.graph.precision import MEMORY_BOUND_ROWS
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.core import core_of
+from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.prefetch import prefetch_share
 from compiler.kernels.cpu.templates.anchors import (
@@ -40,6 +40,7 @@ from compiler.kernels.cpu.templates.anchors import (
 from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.tiling import (
     BLOCK_SLOTS,
+    PricedTile,
     Tile,
     matmul_tiles,
     shareable_tiles,
@@ -73,6 +74,9 @@ from compiler.tensors.row_major import flatten_index, unflatten_index
 MOST_TILES = 16
 """The most tiles to choose from."""
 
+ROW_SAMPLES = 8
+"""The numbers of rows for which a tile of rows over a symbol is judged."""
+
 ROWS_AHEAD = range(4, 9)
 """The rows of a single tile of float32 during which the next panel is prefetched: with fewer,
 memory is busy anyway; with more, that gained on average nothing. Measured on an Emerald Rapids."""
@@ -105,7 +109,7 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         narrow = shorts and example.rows <= MEMORY_BOUND_ROWS
         while not packed and isinstance(problem.columns, int) and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)
-        tiles = matmul_tiles(example.rows, example.columns, example.depth, core, packed)
+        tiles = _tiles(problem, core, packed)
         right_bytes = example.columns * example.depth * (2 if narrow else 4)
         streamed = streamed_slots(example.rows, right_bytes) if packed else 0
         if streamed >= 2 * BLOCK_SLOTS:
@@ -403,6 +407,28 @@ class MatmulNest:
         own = at[len(at) - len(shape) :]
         pinned = [0 if extent == 1 else i for i, extent in zip(own, shape, strict=True)]
         return self.around.operand(2, pinned)
+
+
+def _tiles(problem: Matmul, core: Core, packed: bool) -> list[PricedTile]:
+    """The tiles of a matmul with their slots a batch, the fastest first.
+
+    For rows over a symbol they are the fastest for several numbers of rows about the example's,
+    not those that happen to divide it.
+    """
+    example = problem.example
+    sizes = example.columns, example.depth, core, packed
+    tiles = matmul_tiles(example.rows, *sizes)
+    if isinstance(problem.rows, int):
+        return tiles
+    share = dict[tuple[int, int], float]()
+    for i in range(ROW_SAMPLES):
+        own = matmul_tiles(example.rows // 2 + 1 + i * example.rows // 4 + i, *sizes)
+        for tile, slots in own:
+            key = tile.rows, tile.vectors
+            share[key] = share.get(key, 0) + slots / own[0][1]
+    least = min(slots for _, slots in tiles) / ROW_SAMPLES
+    known = [(t, share[t.rows, t.vectors]) for t, _ in tiles if (t.rows, t.vectors) in share]
+    return sorted(((t, own * least) for t, own in known), key=lambda priced: priced[1])
 
 
 def _row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:
