@@ -88,10 +88,10 @@ class Size(Expression):
         return as_size(Expression.__neg__(self))
 
     def __eq__(self, other: object) -> bool:
-        """Whether two extents are equal for all sizes; of a number it must be known."""
+        """Whether two extents are equal for all sizes; of 0 and 1 it must be known."""
         if isinstance(other, Expression):
             return self.terms == other.terms
-        return Expression.__eq__(self, other)
+        return Expression.__eq__(self, other) if other in (0, 1) else False
 
     __hash__ = Expression.__hash__
 

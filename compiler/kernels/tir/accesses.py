@@ -23,6 +23,7 @@ from compiler.kernels.tir.integers import (
 )
 from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
 from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
+from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
 from compiler.kernels.tir.sized_launches import SizedGrid
 from compiler.tensors.extents import extent_of, maximum
 from compiler.tensors.inequalities import least
@@ -495,21 +496,26 @@ class _Reader:
         limits = _range(node)
         if limits is None:
             return None
-        if self.found.sizes and self._depends_on_sizes(term):
+        if self.found.sizes and self._depends_on_sizes(term, limits):
             return term
         low, high = term.low, term.high
         if low < limits[0] or high > limits[1]:
             low, high = self._scalars.interval(term, self._conditions)
         return term if limits[0] <= low and high <= limits[1] else self._any(node)
 
-    def _depends_on_sizes(self, term: Integer) -> bool:
-        """Whether a term is one of sizes and loops alone.
+    def _depends_on_sizes(self, term: Integer, limits: IntegerRange) -> bool:
+        """Whether a term is one of sizes and loops alone, or at most such a one.
 
-        Such a term does not wrap around, as no tensor has more elements than an int32 counts: a
+        It does not wrap around then, as no tensor has more elements than an int32 counts: a
         schedule is made for sizes for which that holds.
         """
         own = leaves((term,))
-        return bool(own) and all(leaf.kind == "axis" for leaf in own)
+        if own and all(leaf.kind == "axis" for leaf in own):
+            return True
+        known = SizedBounds(ExactTerms(self.found.sizes), self._conditions)
+        return term.low >= limits[0] and any(
+            not isinstance(bound, int) for bound in known.upper(term)
+        )
 
     def _touch(self, buffer: Any, indices: Sequence[Any], writes: bool) -> None:
         terms = [self.value(index) for index in indices]

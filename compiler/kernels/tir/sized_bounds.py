@@ -35,17 +35,38 @@ Bounds = tuple[Extent, ...]
 """Extents each of which bounds an integer; none if there is no bound over symbols."""
 
 
-class SizedBounds:
-    """The bounds of integers under conditions; `sizes` has the terms that are symbols."""
+class ExactTerms:
+    """The terms of a function that are extents, as no loop decides them; `sizes` are symbols."""
 
-    def __init__(self, sizes: Mapping[Integer, Extent], conditions: Sequence[Integer]):
-        self._sizes = sizes
+    def __init__(self, sizes: Mapping[Integer, Extent]):
+        self.sizes = sizes
+        self._memory = dict[Integer, Extent | None](sizes)
+
+    def of(self, term: Integer) -> Extent | None:
+        """The extent that a term is, if it is one."""
+        if term not in self._memory:
+            self._memory[term] = term.low if term.kind == "number" else self._computed(term)
+        return self._memory[term]
+
+    def _computed(self, term: Integer) -> Extent | None:
+        if term.kind not in _EXACT:
+            return None
+        operands = [self.of(operand) for operand in term.operands]
+        known = [operand for operand in operands if operand is not None]
+        return _EXACT[term.kind](*known) if len(known) == len(operands) else None
+
+
+class SizedBounds:
+    """The bounds of integers under conditions; `exact` has the terms that are extents."""
+
+    def __init__(self, exact: ExactTerms, conditions: Sequence[Integer]):
+        self._exact = exact
         self._above = dict[Integer, list[Callable[[], Bounds]]]()
         self._below = dict[Integer, list[Callable[[], Bounds]]]()
         self._sums = list[tuple[frozenset[Integer], Callable[[], Bounds]]]()
         self._memory = dict[tuple[bool, Integer], Bounds]()
         self._open = set[tuple[bool, Integer]]()
-        symbols = {symbol for size in sizes.values() for symbol in symbols_of(size)}
+        symbols = {symbol for size in exact.sizes.values() for symbol in symbols_of(size)}
         self._samples = [
             {symbol.name: point(symbol, i) for i, symbol in enumerate(sorted(symbols, key=str))}
             for point in _POINTS
@@ -53,10 +74,10 @@ class SizedBounds:
         for condition in conditions:
             self._note(condition)
 
-    def inside(self, index: Integer, extent: Extent) -> bool:
-        """Whether an index is inside an extent for all sizes."""
-        return any(self._is_reached(low) for low in self.lower(index)) and any(
-            self._is_reached(extent - 1 - high) for high in self.upper(index)
+    def inside(self, first: Integer, last: Integer, extent: Extent) -> bool:
+        """Whether all from an index to another are inside an extent for all sizes."""
+        return any(self._is_reached(low) for low in self.lower(first)) and any(
+            self._is_reached(extent - 1 - high) for high in self.upper(last)
         )
 
     def _is_reached(self, extent: Extent) -> bool:
@@ -70,7 +91,7 @@ class SizedBounds:
     def _raised(self) -> dict[Atom, Extent]:
         """The symbols that conditions give a larger least value, as those that have it."""
         raised = dict[Atom, Extent]()
-        for term, size in self._sizes.items():
+        for term, size in self._exact.sizes.items():
             if term not in self._below:
                 continue
             (symbol,) = symbols_of(size)
@@ -87,18 +108,6 @@ class SizedBounds:
     def lower(self, term: Integer) -> Bounds:
         """Extents that a term is never below."""
         return self._bounds(False, term)
-
-    def exact(self, term: Integer) -> Extent | None:
-        """The extent that a term is, if no loop decides it."""
-        if term.kind == "number":
-            return term.low
-        if term in self._sizes:
-            return self._sizes[term]
-        if term.kind not in _EXACT:
-            return None
-        operands = [self.exact(operand) for operand in term.operands]
-        known = [operand for operand in operands if operand is not None]
-        return _EXACT[term.kind](*known) if len(known) == len(operands) else None
 
     def _note(self, condition: Integer) -> None:
         """Take bounds from a condition."""
@@ -162,7 +171,7 @@ class SizedBounds:
 
     def _plain(self, above: bool, term: Integer) -> Bounds:
         """Bounds of a term by its operands."""
-        exact = self.exact(term)
+        exact = self._exact.of(term)
         if exact is not None and (term.kind != "-" or not self._below):
             return (exact,)
         known = () if exact is None else (exact,)
@@ -189,7 +198,7 @@ class SizedBounds:
             case "*":
                 yield from self._multiplied(own, a, b)
             case "//":
-                divisor = self.exact(b)
+                divisor = self._exact.of(b)
                 if divisor is not None:
                     yield from (x // divisor for x in own(a))
             case "%":
@@ -221,7 +230,7 @@ class SizedBounds:
     ) -> Iterator[Extent]:
         """Bounds of a multiplication by what is not negative."""
         for first, second in ((a, b), (b, a)):
-            factor = self.exact(second)
+            factor = self._exact.of(second)
             if factor is not None and _least(factor) >= 0:
                 yield from (x * factor for x in own(first))
                 return
