@@ -11,8 +11,13 @@ from tvm.tirx import BufferStore, For, ForKind, IntImm, SeqStmt, Stmt
 from tvm.tirx.stmt import AllocBuffer, Bind, DeclBuffer
 
 from compiler.errors import KernelError
-from compiler.kernels.sizes import at_hint, expression, extent_from, shape_of, symbol_of
-from compiler.kernels.sizes import variable_of
+from compiler.kernels.sizes import (
+    at_hint,
+    expression,
+    extent_from,
+    symbol_of,
+    variable_of,
+)
 from compiler.kernels.tir.memory import buffer_elements
 from compiler.tensors.extents import ceil_div
 from compiler.tensors.symbols import Symbol
