@@ -31,13 +31,13 @@ class ArenaSlot:
 class SymbolicSchedule:
     """A schedule and its kernels, whose numbers are extents.
 
-    A kernel with `symbols` reads their values from the last of its task's reads: a weight, whose
-    `extents` say what the symbols are for this task.
+    A kernel with `symbols` reads their sizes from the last of its task's reads, a weight. For each
+    such weight `extents` has the names of the symbols, in the order of the kernel's.
     """
 
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
-    extents: Mapping[str, tuple[Extent, ...]] = field(default_factory=dict[str, tuple[Extent, ...]])
+    extents: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     slots: tuple[ArenaSlot, ...] = ()
 
     def at(self, sizes: Mapping[str, int]) -> "Instance":
@@ -54,7 +54,7 @@ class SymbolicSchedule:
             return value
 
         top = _place(self.slots, number, values)
-        extents = {name: tuple(map(number, own)) for name, own in self.extents.items()}
+        extents = {name: tuple(sizes[n] for n in own) for name, own in self.extents.items()}
         schedule = with_numbers(self.schedule, number, top)
         kernels = dict[str, KernelSpec]()
         tasks: list[Task] = []

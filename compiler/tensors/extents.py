@@ -98,6 +98,9 @@ class Expression(_Number):
         self.terms = terms
         self._hash = hash(terms)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[frozenset[tuple[Monomial, int]]]]:
+        return type(self), (self.terms,)
+
     def __hash__(self) -> int:
         return self._hash
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.errors import DeviceError, KernelError
@@ -46,6 +48,27 @@ class CpuProgram:
 
     def _entry(self, name: str) -> Callable[..., None]:
         return _POINTERS[ENTRIES[name]](self._linked.addresses[f"executor_{name}"])
+
+
+class SharedCode:
+    """The code of kernels that several schedules run, linked once, when it is first needed."""
+
+    def __init__(self, kernels: Iterable[KernelSpec]) -> None:
+        self._kernels = tuple(kernels)
+        self._lock = Lock()
+        self._program: CpuProgram | None = None
+
+    def __reduce__(self) -> tuple[type["SharedCode"], tuple[Any, ...]]:
+        """A copy is linked anew."""
+        return SharedCode, (self._kernels,)
+
+    @property
+    def program(self) -> CpuProgram:
+        """The linked code; raises KernelError or DeviceError if it cannot run here."""
+        with self._lock:
+            if self._program is None:
+                self._program = CpuProgram(self._kernels)
+            return self._program
 
 
 @cache
