@@ -54,6 +54,17 @@ class Assumptions:
     def __iter__(self) -> Iterator[SizeCondition]:
         return iter(self._conditions.values())
 
+    def pinned(self) -> dict[str, int]:
+        """The symbols that are roots of a polynomial, which admits few sizes, with their hints."""
+        roots = [each.extent for each in self if each.relation == "=="]
+        atoms = [
+            {a for monomial, _ in root.terms for a in monomial}
+            for root in roots
+            if isinstance(root, Expression)
+        ]
+        alone = [atom for one in atoms if len(one) == 1 for atom in one]
+        return {symbol.name: symbol.hint for symbol in alone if isinstance(symbol, Symbol)}
+
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
         return all(condition.holds(sizes) for condition in self)

@@ -13,6 +13,7 @@ from compiler.errors import DeviceError, KernelError
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.native_code import LinkedCode, llvm, object_code, target_machine
 from compiler.target.cpus import host_instruction_set
+from compiler.verify.seals import unsealed_code
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 
@@ -35,7 +36,8 @@ class CpuProgram:
     """
 
     def __init__(self, kernels: Iterable[KernelSpec]):
-        objects = tuple(kernels)
+        # The kernels of several sizes of one symbolic kernel are the same code.
+        objects = tuple({_functions(kernel): kernel for kernel in kernels}.values())
         target_machine()
         _check(objects)
         symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
@@ -48,6 +50,11 @@ class CpuProgram:
 
     def _entry(self, name: str) -> Callable[..., None]:
         return _POINTERS[ENTRIES[name]](self._linked.addresses[f"executor_{name}"])
+
+
+def _functions(kernel: KernelSpec) -> tuple[bytes, ...]:
+    """A kernel's code and the functions in it that are launched."""
+    return unsealed_code(kernel), *(launch.symbol.encode() for launch in kernel.launches)
 
 
 class SharedCode:
