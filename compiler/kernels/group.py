@@ -1,8 +1,9 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -22,14 +23,14 @@ from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
-from compiler.tensors.extents import Extent
+from compiler.tensors.extents import Expression, Extent, symbols_of, value_at
 from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """The dtype name and static logical shape of one value.
+    """The dtype name and logical shape of one value, whose extents may be over symbols.
 
     A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major. Kernels see float8 as its bytes:
@@ -102,6 +103,35 @@ class Group:
         shapes = [None if i is None else self.values[i].shape for i in op.inputs]
         full = complete_attributes(op.type, op.attributes, shapes)
         return op if full == op.attributes else replace(op, attributes=full)
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols of its extents, in the order in which values have them, then attributes.
+
+        The kernel reads their values, as int64, from one more operand after the others.
+        """
+        shapes = (info.shape for info in self.values)
+        extents = [extent for shape in shapes for extent in shape]
+        extents += (extent for op in self.operators for extent in extents_in(op.attributes))
+        symbols = (sorted(symbols_of(n), key=str) for n in extents if not isinstance(n, int))
+        return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
+
+    def at(self, sizes: Mapping[str, int]) -> "Group":
+        """The group for sizes by symbol, as numbers."""
+        return self.mapped(lambda extent: value_at(extent, sizes))
+
+    def mapped(self, function: Callable[[Extent], Any]) -> "Group":
+        """The group with another extent for each one over symbols."""
+        if not self.symbols:
+            return self
+        values = tuple(
+            replace(info, shape=tuple(_mapped(info.shape, function))) for info in self.values
+        )
+        operators = tuple(
+            replace(op, attributes={k: _mapped(v, function) for k, v in op.attributes.items()})
+            for op in self.operators
+        )
+        return replace(self, values=values, operators=operators)
 
     @property
     def reads(self) -> tuple[TensorInfo, ...]:
@@ -176,8 +206,37 @@ class Group:
         values = [(t.element, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         content += ("boundary",) * self.boundary
+        content += tuple((s.name, s.low, s.high, s.hint) for s in self.symbols)
         content += tuple(tuple(sorted(packings)) for packings in self.packed)
         return hashlib.sha256(_plain(content).encode()).hexdigest()
+
+
+def extents_in(value: Any) -> Iterator[Expression]:
+    """The extents over symbols in an attribute's value, or in all of a mapping."""
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from extents_in(one)
+    elif isinstance(value, list | tuple) or _has_objects(value):
+        for one in value:
+            yield from extents_in(one)
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, numpy.ndarray) and value.dtype == object
+
+
+def _mapped(value: Any, function: Callable[[Extent], Any]) -> Any:
+    """A value with another extent for each one over symbols."""
+    if isinstance(value, Expression):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(one, function) for one in value)
+    if _has_objects(value):
+        flat = [_mapped(one, function) for one in value.reshape(-1)]
+        return numpy.array(flat, dtype=object).reshape(value.shape)
+    return value
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:
@@ -281,11 +340,16 @@ def _operator(
 def operand_types(
     group: Group, packings: Sequence[str]
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """The tensors that a group's kernel reads and writes, of which reads are packed."""
-    packed = zip(group.reads, packings, strict=True)
-    reads = (
+    """The tensors that a group's kernel reads and writes, of which reads are packed.
+
+    The last read of a group with symbols are their values.
+    """
+    packed = zip(group.reads, packings[: group.inputs], strict=True)
+    reads = [
         Operand(packed_dtype(info.element, packing), packed_shape(info.shape, packing))
         for info, packing in packed
-    )
+    ]
+    if group.symbols:
+        reads.append(Operand("int64", (len(group.symbols),)))
     writes = (Operand(info.element, info.shape) for info in group.writes)
     return tuple(reads), tuple(writes)

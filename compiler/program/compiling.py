@@ -18,6 +18,7 @@ from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
+from compiler.driver.symbolic import build_symbolic
 from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
@@ -42,8 +43,18 @@ from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
+from compiler.program.symbolic import (
+    Sizes,
+    SymbolicSegment,
+    SymbolicSegments,
+    symbolic_axes,
+    symbols_in,
+    with_sizes,
+)
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
+from compiler.tensors.assumptions import assuming
+from compiler.tensors.extents import Shape, Undecided
 
 _LOG = logging.getLogger("compiler.program")
 
@@ -79,6 +90,12 @@ class SegmentRequest:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs."""
         return {name: array.shape for name, array in self.inputs.items()}
+
+    @property
+    def contents_key(self) -> tuple[str, bytes]:
+        """Its identity among all requests for one model whose inputs may have other shapes."""
+        contents = (self.inputs[name].tobytes() for name in sorted(self.known))
+        return self.source.name, b"|".join(contents)
 
     @property
     def digest(self) -> str:
@@ -125,6 +142,7 @@ class SegmentCompiler:
     _weights: WeightStore = field(default_factory=WeightStore)
     _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
     _searched: set[str] = field(default_factory=set[str])
+    _symbolic: SymbolicSegments = field(default_factory=SymbolicSegments)
     _resident: ResidentMemory | None = None
 
     def __post_init__(self) -> None:
@@ -170,6 +188,8 @@ class SegmentCompiler:
     ) -> Specialised | SegmentSplit | Needs:
         arrays = {n: on_host(v) if n in known else v for n, v in inputs.items()}
         request = SegmentRequest(source, arrays, known)
+        if not interpreted and (segment := self._for_all_sizes(request)):
+            return segment
         folding = self._folded(request)
         if not isinstance(folding, FoldedGraph):
             return folding
@@ -180,6 +200,75 @@ class SegmentCompiler:
         padded = self._in_bucket(request, folding)
         return padded or StaticSegment(folding.outputs, self._runner(request, folding.graph))
 
+    def _for_all_sizes(self, request: SegmentRequest) -> StaticSegment | None:
+        """The segment at the request's sizes, if it is compiled for all; else None.
+
+        It is compiled so at its first sizes. A segment that cannot be is compiled for each size.
+        """
+        if self.buckets.sizes or parse_target(self.settings.target).backend != "cpu":
+            return None
+        key = request.contents_key
+        for segment in self._symbolic.compiled[key]:
+            if (sizes := segment.sizes_of(request.shapes)) is not None:
+                return self._at_sizes(request, segment, sizes)
+        if key in self._symbolic.fixed:
+            return None
+        axes = symbolic_axes(request.shapes, self.buckets.axes)
+        try:
+            segment = self._compiled_for_all(request, axes)
+        except Undecided as reason:
+            self._symbolic.fixed.add(key)
+            _LOG.warning("%s is compiled for each size alone: %s", request.source.name, reason)
+            return None
+        if segment is None:
+            return None
+        self._symbolic.compiled[key].append(segment)
+        sizes = segment.sizes_of(request.shapes)
+        assert sizes is not None, "the sizes that it was compiled at do not meet its conditions"
+        return self._at_sizes(request, segment, sizes)
+
+    def _at_sizes(
+        self, request: SegmentRequest, segment: SymbolicSegment, sizes: Sizes
+    ) -> StaticSegment:
+        """The segment at some sizes; its module is one of the modules, to be saved."""
+        static = segment.at(sizes)
+        assert isinstance(static.runner, Module)
+        self.modules[request.digest] = static.runner
+        return static
+
+    def _compiled_for_all(
+        self, request: SegmentRequest, axes: Mapping[str, Shape]
+    ) -> SymbolicSegment | None:
+        """The segment for all sizes; None where numbers do, as it is small or has no symbols.
+
+        Raises Undecided where it cannot be compiled for more sizes than these.
+        """
+        start = perf_counter()
+        while any(symbols_in(axes)):
+            with assuming() as assumptions:
+                folding = self._folded(request, axes)
+                if not isinstance(folding, FoldedGraph) or not folding.graph.outputs:
+                    return None
+                if is_small(folding.graph):
+                    return None
+                if pinned := assumptions.pinned():
+                    axes = with_sizes(axes, pinned)
+                    continue
+                built = build_symbolic(folding.graph, self.settings)
+            if pinned := assumptions.pinned():
+                raise Undecided(f"{', '.join(pinned)} is taken as a number")
+            built = replace(built, weights=self._weights.shared(built.weights))
+            self.seconds[request.source.name] = perf_counter() - start
+            names = ", ".join(dict.fromkeys(symbols_in(axes)))
+            _LOG.warning(
+                "compiled %s for all sizes of %s in %.1f s",
+                request,
+                names,
+                self.seconds[request.source.name],
+            )
+            return SymbolicSegment(axes, assumptions, folding.outputs, built, self.options)
+        return None
+
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
         module = self._module(request, graph)
@@ -187,15 +276,20 @@ class SegmentCompiler:
             return module
         return ResidentModule.of(module, self._opened, request.source.reread)
 
-    def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
-        """The graph of a segment without the outputs that need no operator."""
+    def _folded(
+        self, request: SegmentRequest, axes: Mapping[str, Shape] | None = None
+    ) -> FoldedGraph | SegmentSplit | Needs:
+        """The graph of a segment without the outputs that need no operator.
+
+        With `axes` its inputs have these shapes.
+        """
         source = request.source
         model_part = ModelPart(list(source.nodes.values()), source.writes, source.constants)
         values = {
             name: Value(
                 name,
                 array.dtype.name,
-                array.shape,
+                array.shape if axes is None else axes[name],
                 array.copy() if (name in request.known) else None,
             )
             for name, array in request.inputs.items()

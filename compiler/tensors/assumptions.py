@@ -16,6 +16,7 @@ from compiler.tensors.extents import (
     Atom,
     Expression,
     Extent,
+    Monomial,
     Relation,
     at_hints,
     bounds,
@@ -55,10 +56,15 @@ class Assumptions:
         return iter(self._conditions.values())
 
     def pinned(self) -> dict[str, int]:
-        """The symbols that a condition holds for few sizes of, with their hints."""
+        """The symbols that a condition holds for few sizes of, with their hints.
+
+        Such a condition is that a polynomial of one symbol, or a quotient of it, is 0.
+        """
         roots = [condition.extent for condition in self if condition.relation == "=="]
-        symbols = [*map(symbols_of, roots)]
-        return {one.name: one.hint for own in symbols if len(own) == 1 for one in own}
+        atoms = [{atom for monomial in _terms_of(root) for atom in monomial} for root in roots]
+        alone = [as_extent_of(atom) for own in atoms if len(own) == 1 for atom in own]
+        symbols = {symbol for extent in alone for symbol in symbols_of(extent)}
+        return {symbol.name: symbol.hint for symbol in symbols}
 
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
@@ -91,7 +97,7 @@ class Assumptions:
         """Remember a condition in its strongest form."""
         if relation == "<=":
             extent = _tightened(extent)
-        terms = dict(extent.terms) if isinstance(extent, Expression) else {}
+        terms = _terms_of(extent)
         constant = terms.pop((), 0)
         key = extent - constant, relation
         if relation != "<=":
@@ -105,14 +111,14 @@ class Assumptions:
     def _narrow(self, extent: Extent, relation: Relation) -> None:
         """The ranges of symbols that a bound of a single one says."""
         symbols = symbols_of(extent)
-        terms = dict(extent.terms) if isinstance(extent, Expression) else {}
+        terms = _terms_of(extent)
         constant = terms.pop((), 0)
         match [*terms.items()]:
             case [((Symbol() as symbol,), 1 | -1 as sign)] if symbols == {symbol}:
                 pass
             case _:
                 return
-        low, high = self._ranges.get(symbol) or bounds(symbol_as_extent(symbol))
+        low, high = self._ranges.get(symbol) or bounds(as_extent_of(symbol))
         if relation == "==":
             low = high = -constant * sign
         elif relation == "<=":
@@ -120,9 +126,13 @@ class Assumptions:
         self._ranges[symbol] = low, high
 
 
-def symbol_as_extent(symbol: Symbol) -> Expression:
-    """A symbol as an expression, whatever its bounds."""
-    return Expression(frozenset({((symbol,), 1)}))
+def as_extent_of(atom: Atom) -> Expression:
+    """An atom as an expression, whatever its bounds."""
+    return Expression(frozenset({((atom,), 1)}))
+
+
+def _terms_of(extent: Extent) -> dict[Monomial, int]:
+    return dict(extent.terms) if isinstance(extent, Expression) else {(): extent}
 
 
 @contextmanager
@@ -145,13 +155,13 @@ def _reduced(extent: Expression) -> Extent:
     for monomial, factor in extent.terms:
         term: Extent = factor // divisor
         for atom in (Counter[Atom](monomial) - positive).elements():
-            term = term * Expression(frozenset({((atom,), 1)}))
+            term = term * as_extent_of(atom)
         total = total + term
     return total
 
 
 def _is_positive(atom: Atom) -> bool:
-    return bounds(Expression(frozenset({((atom,), 1)})))[0] > 0
+    return bounds(as_extent_of(atom))[0] > 0
 
 
 def _tightened(extent: Extent) -> Extent:

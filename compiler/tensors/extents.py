@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import reduce
 from itertools import product
 from math import gcd, inf
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from compiler.tensors.symbols import Range, Symbol, floor, times
 
@@ -78,14 +78,28 @@ Monomial = tuple[Atom, ...]
 """Atoms multiplied, sorted by their texts; () is 1."""
 
 
-class Expression:
+if TYPE_CHECKING:
+    # Code that is right for numbers is right for expressions: to the type checker they are
+    # numbers, and functions on shapes need no second annotation.
+    _Number = int
+else:
+    _Number = object
+
+
+class Expression(_Number):
     """A polynomial over atoms with integer coefficients that is not a number."""
 
     __slots__ = ("_hash", "terms")
 
+    def __new__(cls, terms: frozenset[tuple[Monomial, int]]) -> Self:
+        return super().__new__(cls)
+
     def __init__(self, terms: frozenset[tuple[Monomial, int]]) -> None:
         self.terms = terms
         self._hash = hash(terms)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[frozenset[tuple[Monomial, int]]]]:
+        return type(self), (self.terms,)
 
     def __hash__(self) -> int:
         return self._hash
@@ -317,7 +331,7 @@ def _multiplied(first: Extent, second: Extent) -> Extent:
 
 def _quotient(numerator: Extent, denominator: Extent) -> Extent:
     """`numerator // denominator`: the part that divides is divided, the rest becomes an atom."""
-    if isinstance(denominator, int):
+    if not isinstance(denominator, Expression):
         if denominator < 0:
             return _quotient(_multiplied(numerator, -1), -denominator)
         whole, rest = _short_division(numerator, denominator)
@@ -406,7 +420,9 @@ def _single_atom(extent: Extent) -> Atom | None:
 
 def _in_brackets(extent: Extent) -> str:
     """The text of an extent, in brackets if it is a sum or a quotient."""
-    simple = isinstance(extent, int) or isinstance(_single_atom(extent), Symbol | Maximum)
+    simple = not isinstance(extent, Expression) or isinstance(
+        _single_atom(extent), Symbol | Maximum
+    )
     return str(extent) if simple else f"({extent})"
 
 
@@ -420,7 +436,7 @@ def _term_text(monomial: Monomial, factor: int) -> str:
 
 
 def _value(extent: Extent, size: Callable[[Symbol], int]) -> int:
-    if isinstance(extent, int):
+    if not isinstance(extent, Expression):
         return extent
     total = 0
     for monomial, factor in extent.terms:

@@ -1,5 +1,6 @@
 """Extents over symbols: expressions are what numbers would be, for all sizes within bounds."""
 
+import copy
 from collections.abc import Callable
 from operator import add, mul, sub
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from compiler.tensors.assumptions import Assumptions, assuming
+from compiler.tensors.extent_text import extent_from_text
 from compiler.tensors.extents import (
     Extent,
     Symbol,
@@ -189,3 +191,18 @@ def test_bounds_of_a_symbol_admit_its_hint():
 
 def test_no_assumptions_hold_for_all_sizes():
     assert Assumptions().hold({})
+
+
+@given(programs())
+def test_texts_and_copies_are_the_same_extents(program: Program) -> None:
+    value = extent(program)
+    assert extent_from_text(str(value), {symbol.name: symbol for symbol in SYMBOLS}) == value
+    assert copy.deepcopy(value) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "n +", "x", "n // 0", "f(n)", "n / 2", "n.low", "'n'", "True"]
+)
+def test_other_texts_are_no_extents(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an extent over n"):
+        extent_from_text(text, {"n": SYMBOLS[0]})

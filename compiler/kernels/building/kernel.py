@@ -30,9 +30,11 @@ from compiler.kernels.ops import (
     shapes,
     top_k,
 )
+from compiler.kernels.sizes import hinted, sized
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
+from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
 
@@ -102,6 +104,7 @@ def naming(group: Group) -> Generator[None]:
 
 def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
     """Schedule a group and compile it; raises KernelError."""
+    group = sized(group)
     if all(info.elements == 0 for info in group.writes):
         return KernelSpec(group.name, "object", optimise("", target), (), ("",) * group.inputs)
     for candidate, config in attempts(group, target):
@@ -134,15 +137,16 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
 def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> KernelSpec:
     """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
     assert source.function is not None, "CUDA text is compiled for GPUs"
-    lowered = lower_function(source.function, group.name)
-    functions, scratch = split_launches(lowered, group.name)
+    lowered = lower_function(source.function, group.name, bool(group.symbols))
+    sizes = SizesOperand(group.inputs, group.symbols) if group.symbols else None
+    functions, scratch = split_launches(lowered, group.name, sizes)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
-    packings = source.packings or ("",) * group.inputs
+    packings = (source.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
     workspaces = source.workspaces + scratch
     buffers = task_buffers(group, packings, workspaces)
-    footprint = cpu_footprint([f.function for f in functions], launches, buffers)
+    footprint = cpu_footprint(functions, launches, buffers)
     code = compile_llvm(group.name, functions, source, target)
     return KernelSpec(
         name=group.name,
@@ -151,7 +155,8 @@ def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> 
         launches=launches,
         packings=packings,
         workspaces=workspaces,
-        flops=source.flops or group.operations,
-        traffic_bytes=group.traffic_bytes,
+        flops=source.flops or hinted(group).operations,
+        traffic_bytes=hinted(group).traffic_bytes,
+        symbols=group.symbols,
         footprint=footprint,
     )

@@ -12,10 +12,22 @@ from tvm.tirx import PrimFunc, stmt
 from tvm.tirx.buffer import is_buffer_var
 
 from compiler.kernels.ops.tables import TABLES
+from compiler.kernels.sizes import expression, variable_of
 from compiler.kernels.tir import scalars
-from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
+from compiler.kernels.tir.integers import (
+    TYPE_LIMITS,
+    Integer,
+    IntegerRange,
+    KernelTerms,
+    leaves,
+)
 from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
 from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
+from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.sized_launches import SizedGrid
+from compiler.tensors.extents import extent_of, maximum
+from compiler.tensors.inequalities import least
+from compiler.tensors.symbols import Symbol
 
 GROWING_TURNS = 3
 """The turns of a loop in which the intervals of its integers grow by what a turn adds."""
@@ -39,14 +51,24 @@ _BINARY = {
 """TVM's operators that are one of a term's, where no number is negative."""
 
 
-def accesses_of(function: PrimFunc, blocks: int | None = None) -> Accesses:
+def accesses_of(
+    function: PrimFunc,
+    blocks: Any = None,
+    symbols: Sequence[Symbol] = (),
+    grid: SizedGrid | None = None,
+) -> Accesses:
     """The accesses of a function to all buffers, also to those that it allocates.
 
-    A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends.
+    A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends. It
+    may read `symbols`, and have a grid over them, of which a call runs a part.
     """
     reader = _Reader(function)
-    if blocks is not None:
-        begin, end = list(function.params)[-2:]
+    for symbol in symbols:
+        reader.size(symbol)
+    begin, end = list(function.params)[-2:]
+    if grid is not None:
+        reader.run(begin, end, blocks, grid)
+    elif blocks is not None:
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
         reader.begin = begin
     reader.statement(function.body)
@@ -64,7 +86,7 @@ class _Reader:
         pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
         self.found.views = [0] * len(pointers)
         self._parameters: dict[Any, int | None] = {p: i for i, p in enumerate(pointers)}
-        self._extents = dict[Any, int]()
+        self._extents = dict[Any, Any]()
         self._conditions = tuple[Integer, ...]()
         self._loops = 0
         self._loads = dict[tvm_ffi.StructuralKey, Integer]()
@@ -101,6 +123,29 @@ class _Reader:
             TensorLoad: self._load,
             Call: self._call,
         }
+
+    def size(self, symbol: Symbol) -> None:
+        """Let a symbol's variable stand for any of its values."""
+        most = TYPE_LIMITS["int32"][1] if symbol.high is None else symbol.high
+        term = self.terms.axis(symbol.name, symbol.low, most)
+        self.values[variable_of(symbol)] = term
+        self.found.sizes[term] = extent_of(symbol)
+
+    def run(self, begin: Any, end: Any, blocks: Any, grid: SizedGrid) -> None:
+        """Let a call be for any run of blocks; all calls together have all turns."""
+        turns, number = self._extent(grid.turns), self._extent(blocks)
+        first = self.terms.axis("the first block", 0, number.high - 1)
+        self.found.calls.add(first)
+        self._conditions = (self.terms.apply("<", first, number),)
+        self.values |= {begin: first, end: self.terms.unknown(1, number.high)}
+        self.begin = grid.ends[0]
+        self.values |= {self.begin: self.terms.number(0), grid.ends[1]: turns}
+
+    def _extent(self, extent: Any) -> Integer:
+        """The term of an extent."""
+        term = self.value(expression(extent))
+        assert term is not None
+        return term
 
     def statement(self, node: Any) -> None:
         """Visit a statement."""
@@ -172,13 +217,22 @@ class _Reader:
         if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
             self.found.blocks.add(axis)
         apply = self.terms.apply
-        end = apply("<", axis, apply("+", first, extent))
+        end = apply("<", axis, self._end(first, extent))
 
         def turn() -> None:
             with self._under(apply("<=", first, axis)), self._under(end):
                 self.statement(node.body)
 
         self._repeat(turn, node.body)
+
+    def _end(self, first: Integer, length: Integer) -> Integer:
+        """The end of a run of a length, which may be what is left up to some end."""
+        apply = self.terms.apply
+        if length.kind == "-" and length.operands[1] is first:
+            return length.operands[0]
+        if length.kind == "min" and self.found.sizes:
+            return apply("min", *(self._end(first, own) for own in length.operands))
+        return apply("+", first, length)
 
     def _branch(self, node: Any) -> None:
         condition, before = self.value(node.condition), dict(self._scalars.state)
@@ -240,12 +294,13 @@ class _Reader:
     def _store(self, node: Any) -> None:
         value = self.value(node.value)
         self._touch(node.buffer, node.indices, True)
-        if self._extents.get(node.buffer) == 1 and node.buffer not in self._parameters:
+        extent = self._extents.get(node.buffer)
+        if isinstance(extent, int) and extent == 1 and node.buffer not in self._parameters:
             self._scalars.store(node.buffer, value, self._conditions)
 
     def _bind(self, node: Any) -> None:
         term = self.value(node.value)
-        if term is not None:
+        if term is not None and node.var not in self.values:
             self.values[node.var] = term
 
     def _allocation(self, node: Any) -> None:
@@ -258,14 +313,15 @@ class _Reader:
         self._extents[buffer] = buffer_elements(buffer)
         if isinstance(source, Call) and len(source.args) == 1 and is_buffer_var(source.args[0]):
             owner = source.args[0]
-            fits = buffer_bytes(buffer) <= buffer_bytes(owner)
+            fits = least(buffer_bytes(owner) - buffer_bytes(buffer)) >= 0
             self._parameters[buffer] = self._parameters.get(owner)
         else:
             number = self._parameters.get(source)
             fits = number is not None
             self._parameters[buffer] = number
             if number is not None:
-                self.found.views[number] = max(self.found.views[number], buffer_bytes(buffer))
+                views = self.found.views
+                views[number] = maximum(views[number], buffer_bytes(buffer))
         if not fits or (self.value(buffer.ty.elem_offset) or self.terms.number(0)).high:
             self.found.opaque.append(f"the buffer {buffer.name} at an address that is computed")
 
@@ -440,10 +496,26 @@ class _Reader:
         limits = _range(node)
         if limits is None:
             return None
+        if self.found.sizes and self._depends_on_sizes(term, limits):
+            return term
         low, high = term.low, term.high
         if low < limits[0] or high > limits[1]:
             low, high = self._scalars.interval(term, self._conditions)
         return term if limits[0] <= low and high <= limits[1] else self._any(node)
+
+    def _depends_on_sizes(self, term: Integer, limits: IntegerRange) -> bool:
+        """Whether a term is one of sizes and loops alone, or at most such a one.
+
+        It does not wrap around then, as no tensor has more elements than an int32 counts: a
+        schedule is made for sizes for which that holds.
+        """
+        own = leaves((term,))
+        if own and all(leaf.kind == "axis" for leaf in own):
+            return True
+        known = SizedBounds(ExactTerms(self.found.sizes), self._conditions)
+        return term.low >= limits[0] and any(
+            not isinstance(bound, int) for bound in known.upper(term)
+        )
 
     def _touch(self, buffer: Any, indices: Sequence[Any], writes: bool) -> None:
         terms = [self.value(index) for index in indices]
@@ -458,6 +530,7 @@ class _Reader:
                 index=terms[0],
                 conditions=self._conditions,
                 writes=writes,
+                size=None if isinstance(extent, int) else self._extent(extent),
             )
             self.found.listed.append(access)
 

@@ -16,6 +16,7 @@ launch 2
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import lcm, prod
 from typing import Any
 
@@ -31,6 +32,7 @@ from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways
 from compiler.kernels.cpu.templates.panels import Panels, element_offset, matrix_start
 from compiler.kernels.cpu.tiling import (
+    PricedTile,
     Tile,
     matmul_tiles,
     split_blocks,
@@ -38,11 +40,11 @@ from compiler.kernels.cpu.tiling import (
 from compiler.kernels.group import Group, Node
 from compiler.kernels.ops.common import cast, multiply
 from compiler.kernels.ops.mathematics import call
+from compiler.kernels.sizes import at_hint, expression
 from compiler.kernels.tir.attention import attention_of, score_context, scores_at
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
-    block_loops,
     buffer,
     element_at,
     lane_loop,
@@ -54,8 +56,10 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
+from compiler.kernels.tir.runs import Run, block_count, block_runs
 from compiler.target.target import CpuTarget
 from compiler.tensors.dtypes import NARROW_FLOATS
+from compiler.tensors.strides import StridedWindow
 
 SCORES_SHARE = 4
 """The part of the second-level cache that a band's scores fill: K and V stream through it."""
@@ -68,6 +72,10 @@ SOFTMAX_ROW_SLOTS = 30
 
 SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
+
+
+TileBody = Callable[[Any, int, Any], Stmt]
+"""A tile of rows by the first one in its band, how many they are, and the first in the matrix."""
 
 
 class FusedAttention(AnchorTemplate[None]):
@@ -84,8 +92,8 @@ class FusedAttention(AnchorTemplate[None]):
         nest = attention_nest(group, attention, core_of(target), second_cache_bytes(target))
         return Ways(
             around=nest.around,
-            flops=2 * attention.sizes.multiplications,
-            slots={None: prod(attention.batch) * nest.slots},
+            flops=2 * at_hint(attention.sizes.multiplications),
+            slots={None: at_hint(prod(attention.batch)) * nest.slots},
             loops=lambda _: Loops(nest.launches),
         )
 
@@ -94,28 +102,30 @@ def attention_nest(
     group: Group, attention: Attention, core: Core, cache_bytes: int
 ) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
-    (rows, depth), (keys, width) = (o.window.shape[-2:] for o in (attention.query, attention.value))
+    windows = attention.query.window, attention.value.window
+    sized = not isinstance(windows[0].shape[-2], int)
+    (rows, depth), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
-    first, slots = matmul_tiles(rows, keys, depth, beside_scores, True)[0]
+    first, slots = score_tiles(windows, beside_scores)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
     most = max(most, first.rows)
     second, more = next(
         (tile, cost)
         for tile, cost in matmul_tiles(rows, width, keys, core, True)
-        if rows <= most or lcm(first.rows, tile.rows) <= most
+        if (rows <= most and not sized) or lcm(first.rows, tile.rows) <= most
     )
     step = lcm(first.rows, second.rows)
     around = score_context(group, attention)
     around.writes = [buffer("result", group.writes[0].elements, group.writes[0].dtype)]
     softmax = rows * (SOFTMAX_ROW_SLOTS + SCORE_SLOTS * ceil_div(keys, core.lanes))
-    return AttentionNest(
+    return (SizedAttentionNest if sized else AttentionNest)(
         group=group,
         attention=attention,
         around=around,
         tiles=(first, second),
         lanes=core.lanes,
         near_bytes=core.near_bytes,
-        band=rows if rows <= most else most // step * step,
+        band=rows if rows <= most and not sized else most // step * step,
         slots=slots + more + softmax,
     )
 
@@ -192,23 +202,25 @@ class AttentionNest:
 
     def _attend(self, keys: Var, values: Var) -> list[Stmt]:
         extents = prod(self.attention.batch), ceil_div(self.rows, self.band)
-        blocks = split_blocks(self.slots * extents[0], *extents)
-        held = buffer("held", prod(blocks) * self.scratch_elements)
-        runs = [ceil_div(extent, count) for extent, count in zip(extents, blocks, strict=True)]
+        numbers = [*map(at_hint, extents)]
+        blocks = split_blocks(self.slots * numbers[0], *numbers)
+        held = buffer("held", block_count(blocks, extents) * self.scratch_elements)
 
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            own = (firsts[0] // runs[0] * blocks[1] + firsts[1] // runs[1]) * self.scratch_elements
+        def body(runs: list[Run], block: Any) -> Stmt:
+            own = block * self.scratch_elements
 
-            def matrix(unit: Any) -> Stmt:
-                def band(number: Any) -> Stmt:
-                    place = Band(self, firsts[0] + unit, firsts[1] + number, own, held)
-                    return place.compute(keys, values)
+            def matrix(number: Any) -> Stmt:
+                return runs[1].loop(
+                    "band", lambda band: self.place(number, band, own, held).compute(keys, values)
+                )
 
-                return loop_over("band", lengths[1], band)
+            return runs[0].loop("matrix", matrix)
 
-            return loop_over("matrix", lengths[0], matrix)
+        return [tirx.AllocBuffer(held), block_runs(blocks, extents, body)]
 
-        return [tirx.AllocBuffer(held), block_loops(blocks, extents, body)]
+    def place(self, matrix: Any, number: Any, base: Any, held: Var) -> "Band":
+        """A band of a matrix, whose scores begin at `base` of `held`."""
+        return Band(self, matrix, number, base, held)
 
 
 @dataclass(frozen=True)
@@ -281,7 +293,7 @@ class Band:
         nest, panels = self.nest, self.nest.keys
         tile = nest.tiles[0]
 
-        def compute(panel: Any, first: Any, rows: int) -> Stmt:
+        def compute(panel: Any, first: Any, rows: int, number: Any) -> Stmt:
             registers = RegisterTile(rows, tile.vectors, nest.lanes)
 
             def step(k: Any) -> Stmt:
@@ -290,7 +302,7 @@ class Band:
                 def scalar(i: int) -> Any:
                     if nest.converted_depth:
                         return tirx.BufferLoad(self.held, [self.query(first + i, k)])
-                    return self._query(self.first + first + i, k)
+                    return self._query(number + i, k)
 
                 return registers.step(
                     scalar,
@@ -303,23 +315,24 @@ class Band:
             return sequence([*registers.start(), loop_over("k", nest.depth, step), kept])
 
         def panel(number: Any) -> Stmt:
-            return self._tiles(tile.rows, lambda first, rows: compute(number, first, rows))
+            return self._tiles(tile.rows, partial(compute, number))
 
         return loop_over("panel", panels.count, panel)
 
-    def _tiles(self, rows: int, body: Callable[[Any, int], Stmt]) -> Stmt:
-        """A loop over tiles of rows, the last perhaps of fewer; `body` gets its first and count."""
+    def _tiles(self, rows: int, body: TileBody) -> Stmt:
+        """A loop over tiles of rows, the last perhaps of fewer."""
         total = self.nest.rows
         rest = total % rows
 
         def one(number: Any) -> Stmt:
             first = number * rows
             if total < rows:
-                return body(first, rest)
+                return body(first, rest, self.first + first)
             if not rest:
-                return body(first, rows)
+                return body(first, rows, self.first + first)
             whole = self.first + first + rows <= total
-            return tirx.IfThenElse(whole, body(first, rows), body(first, rest))
+            tiles = (body(first, count, self.first + first) for count in (rows, rest))
+            return tirx.IfThenElse(whole, *tiles)
 
         length = self.length
         tiles = ceil_div(length, rows) if isinstance(length, int) else (length + rows - 1) // rows
@@ -364,11 +377,11 @@ class Band:
             [
                 *(hold, keep, once),
                 _filled(largest, float("-inf"), nest.lanes),
-                _for_vectors(count, nest.lanes, score),
+                *self._for_scores(row, count, score),
                 *_across(largest, nest.lanes, tirx.max),
                 tirx.BufferStore(top, tirx.BufferLoad(largest, [0]), [0]),
                 _filled(totals, 0.0, nest.lanes),
-                _for_vectors(count, nest.lanes, weight),
+                self._for_weights(count, weight),
                 *_across(totals, nest.lanes, lambda a, b: a + b),
                 tirx.BufferStore(
                     share, tirx.const(attention.value.factor, "float32") / total, [row]
@@ -376,14 +389,22 @@ class Band:
             ]
         )
 
+    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
+        """The loop over a row's scores."""
+        return [_for_vectors(count, self.nest.lanes, body)]
+
+    def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
+        """The loop over a row's weights."""
+        return _for_vectors(count, self.nest.lanes, body)
+
     def _sums(self, values: Var) -> list[Stmt]:
         """The weights times V, some keys at a time, whose lines of a panel fit the first cache."""
         nest, panels, tile = self.nest, self.nest.values, self.nest.tiles[1]
         run = max(1, nest.near_bytes // (panels.width * 4))
         runs = ceil_div(panels.lines, run)
-        run = ceil_div(panels.lines, runs)
+        run = ceil_div(panels.lines, runs) if isinstance(runs, int) else run
 
-        def compute(number: Any, panel: Any, first: Any, rows: int) -> Stmt:
+        def compute(number: Any, panel: Any, first: Any, rows: int, _: Any) -> Stmt:
             registers = RegisterTile(rows, tile.vectors, nest.lanes)
 
             def step(k: Any) -> Stmt:
@@ -397,18 +418,23 @@ class Band:
                 return self.sum(first + i, panel * panels.width + j * nest.lanes)
 
             length = run_length(number, run, panels.lines)
-            added = registers.add(self.held, place) if runs > 1 else []
+            added = self._added(registers.add(self.held, place), number, runs)
             kept = registers.store(self.held, place)
             return sequence([*registers.start(), loop_over("k", length, step), *added, kept])
 
         def keys(number: Any) -> Stmt:
             def panel(p: Any) -> Stmt:
-                return self._tiles(tile.rows, lambda first, rows: compute(number, p, first, rows))
+                return self._tiles(tile.rows, partial(compute, number, p))
 
             return loop_over("panel", panels.count, panel)
 
         products = loop_over("run", runs, keys)
-        return [self._clear(), products] if runs > 1 else [products]
+        several = isinstance(runs, int) and runs > 1
+        return [self._clear(), products] if several else [products]
+
+    def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
+        """Add the sums of the runs before."""
+        return sums if runs > 1 else []
 
     def _clear(self) -> Stmt:
         def row(i: Any) -> Stmt:
@@ -470,3 +496,76 @@ def _across(target: Var, lanes: int, combine: Callable[[Any, Any], Any]) -> list
         pair = vector_at(target, 0, lanes), vector_at(target, lanes, lanes)
         parts.append(store_vector(target, 0, combine(*pair), lanes))
     return parts
+
+
+TILE_SAMPLES = 6
+"""The lengths for which a tile of scores over symbols is judged."""
+
+
+def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> list[PricedTile]:
+    """The tiles of Q K^T, the fastest first: over symbols, for several lengths about the hint's."""
+    (rows, depth), (keys, _) = (map(at_hint, window.shape[-2:]) for window in windows)
+    tiles = matmul_tiles(rows, keys, depth, core, True)
+    if isinstance(windows[0].shape[-2], int):
+        return tiles
+    share = dict[Tile, float]()
+    for i in range(TILE_SAMPLES):
+        lengths = (n // 2 + 1 + i * n // 4 + i for n in (rows, keys))
+        own = matmul_tiles(*lengths, depth, core, True)
+        for tile, slots in own:
+            share[tile] = share.get(tile, 0) + slots / own[0][1]
+    return sorted((own for own in tiles if own[0] in share), key=lambda own: share[own[0]])
+
+
+class SizedAttentionNest(AttentionNest):
+    """An attention whose rows and keys are over symbols."""
+
+    def place(self, matrix: Any, number: Any, base: Any, held: Var) -> Band:
+        """A band with a body for each rest of rows."""
+        return SizedBand(self, matrix, number, base, held)
+
+
+class SizedBand(Band):
+    """A band of an attention over symbols.
+
+    After the last score of a row its vector has what weighs nothing.
+    """
+
+    def _tiles(self, rows: int, body: TileBody) -> Stmt:
+        total = self.nest.rows
+
+        def one(number: Any) -> Stmt:
+            first = number * rows
+            chosen: Any = None
+            for rest in range(rows - 1, 0, -1):
+                tail = body(first, rest, expression(total - rest))
+                chosen = tirx.IfThenElse(tirx.EQ(expression(total % rows), rest), tail, chosen)
+            whole = self.first + first + rows <= total
+            return tirx.IfThenElse(whole, body(first, rows, self.first + first), chosen)
+
+        return loop_over("tile", (self.length + (rows - 1)) // rows, one)
+
+    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
+        lanes = self.nest.lanes
+        whole = count // lanes
+        steps = loop_over(
+            "step", whole, lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane))
+        )
+        start = whole * lanes
+        tail = loop_over("lane", count - start, lambda lane: body(lane, start + lane))
+        nothing = tirx.const(float("-inf"), "float32")
+        beyond = Run(expression(count), expression(start + lanes - count), True).loop(
+            "beyond", lambda key: tirx.BufferStore(self.held, nothing, [self.score(row, key)])
+        )
+        return [steps, tail, beyond]
+
+    def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
+        lanes = self.nest.lanes
+        return loop_over(
+            "step",
+            ceil_div(count, lanes),
+            lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane)),
+        )
+
+    def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
+        return [tirx.IfThenElse(number > 0, sequence(sums), None)]

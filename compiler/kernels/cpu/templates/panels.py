@@ -10,7 +10,9 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.tir.loops import block_loops, element_at, loop_over, sequence, vector_loop
+from compiler.kernels.sizes import at_hint, is_long
+from compiler.kernels.tir.loops import element_at, loop_over, sequence, vector_loop
+from compiler.kernels.tir.runs import block_runs
 from compiler.tensors.strides import StridedWindow
 
 FILL_ELEMENTS = 1 << 14
@@ -63,23 +65,21 @@ class Panels:
         If there is a `keep`, a bool for each line, then lines are left out where it is false.
         """
         units = prod(self.window.shape[:-2]) * self.count
-        run = max(1, FILL_ELEMENTS // (self.lines * self.width))
+        run = max(1, FILL_ELEMENTS // (at_hint(self.lines) * self.width))
 
         def unit(number: Any) -> Stmt:
-            matrix, panel = number // self.count, number % self.count if self.count > 1 else 0
+            several = is_long(self.count)
+            matrix, panel = number // self.count, number % self.count if several else 0
             return self._panel(source, target, keep, matrix, panel)
 
-        return block_loops(
-            (ceil_div(units, run),),
-            (units,),
-            lambda firsts, lengths: loop_over("unit", lengths[0], lambda u: unit(firsts[0] + u)),
-        )
+        blocks = ceil_div(at_hint(units), run)
+        return block_runs((blocks,), (units,), lambda runs, _: runs[0].loop("unit", unit))
 
     def _panel(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
         """A panel, or the narrower one after the last whole panel."""
         base = matrix_start(self.window, matrix)
 
-        def lines(columns: int) -> Stmt:
+        def lines(columns: Any) -> Stmt:
             def line(k: Any) -> Stmt:
                 to = self.line(matrix, panel, k)
 
@@ -96,7 +96,9 @@ class Panels:
                     )
 
                 parts = [vector_loop(columns, self.lanes, one)]
-                if columns < self.width:
+                if not isinstance(columns, int):
+                    parts.insert(0, clear(0))
+                elif columns < self.width:
                     parts.append(clear(columns))
                 if keep is None:
                     return sequence(parts)
@@ -104,6 +106,10 @@ class Panels:
 
             return loop_over("line", self.lines, line)
 
+        if not isinstance(self.columns, int):
+            rest = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
+            whole = panel < self.columns // self.width
+            return tirx.IfThenElse(whole, lines(self.width), lines(rest))
         rest = self.columns % self.width
         if not rest:
             return lines(self.width)

@@ -1,0 +1,68 @@
+"""The compilation of a graph whose extents are expressions: one build for all sizes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from compiler.autotune.schedule import scheduled
+from compiler.backends.memory import Array
+from compiler.driver.build import prepared
+from compiler.driver.packed_weights import WeightPacker
+from compiler.driver.requirements import cpu_requirements
+from compiler.driver.settings import Settings
+from compiler.errors import KernelError
+from compiler.frontend.graph import Graph
+from compiler.frontend.importing.model import lowered
+from compiler.ir.flatten import extents_of, schedule_of
+from compiler.passes.pipeline import without_pass
+from compiler.schedule.symbolic import SymbolicSchedule
+from compiler.tensors.extents import Undecided
+from compiler.verify.seals import check_seals
+from compiler.verify.slots import in_slots
+
+PLAN_MEMORY = "plan-memory"
+"""The pass in whose place the arena is planned for all sizes."""
+
+
+@dataclass(frozen=True)
+class SymbolicBuild:
+    """A model compiled for all sizes that meet the assumptions it was compiled under."""
+
+    target: str
+    schedule: SymbolicSchedule
+    weights: Mapping[str, Array]
+    requirements: Mapping[str, Any]
+    semantics: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+
+def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
+    """Compile a graph for a CPU, for all sizes; the graph stays as it is.
+
+    Raises Undecided where a choice depends on sizes that nothing may be assumed of, or a kernel
+    takes none but numbers.
+    """
+    start = perf_counter()
+    unmeasured = replace(settings, tuner=None, budget=0.0)
+    imported = lowered(graph, settings.compared_contractions[0])
+    packer = WeightPacker(imported.weights, settings.jobs)
+    try:
+        ready = prepared(imported.module, packer, unmeasured)
+    except KernelError as error:
+        raise Undecided(str(error)) from error
+    check_seals(ready.kernels)
+    pipeline = without_pass(settings.passes, PLAN_MEMORY)
+    taskflow = scheduled(ready.module, pipeline, ready.runner)
+    schedule, slots = in_slots(schedule_of(taskflow))
+    ready.clock.lap("schedule passes")
+    weights = packer.pack(taskflow)
+    ready.clock.lap("pack weights")
+    return SymbolicBuild(
+        target=settings.target,
+        schedule=SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots),
+        weights=weights,
+        requirements=cpu_requirements(settings.target),
+        semantics=settings.semantics.ways,
+        seconds={**ready.clock.seconds, "all": perf_counter() - start},
+    )

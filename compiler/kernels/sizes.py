@@ -1,0 +1,229 @@
+"""Extents of a kernel's tensors as TVM sees them: numbers, or expressions over int32 variables.
+
+A kernel of a group with symbols is built with `Size`s in its shapes. They are extents of
+`tensors.extents`, and take part in arithmetic with TVM's expressions too, so that lowerings and
+templates need not know which of both a shape has. What they compare must hold for all sizes.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Expr, PrimType, Var
+
+from compiler.kernels.group import Group
+from compiler.tensors.extents import (
+    Atom,
+    Expression,
+    Extent,
+    Maximum,
+    Monomial,
+    Quotient,
+    at_hints,
+    extent_of,
+    maximum,
+    minimum,
+)
+from compiler.tensors.inequalities import at_least_zero
+from compiler.tensors.symbols import Symbol
+
+_SYMBOLS: dict[Var, Symbol] = {}
+"""The symbol of each variable that stands for one."""
+
+
+@cache
+def variable_of(symbol: Symbol) -> Var:
+    """The variable that stands for a symbol, in all kernels."""
+    own = Var(symbol.name, PrimType("int32"))
+    _SYMBOLS[own] = symbol
+    return own
+
+
+def symbol_of(variable: Var) -> Symbol | None:
+    """The symbol that a variable stands for, if it does."""
+    return _SYMBOLS.get(variable)
+
+
+class Size(Expression):
+    """An extent over symbols, which is also an operand of TVM's expressions."""
+
+    __slots__ = ()
+
+    def __tvm_ffi_object__(self) -> Expr:
+        """The expression that TVM takes in its place."""
+        return _expression_of(self.terms)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, Expression.__add__, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with(other, Expression.__radd__, lambda a, b: b + a)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, Expression.__sub__, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rsub__, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, Expression.__mul__, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rmul__, lambda a, b: b * a)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with(other, Expression.__floordiv__, tirx.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rfloordiv__, lambda a, b: tirx.floordiv(b, a))
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, Expression.__mod__, tirx.floormod)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rmod__, lambda a, b: tirx.floormod(b, a))
+
+    def __neg__(self) -> Any:
+        return as_size(Expression.__neg__(self))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two extents are equal for all sizes; of 0 and 1 it must be known."""
+        if isinstance(other, Expression):
+            return self.terms == other.terms
+        return Expression.__eq__(self, other) if other in (0, 1) else False
+
+    __hash__ = Expression.__hash__
+
+    def __lt__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: not _at_least(a, b), tirx.LT)
+
+    def __le__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: _at_least(b, a), tirx.LE)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: not _at_least(b, a), tirx.GT)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._with(other, _at_least, tirx.GE)
+
+    def _with(
+        self,
+        other: Any,
+        exact: Callable[["Size", Any], Any],
+        computed: Callable[[Any, Any], Any],
+    ) -> Any:
+        """An operator's result: of extents an extent or a truth value, else TVM's expression."""
+        if isinstance(other, int | Expression):
+            return as_size(exact(self, other))
+        if isinstance(other, Expr):
+            return computed(_expression_of(self.terms), other)
+        return NotImplemented
+
+
+def _at_least(extent: Extent, other: Extent) -> bool:
+    """Whether an extent is at least another one; raises Undecided if for some sizes only."""
+    above = at_least_zero(extent - other)
+    return Expression.__ge__(extent, other) if above is None else above
+
+
+def as_size(value: Any) -> Any:
+    """An extent as a `Size`; what is a number or a truth value stays."""
+    if isinstance(value, Expression) and not isinstance(value, Size):
+        return Size(value.terms)
+    return value
+
+
+def expression(extent: Any) -> Any:
+    """An extent or an index as TVM's expression."""
+    if isinstance(extent, int):
+        return tirx.const(extent, "int32")
+    return _expression_of(extent.terms) if isinstance(extent, Expression) else extent
+
+
+@cache
+def _expression_of(terms: frozenset[tuple[Monomial, int]]) -> Expr:
+    ordered = sorted(terms, key=lambda term: (len(term[0]), [*map(str, term[0])]), reverse=True)
+    positive = [_term(monomial, factor) for monomial, factor in ordered if factor > 0]
+    negative = [_term(monomial, -factor) for monomial, factor in ordered if factor < 0]
+    total = reduce(lambda a, b: a + b, positive) if positive else tirx.const(0, "int32")
+    return reduce(lambda a, b: a - b, negative, total)
+
+
+def _term(monomial: Monomial, factor: int) -> Any:
+    if not monomial:
+        return tirx.const(factor, "int32")
+    atoms = [_atom(atom) for atom in monomial]
+    return reduce(lambda a, b: a * b, atoms if factor == 1 else [*atoms, factor])
+
+
+def _atom(atom: Atom) -> Any:
+    if isinstance(atom, Symbol):
+        return variable_of(atom)
+    if isinstance(atom, Quotient):
+        return tirx.floordiv(expression(atom.numerator), expression(atom.denominator))
+    assert isinstance(atom, Maximum)
+    return reduce(tirx.max, map(expression, atom.extents))
+
+
+def extent_from(value: Any) -> Any:
+    """The extent that an expression of TVM over symbols is; raises ValueError if it is none."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, tirx.IntImm):
+        return int(value.value)
+    if isinstance(value, Expression):
+        return as_size(value)
+    if isinstance(value, Var) and (symbol := symbol_of(value)) is not None:
+        return as_size(extent_of(symbol))
+    if type(value) not in _OPERATORS:
+        raise ValueError(f"{value} is no extent over symbols")
+    return as_size(_OPERATORS[type(value)](extent_from(value.a), extent_from(value.b)))
+
+
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    tirx.Add: lambda a, b: a + b,
+    tirx.Sub: lambda a, b: a - b,
+    tirx.Mul: lambda a, b: a * b,
+    tirx.FloorDiv: lambda a, b: a // b,
+    tirx.FloorMod: lambda a, b: a % b,
+    tirx.Max: maximum,
+    tirx.Min: minimum,
+}
+
+
+def constant(extent: Any, dtype: str) -> Any:
+    """An extent as a constant, or an expression, of a dtype."""
+    if isinstance(extent, int):
+        return tirx.const(extent, dtype)
+    return expression(extent).astype(dtype)
+
+
+def shape_of(tensor: Any) -> tuple[Any, ...]:
+    """The shape of a tensor or a buffer of TVM, as extents."""
+    return tuple(map(extent_from, tensor.shape))
+
+
+def is_long(extent: Extent) -> bool:
+    """Whether an axis has more than one element, for some sizes at least."""
+    return not isinstance(extent, int) or extent > 1
+
+
+def is_number(extent: Any) -> bool:
+    """Whether an extent is the same for all sizes."""
+    return isinstance(extent, int | tirx.IntImm)
+
+
+def at_hint(extent: Any) -> int:
+    """The number that an extent is for the example sizes, for costs alone."""
+    return extent if isinstance(extent, int) else at_hints(extent)
+
+
+def hinted(group: Group) -> Group:
+    """A group for the example sizes, for costs alone."""
+    return group.mapped(at_hints)
+
+
+def sized(group: Group) -> Group:
+    """A group whose shapes and attributes have sizes where they have expressions."""
+    return group.mapped(as_size)
