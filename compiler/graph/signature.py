@@ -19,7 +19,7 @@ from compiler.ir.kept import kept
 from compiler.ir.layouts import block_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_text, attribute_to_value
-from compiler.tensors.extents import Extent
+from compiler.tensors.extents import extent_of
 from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
 
@@ -50,14 +50,16 @@ def content_lines(group: GroupOp, left_out: AbstractSet[Operation] = frozenset()
 
 
 def _symbolic_lines(
-    group: GroupOp, left_out: AbstractSet[Operation], symbols: Mapping[Symbol, Extent]
+    group: GroupOp, left_out: AbstractSet[Operation], symbols: Mapping[Symbol, Symbol]
 ) -> list[str]:
     """The content of a group with the symbols of its kernel, and these."""
+
+    extents = {symbol: extent_of(own) for symbol, own in symbols.items()}
 
     def type_text(type: Attribute) -> str:
         if not symbols_of_type(type):
             return _type(type)
-        shape = substituted_shape(shape_of(type), symbols)
+        shape = substituted_shape(shape_of(type), extents)
         return f"{dtype_of(type)}{shape}{_layout(type)}"
 
     def attribute_texts(attributes: Mapping[str, Attribute]) -> str:
@@ -67,7 +69,7 @@ def _symbolic_lines(
         if not symbols_of_attribute(attribute):
             return attribute_text(attribute)
         value = attribute_to_value(attribute)
-        return str(mapped_extents(value, lambda extent: substituted(extent, symbols)))
+        return str(mapped_extents(value, lambda extent: substituted(extent, extents)))
 
     bounds = [f"{own} {s.low} {s.high} {s.hint}" for s, own in symbols.items()]
     return _lines(group, left_out, type_text, attribute_texts) + bounds

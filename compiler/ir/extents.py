@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import I64, IntAttr, IntegerAttr, i64
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from compiler.tensors.assumptions import assuming
 from compiler.tensors.exact import exactly
 from compiler.tensors.extents import Expression, Extent
 
@@ -28,6 +29,14 @@ class ExtentAttr(Data[Expression]):
         """Print `<8*n>`."""
         with printer.in_angle_brackets():
             printer.print_string(str(self.data))
+
+
+def integer_attribute(extent: Extent) -> IntegerAttr[I64]:
+    """The integer attribute of a number, or of an extent."""
+    if not isinstance(extent, Expression):
+        return IntegerAttr(extent, i64)
+    with assuming():  # it is compared with the range of 64 bits, which holds all tensors
+        return IntegerAttr(IntAttr(cast(int, exactly(extent))), i64)
 
 
 def dimensions(shape: Iterable[Extent]) -> list[IntAttr]:

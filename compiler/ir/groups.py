@@ -11,7 +11,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.extents import ExtentAttr
 from compiler.ir.kept import kept
 from compiler.ir.types import shape_of
-from compiler.tensors.extents import Extent, extent_of, symbols_of
+from compiler.tensors.extents import Extent, symbols_of
 from compiler.tensors.symbols import Symbol
 
 
@@ -46,11 +46,10 @@ def symbols_of_group(group: GroupOp) -> tuple[Symbol, ...]:
     return tuple(dict.fromkeys(symbol for symbols in own for symbol in symbols))
 
 
-def kernel_symbols(symbols: Sequence[Symbol]) -> dict[Symbol, Extent]:
+def kernel_symbols(symbols: Sequence[Symbol]) -> dict[Symbol, Symbol]:
     """The symbols of a kernel in place of those of a group: `s0` and on, with their bounds."""
     return {
-        symbol: extent_of(replace(symbol, name=f"s{number}", scope=0))
-        for number, symbol in enumerate(symbols)
+        symbol: replace(symbol, name=f"s{number}", scope=0) for number, symbol in enumerate(symbols)
     }
 
 

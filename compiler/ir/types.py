@@ -18,11 +18,10 @@ from xdsl.dialects.builtin import (
     NoneType,
     Signedness,
     TensorType,
-    i64,
 )
 from xdsl.ir import Attribute
 
-from compiler.ir.extents import dimensions
+from compiler.ir.extents import dimensions, integer_attribute
 from compiler.ir.kept import kept
 from compiler.net.spec import KnownTensor
 from compiler.tensors.dtypes import ELEMENT_BYTES
@@ -67,8 +66,8 @@ def memref_type(dtype: str, shape: tuple[int, ...]) -> MemRefType[Element]:
 
 @lru_cache(1 << 16)
 def int64(value: int) -> IntegerAttr[I64]:
-    """The integer attribute of a number; cached, as constructing one is slow."""
-    return IntegerAttr(value, i64)
+    """The integer attribute of a number, or of an extent; cached, as constructing one is slow."""
+    return integer_attribute(value)
 
 
 @kept

@@ -23,7 +23,7 @@ from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
-from compiler.tensors.extents import Expression, Extent, symbols_of, value_at
+from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, value_at
 from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
 
@@ -292,7 +292,8 @@ def extract_group(group: GroupOp) -> Group:
     if any(infos[number] != _info(value) for number, value in stored):
         raise KernelError(f"the kernel {name} keeps one value in two layouts: copy it first")
     values = [infos.get(number, info) for number, info in enumerate(values)]
-    if symbols := kernel_symbols(symbols_of_group(group)):
+    symbols = {old: extent_of(s) for old, s in kernel_symbols(symbols_of_group(group)).items()}
+    if symbols:
         values = [replace(v, shape=substituted_shape(v.shape, symbols)) for v in values]
         operators = [replace(op, attributes=_of_kernel(op, symbols)) for op in operators]
     return Group(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from compiler.schedule.kernels import KernelSpec
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
-from compiler.tensors.extents import Extent, Symbol, value_at
+from compiler.tensors.extents import Extent, Symbol, at_hints, value_at
+from compiler.tensors.substitution import has_symbols
 
 EXTENTS = "flowloom.extents/"
 """How names of weights begin that hold extents, for a kernel to read; the rest lists them."""
@@ -126,3 +127,11 @@ def with_numbers(schedule: Schedule, number: Callable[[Extent], int], arena: int
         for task in schedule.tasks
     )
     return Schedule(schedule.name, allocations, tasks)
+
+
+def at_example_sizes(schedule: Schedule) -> Schedule:
+    """A schedule for the example sizes; one without symbols as it is."""
+    if not has_symbols(extent for own in schedule.allocations for extent in own.shape):
+        return schedule
+    arenas = (own.shape[0] for own in schedule.allocations if own.kind == "arena")
+    return with_numbers(schedule, at_hints, at_hints(next(arenas, 0)))

@@ -23,6 +23,7 @@ from compiler.tensors.extents import (
     symbols_of,
     value_at,
 )
+from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Range, Symbol
 
 
@@ -79,6 +80,8 @@ class Assumptions:
 
     def _answer(self, extent: Extent, relation: Relation) -> bool:
         low, high = bounds(extent, self._ranges)
+        if low <= 0 <= high:
+            low, high = max(low, least(extent)), min(high, -least(-extent))
         always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
         never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
         if always[relation] or never[relation]:
@@ -142,6 +145,16 @@ def assuming() -> Generator[Assumptions]:
     token = DECIDING.set(assumptions)
     try:
         yield assumptions
+    finally:
+        DECIDING.reset(token)
+
+
+@contextmanager
+def assuming_nothing() -> Generator[None]:
+    """Raise Undecided within this block, as where what is computed is for other conditions, too."""
+    token = DECIDING.set(None)
+    try:
+        yield
     finally:
         DECIDING.reset(token)
 

@@ -37,6 +37,7 @@ from compiler.kernels.tir.launches import StackError, lower_function, split_laun
 from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
+from compiler.tensors.assumptions import assuming_nothing
 
 LOWERING_MODULES = (
     activation,
@@ -78,7 +79,7 @@ def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
     configs: dict[str, str] = {}
     for group in groups:
         with naming(group):
-            chosen = best(group, target)
+            chosen = best(sized(group), target)
         configs[group.name] = chosen.candidate.config_text(chosen.config)
     return configs
 
@@ -86,7 +87,7 @@ def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
 def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:
     """Build a group for a CPU as its template does with a config; raises KernelError as above."""
     with naming(group):
-        candidate = best(group, target).candidate
+        candidate = best(sized(group), target).candidate
         source = candidate.emit(candidate.by_fields[config])
         return compile_scheduled(candidate.group, source, target)
 
@@ -95,7 +96,8 @@ def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSp
 def naming(group: Group) -> Generator[None]:
     """Turn every error into a KernelError that names a group, its operators and nodes."""
     try:
-        yield
+        with assuming_nothing():  # a kernel is for all modules with groups of its form
+            yield
     except FlowloomError as error:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:
