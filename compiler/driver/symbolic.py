@@ -44,6 +44,8 @@ def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
     takes none but numbers.
     """
     start = perf_counter()
+    if any(operator.bodies for operator in graph.operators):
+        raise Undecided("the arenas of the bodies of an If or a Loop have fixed sizes")
     unmeasured = replace(settings, tuner=None, budget=0.0)
     imported = lowered(graph, settings.compared_contractions[0])
     packer = WeightPacker(imported.weights, settings.jobs)
