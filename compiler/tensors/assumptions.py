@@ -13,11 +13,13 @@ from math import gcd
 
 from compiler.tensors.extents import (
     DECIDING,
+    NO_RANGES,
     Atom,
     Expression,
     Extent,
     Monomial,
     Relation,
+    Undecided,
     at_hints,
     bounds,
     symbols_of,
@@ -79,13 +81,8 @@ class Assumptions:
         return self._decided[key]
 
     def _answer(self, extent: Extent, relation: Relation) -> bool:
-        low, high = bounds(extent, self._ranges)
-        if low <= 0 <= high:
-            low, high = max(low, least(extent)), min(high, -least(-extent))
-        always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
-        never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
-        if always[relation] or never[relation]:
-            return always[relation]
+        if (proved := _proved(extent, relation, self._ranges)) is not None:
+            return proved
         holds = _compare(at_hints(extent), relation)
         match relation:
             case "==":
@@ -149,14 +146,35 @@ def assuming() -> Generator[Assumptions]:
         DECIDING.reset(token)
 
 
+class _Nothing:
+    """No conditions: what bounds do not decide raises Undecided."""
+
+    def decide(self, extent: Expression, relation: Relation) -> bool:
+        """Whether an extent compares so with 0 for all sizes; raises Undecided if for some only."""
+        proved = _proved(_reduced(extent), relation, NO_RANGES)
+        if proved is None:
+            raise Undecided(f"{extent} {relation} 0 holds for some sizes only")
+        return proved
+
+
 @contextmanager
 def assuming_nothing() -> Generator[None]:
     """Raise Undecided within this block, as where what is computed is for other conditions, too."""
-    token = DECIDING.set(None)
+    token = DECIDING.set(_Nothing())
     try:
         yield
     finally:
         DECIDING.reset(token)
+
+
+def _proved(extent: Extent, relation: Relation, ranges: Mapping[Symbol, Range]) -> bool | None:
+    """Whether an extent compares so with 0, with symbols in ranges; None if for some sizes only."""
+    low, high = bounds(extent, ranges)
+    if low <= 0 <= high:
+        low, high = max(low, least(extent)), min(high, -least(-extent))
+    always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
+    never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
+    return always[relation] if always[relation] or never[relation] else None
 
 
 def _reduced(extent: Expression) -> Extent:
