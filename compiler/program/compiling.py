@@ -19,7 +19,7 @@ from compiler.backends.gpu.sharing import DeviceShare
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
 from compiler.driver.symbolic import build_symbolic
-from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
+from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -60,6 +60,9 @@ _LOG = logging.getLogger("compiler.program")
 
 RESIDENT_BACKENDS = ("cuda", "emu")
 """The backends whose runs take and leave tensors on the device."""
+
+LONGEST_REASON = 200
+"""Characters of the reason why a segment is not compiled for all sizes."""
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
@@ -207,6 +210,8 @@ class SegmentCompiler:
         """
         if self.buckets.sizes or parse_target(self.settings.target).backend != "cpu":
             return None
+        if self.saved and request.digest in self.saved:
+            return None
         key = request.contents_key
         for segment in self._symbolic.compiled[key]:
             if (sizes := segment.sizes_of(request.shapes)) is not None:
@@ -216,9 +221,12 @@ class SegmentCompiler:
         axes = symbolic_axes(request.shapes, self.buckets.axes)
         try:
             segment = self._compiled_for_all(request, axes)
-        except Undecided as reason:
+        except Exception as reason:  # whatever it is: compiled for one size, it is met again
             self._symbolic.fixed.add(key)
-            _LOG.warning("%s is compiled for each size alone: %s", request.source.name, reason)
+            _LOG.warning(
+                "%s is compiled for each size alone: %s", request.source.name, _first_line(reason)
+            )
+            _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
             return None
         if segment is None:
             return None
@@ -426,6 +434,13 @@ class SegmentCompiler:
             bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
+
+
+def _first_line(error: Exception) -> str:
+    """The beginning of an error's text, with its type unless that is one of ours."""
+    kind = "" if isinstance(error, Undecided | FlowloomError) else f"{type(error).__name__}: "
+    line = f"{kind}{error}".splitlines()[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 def _split(

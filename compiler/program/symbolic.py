@@ -14,6 +14,7 @@ from compiler.backends.memory import aligned_copy
 from compiler.driver.symbolic import SymbolicBuild
 from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
+from compiler.support.arguments import LARGEST_SIZE
 from compiler.tensors.assumptions import Assumptions
 from compiler.tensors.extents import Shape, extent_of, value_at
 from compiler.tensors.symbols import Symbol
@@ -105,7 +106,7 @@ def symbolic_axes(
         symbol = names[name][axis] if name in names else f"{name}.{axis}"
         if symbol is None or size < LEAST:
             return size
-        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, hint=size))
+        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size))
         return extent_of(known) if known.hint == size else size
 
     return {
