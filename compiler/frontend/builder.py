@@ -26,7 +26,7 @@ from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
 from compiler.tensors.extents import Undecided
-from compiler.tensors.substitution import as_extent, extent_array, has_symbols
+from compiler.tensors.substitution import as_extent, extent_array, has_symbols, is_symbolic
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -148,6 +148,8 @@ class Builder:
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
+        for extent in (size for type in types for size in type.shape if is_symbolic(size)):
+            _ = extent > 0  # kernels of what has elements are others than those of what has none
         outputs = [
             Value("", type.dtype, type.shape) if use else None
             for use, type in zip(used, types, strict=True)

@@ -12,6 +12,7 @@ from compiler.ir.extents import ExtentAttr
 from compiler.ir.kept import kept
 from compiler.ir.types import shape_of
 from compiler.tensors.extents import Extent, symbols_of
+from compiler.tensors.substitution import is_symbolic
 from compiler.tensors.symbols import Symbol
 
 
@@ -71,7 +72,7 @@ def symbols_of_attribute(attribute: Attribute) -> tuple[Symbol, ...]:
 
 
 def _symbols(extents: Sequence[Extent]) -> tuple[Symbol, ...]:
-    depending = [extent for extent in extents if not isinstance(extent, int)]
+    depending = [extent for extent in extents if is_symbolic(extent)]
     return tuple(s for extent in depending for s in sorted(symbols_of(extent), key=str))
 
 

@@ -50,6 +50,7 @@ from compiler.program.symbolic import (
     symbolic_axes,
     symbols_in,
     with_sizes,
+    with_symbols,
 )
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
@@ -261,6 +262,9 @@ class SegmentCompiler:
                     return None
                 if pinned := assumptions.pinned():
                     axes = with_sizes(axes, pinned)
+                    continue
+                if narrowed := assumptions.narrowed():
+                    axes = with_symbols(axes, narrowed)  # kernels are chosen by bounds, too
                     continue
                 built = build_symbolic(folding.graph, self.settings)
             if pinned := assumptions.pinned():

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,17 @@ from compiler.program.folding import FoldedOutputs
 from compiler.program.static import StaticSegment
 from compiler.support.arguments import LARGEST_SIZE
 from compiler.tensors.assumptions import Assumptions
-from compiler.tensors.extents import Shape, extent_of, value_at
+from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
+from compiler.tensors.substitution import is_symbolic, substituted_shape
 from compiler.tensors.symbols import Symbol
 from compiler.verify.seals import sealed_kernel
 
 LEAST = 2
 """The least size that a symbol stands for: axes of one element broadcast, empty ones are rare."""
+
+_SCOPES = count(1)
+"""A number for each compilation: results cached for one are not those of another's symbols, as
+conditions that were assumed on the way belong to the compilation."""
 
 Sizes = Mapping[str, int]
 """Sizes by symbol."""
@@ -51,10 +57,10 @@ class SymbolicSegment:
             if len(axes) != len(shapes[name]):
                 return None
             for extent, size in zip(axes, shapes[name], strict=True):
-                if isinstance(extent, int):
+                if not is_symbolic(extent):
                     if extent != size:
                         return None
-                elif sizes.setdefault(str(extent), size) != size or size < LEAST:
+                elif sizes.setdefault(str(extent), size) != size or not _admits(extent, size):
                     return None
         return sizes if self.assumptions.hold(sizes) else None
 
@@ -85,6 +91,12 @@ class SymbolicSegment:
         return replace(self.outputs, constants=constants)
 
 
+def _admits(extent: Extent, size: int) -> bool:
+    """Whether a size is within the bounds of the symbol that an extent is."""
+    low, high = bounds(extent)
+    return low <= size <= high
+
+
 def _numbers(array: np.ndarray, sizes: Sizes) -> np.ndarray:
     values = [value_at(extent, sizes) for extent in array.reshape(-1).tolist()]
     numbers = np.array(values, np.int64).reshape(array.shape)
@@ -100,13 +112,13 @@ def symbolic_axes(
     `names` are the symbols of the model's inputs, None for an axis of fixed size. Of an input that
     another segment computes every axis may change.
     """
-    symbols = dict[str, Symbol]()
+    symbols, scope = dict[str, Symbol](), next(_SCOPES)
 
     def extent(name: str, axis: int, size: int) -> int:
         symbol = names[name][axis] if name in names else f"{name}.{axis}"
         if symbol is None or size < LEAST:
             return size
-        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size))
+        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size, scope))
         return extent_of(known) if known.hint == size else size
 
     return {
@@ -118,7 +130,13 @@ def symbolic_axes(
 def symbols_in(axes: Mapping[str, Shape]) -> Iterator[str]:
     """The names of the symbols of some shapes."""
     for shape in axes.values():
-        yield from (str(extent) for extent in shape if not isinstance(extent, int))
+        yield from (str(extent) for extent in shape if is_symbolic(extent))
+
+
+def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) -> dict[str, Shape]:
+    """Shapes with other symbols in place of some."""
+    extents = {symbol: extent_of(other) for symbol, other in symbols.items()}
+    return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
 
 
 def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:

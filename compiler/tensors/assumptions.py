@@ -7,9 +7,9 @@ the condition is remembered: what was computed holds for all sizes that meet all
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from math import gcd
+from math import gcd, inf
 
 from compiler.tensors.extents import (
     DECIDING,
@@ -18,6 +18,7 @@ from compiler.tensors.extents import (
     Expression,
     Extent,
     Monomial,
+    Quotient,
     Relation,
     Undecided,
     at_hints,
@@ -69,6 +70,15 @@ class Assumptions:
         symbols = {symbol for extent in alone for symbol in symbols_of(extent)}
         return {symbol.name: symbol.hint for symbol in symbols}
 
+    def narrowed(self) -> dict[Symbol, Symbol]:
+        """The symbols of which bounds are assumed, with symbols of these bounds in their place."""
+        found: dict[Symbol, Symbol] = {}
+        for symbol, (low, high) in self._ranges.items():
+            most = None if high == inf else int(high)
+            if (int(low), most) != (symbol.low, symbol.high):
+                found[symbol] = replace(symbol, low=int(low), high=most)
+        return found
+
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all of them hold for these sizes, by symbol."""
         return all(condition.holds(sizes) for condition in self)
@@ -109,21 +119,28 @@ class Assumptions:
         self._narrow(extent, relation)
 
     def _narrow(self, extent: Extent, relation: Relation) -> None:
-        """The ranges of symbols that a bound of a single one says."""
-        symbols = symbols_of(extent)
+        """The range of a symbol from a bound of it, or of a quotient of it."""
+        if relation == "!=":
+            return
         terms = _terms_of(extent)
         constant = terms.pop((), 0)
         match [*terms.items()]:
-            case [((Symbol() as symbol,), 1 | -1 as sign)] if symbols == {symbol}:
-                pass
+            case [((Symbol() as symbol,), 1 | -1 as sign)]:
+                low, high = self._ranges.get(symbol) or bounds(as_extent_of(symbol))
+                if sign == -1 or relation == "==":
+                    low = max(low, -constant * sign)
+                if sign == 1 or relation == "==":
+                    high = min(high, -constant * sign)
+                self._ranges[symbol] = low, high
+            case [((Quotient(denominator=int(divisor)) as quotient,), 1 | -1 as sign)]:
+                if sign == -1 or relation == "==":  # p // d >= c: p >= c * d
+                    least_one = -constant * sign * divisor - quotient.numerator
+                    self._narrow(_tightened(least_one), "<=")
+                if sign == 1 or relation == "==":  # p // d <= c: p <= (c + 1) * d - 1
+                    most = (1 - constant * sign) * divisor - 1
+                    self._narrow(_tightened(quotient.numerator - most), "<=")
             case _:
-                return
-        low, high = self._ranges.get(symbol) or bounds(as_extent_of(symbol))
-        if relation == "==":
-            low = high = -constant * sign
-        elif relation == "<=":
-            low, high = (low, min(high, -constant)) if sign == 1 else (max(low, constant), high)
-        self._ranges[symbol] = low, high
+                pass
 
 
 def as_extent_of(atom: Atom) -> Expression:
@@ -197,7 +214,7 @@ def _is_positive(atom: Atom) -> bool:
 
 def _tightened(extent: Extent) -> Extent:
     """The extent whose being at most 0 says the same of whole numbers, in the lowest terms."""
-    if isinstance(extent, int):
+    if not isinstance(extent, Expression):
         return extent
     divisor = gcd(*(factor for monomial, factor in extent.terms if monomial))
     terms = {monomial: -(-factor // divisor) for monomial, factor in extent.terms}

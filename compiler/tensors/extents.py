@@ -208,7 +208,7 @@ DECIDING: ContextVar[Decides | None] = ContextVar("assumptions about sizes", def
 def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
     """Whether two shapes are equal for all sizes. Unlike `==` this assumes nothing."""
     return len(first) == len(second) and all(
-        isinstance(difference := a - b, int) and difference == 0
+        not isinstance(difference := a - b, Expression) and difference == 0
         for a, b in zip(first, second, strict=True)
     )
 
@@ -216,7 +216,7 @@ def same_extents(first: Sequence[Extent], second: Sequence[Extent]) -> bool:
 def divides(divisor: Extent, extent: Extent) -> bool:
     """Whether an extent is a multiple of another for all sizes. This assumes nothing."""
     rest = extent % divisor
-    return isinstance(rest, int) and rest == 0
+    return not isinstance(rest, Expression) and rest == 0
 
 
 def extent_of(symbol: Symbol) -> Extent:
@@ -465,7 +465,7 @@ def _atom_bounds(atom: Atom, ranges: Mapping[Symbol, Range]) -> Range:
 
 def _decide(extent: Extent, comparison: Relation) -> bool:
     """Whether an extent compares so with 0, if need be by assumption."""
-    if isinstance(extent, int):
+    if not isinstance(extent, Expression):
         return {"==": extent == 0, "<": extent < 0, "<=": extent <= 0}[comparison]
     low, high = bounds(extent)
     always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}[comparison]

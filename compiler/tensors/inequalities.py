@@ -30,7 +30,7 @@ def least(extent: Extent) -> float:
     Symbols are replaced by their least value and what is above that: a polynomial of that with no
     negative coefficient is least at 0. A quotient's multiple is its numerator less the remainder.
     """
-    if isinstance(extent, int):
+    if not isinstance(extent, Expression):
         return extent
     plain = max(bounds(extent)[0], _at_least(extent))
     if plain >= 0:
@@ -50,7 +50,7 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
 def _above(extent: Extent) -> float:
     """The constant of the polynomial in what atoms are above their least values."""
     moved = replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
-    if isinstance(moved, int):
+    if not isinstance(moved, Expression):
         return moved
     constant = 0
     for monomial, factor in moved.terms:
@@ -72,7 +72,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
     """The extent with multiples of quotients by numbers as numerators without remainders."""
     for _ in range(MOST_MAXIMA):
         quotient = next((a for a in _atoms(extent) if isinstance(a, Quotient)), None)
-        if quotient is None or not isinstance(quotient.denominator, int):
+        if quotient is None or isinstance(quotient.denominator, Expression):
             return
         divisor = quotient.denominator
         rest: Extent = 0
@@ -93,7 +93,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
 
 
 def _terms(extent: Extent) -> frozenset[tuple[Monomial, int]]:
-    return frozenset([((), extent)]) if isinstance(extent, int) else extent.terms
+    return frozenset([((), extent)]) if not isinstance(extent, Expression) else extent.terms
 
 
 def _term(monomial: Monomial, factor: int) -> Extent:

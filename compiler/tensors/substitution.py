@@ -55,7 +55,7 @@ def extent_array(values: Sequence[Extent]) -> Array:
 
 def shape_at_hints(shape: Iterable[Extent]) -> tuple[int, ...]:
     """A shape for the example sizes."""
-    return tuple([size if isinstance(size, int) else at_hints(size) for size in shape])
+    return tuple([at_hints(size) if isinstance(size, Expression) else size for size in shape])
 
 
 def array_at_hints(array: Array) -> Array:
@@ -67,7 +67,7 @@ def array_at_hints(array: Array) -> Array:
 
 def substituted(extent: Extent, values: Mapping[Symbol, Extent]) -> Extent:
     """An extent with extents in place of symbols; others stay."""
-    if isinstance(extent, int):
+    if not isinstance(extent, Expression):
         return extent
     total: Extent = 0
     for monomial, factor in extent.terms:
