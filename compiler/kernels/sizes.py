@@ -5,15 +5,19 @@ A kernel of a group with symbols is built with `Size`s in its shapes. They are e
 templates need not know which of both a shape has. What they compare must hold for all sizes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cache, reduce
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
+from compiler.errors import FlowloomError, KernelError
 from compiler.kernels.group import Group
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.extents import (
+    DECIDING,
     Atom,
     Expression,
     Extent,
@@ -27,6 +31,9 @@ from compiler.tensors.extents import (
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
+
+SYMBOLIC = ("MatMul", "Gemm")
+"""The contractions whose kernels take symbols; no kernel that is written by hand does."""
 
 _SYMBOLS: dict[Var, Symbol] = {}
 """The symbol of each variable that stands for one."""
@@ -227,3 +234,25 @@ def hinted(group: Group) -> Group:
 def sized(group: Group) -> Group:
     """A group whose shapes and attributes have sizes where they have expressions."""
     return group.mapped(as_size)
+
+
+@contextmanager
+def for_all_sizes(group: Group) -> Generator[None]:
+    """Assume nothing about sizes, and raise KernelError for what is only so for some.
+
+    So is what has no form for symbols yet: a caller may build kernels for sizes instead.
+    """
+    for operator in group.operators:
+        if KINDS.get(operator.type) in (Kind.CONTRACTION, Kind.OPAQUE):
+            if operator.type not in SYMBOLIC:
+                raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+    token = DECIDING.set(None)
+    try:
+        yield
+    except FlowloomError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise KernelError(f"no symbolic kernel: {reason}") from error
+    finally:
+        DECIDING.reset(token)

@@ -143,9 +143,7 @@ def lower_one_hot(context: Context) -> te.Tensor:
     def body(*i: Any) -> Any:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
-        index = tirx.Select(
-            index < tirx.const(0, "int64"), index + constant(depth, "int64"), index
-        )
+        index = tirx.Select(index < tirx.const(0, "int64"), index + constant(depth, "int64"), index)
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")

@@ -21,6 +21,7 @@ from compiler.kernels.tir.integers import (
     KernelTerms,
     leaves,
 )
+from compiler.kernels.tir.linear import Sums
 from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
 from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
 from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
@@ -65,10 +66,10 @@ def accesses_of(
     reader = _Reader(function)
     for symbol in symbols:
         reader.size(symbol)
-    begin, end = list(function.params)[-2:]
     if grid is not None:
-        reader.run(begin, end, blocks, grid)
+        reader.run(*list(function.params)[-2:], blocks, grid)
     elif blocks is not None:
+        begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
         reader.begin = begin
     reader.statement(function.body)
@@ -512,7 +513,7 @@ class _Reader:
         own = leaves((term,))
         if own and all(leaf.kind == "axis" for leaf in own):
             return True
-        known = SizedBounds(ExactTerms(self.found.sizes), self._conditions)
+        known = SizedBounds(ExactTerms(self.found.sizes, Sums(self.terms)), self._conditions)
         return term.low >= limits[0] and any(
             not isinstance(bound, int) for bound in known.upper(term)
         )

@@ -101,7 +101,7 @@ def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
             conditions = related(index, access.conditions)
             key = (str(access.extent), addends(index)[0], conditions)
             alike.setdefault(key, []).append(access)
-    sizes, known = ExactTerms(function.sizes), dict[tuple[Integer, ...], SizedBounds]()
+    sizes, known = ExactTerms(function.sizes, sums), dict[tuple[Integer, ...], SizedBounds]()
     for (_, _, conditions), accesses in alike.items():
         assert isinstance(conditions, tuple)
         ends = sorted(accesses, key=lambda access: addends(access.index)[1])

@@ -96,7 +96,9 @@ def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFu
     blocks = isinstance(function.body, s_tir.SBlockRealize)
     flatten = _FLATTEN if blocks or not sized else [FLATTEN_BUFFERS]
     flat = computed_in_float32(Sequential(flatten)(module)[name])
-    return in_registers(Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name])
+    return in_registers(
+        Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name]
+    )
 
 
 def split_launches(

@@ -54,9 +54,7 @@ def run_length(number: Any, run: int, total: Any) -> Any:
     return tirx.min(tirx.const(run, "int32"), total - number * run)
 
 
-def block_loops(
-    blocks: Sequence[int], extents: Sequence[int], body: BlockBody
-) -> Stmt:
+def block_loops(blocks: Sequence[int], extents: Sequence[int], body: BlockBody) -> Stmt:
     """A launch whose grid has `blocks` runs along each extent, outermost first.
 
     `body` gets the first index and the length of a block's run along each extent. The attribute

@@ -14,8 +14,9 @@ from compiler.tensors.extents import Extent
 class Access:
     """A read or a write of one element of a buffer of `extent` elements, under conditions.
 
-    An `extent` over symbols is the term `size`, too. An access of several lanes has an axis for them in its index. `parameter` is the position of the
-    buffer among the function's, None for one that the function allocates.
+    An `extent` over symbols is the term `size`, too. An access of several lanes has an axis for
+    them in its index. `parameter` is the position of the buffer among the function's, None for one
+    that the function allocates.
     """
 
     buffer: str

@@ -1,6 +1,6 @@
 """Launches of kernels with symbols: reading the sizes, runs of a grid, and memory by sizes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,9 +128,16 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
             own: Any = tirx.decl_buffer(shape, str(allocation.buffer.dtype), name="line")
             lines[allocation.buffer] = own
 
+    tvm_ffi.structural_walk(nest, (AllocBuffer, collect))
+    return (_with_buffers(nest, lines, begin), [*lines.values()]) if lines else (nest, [])
+
+
+def _with_buffers(nest: Stmt, lines: Mapping[Any, Any], begin: Var) -> Stmt:
+    """A nest that reads and writes other buffers in place of those that it allocates."""
+
     def place(buffer: Any, indices: Any) -> list[Any]:
         if len(indices) != 1 or isinstance(indices[0], tirx.Ramp):
-            raise KernelError("vectors of a buffer that sizes decide")
+            raise KernelError("no symbolic kernel: it has vectors of a buffer that sizes decide")
         return [begin * expression(buffer_elements(buffer)) + indices[0]]
 
     def allocate(node: AllocBuffer, mutator: Any) -> Any:
@@ -148,11 +155,8 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
             return node
         return BufferStore(lines[node.buffer], node.value, place(node.buffer, node.indices))
 
-    tvm_ffi.structural_walk(nest, (AllocBuffer, collect))
-    if not lines:
-        return nest, []
     rules = ((AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store))
-    return tvm_ffi.structural_mutate(nest, rules), [*lines.values()]
+    return tvm_ffi.structural_mutate(nest, rules)
 
 
 def with_plain_divisions(statement: Stmt) -> Stmt:

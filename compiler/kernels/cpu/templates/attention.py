@@ -104,7 +104,7 @@ def attention_nest(
     """The nest of an attention with the tiles and the band that are likely fast."""
     windows = attention.query.window, attention.value.window
     sized = not isinstance(windows[0].shape[-2], int)
-    (rows, depth), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
+    (rows, _), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
     first, slots = score_tiles(windows, beside_scores)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))

@@ -77,34 +77,9 @@ class Panels:
 
     def _panel(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
         """A panel, or the narrower one after the last whole panel."""
-        base = matrix_start(self.window, matrix)
 
         def lines(columns: Any) -> Stmt:
-            def line(k: Any) -> Stmt:
-                to = self.line(matrix, panel, k)
-
-                def one(x: Any) -> Stmt:
-                    at = base + element_offset(self.window, k, panel * self.width + x)
-                    return tirx.BufferStore(target, element_at(source, at), [to + x])
-
-                def clear(first: int) -> Stmt:
-                    zero = tirx.const(0, "float32")
-                    return vector_loop(
-                        self.width - first,
-                        self.lanes,
-                        lambda x: tirx.BufferStore(target, zero, [to + first + x]),
-                    )
-
-                parts = [vector_loop(columns, self.lanes, one)]
-                if not isinstance(columns, int):
-                    parts.insert(0, clear(0))
-                elif columns < self.width:
-                    parts.append(clear(columns))
-                if keep is None:
-                    return sequence(parts)
-                return tirx.IfThenElse(tirx.BufferLoad(keep, [k]), sequence(parts), clear(0))
-
-            return loop_over("line", self.lines, line)
+            return self._lines(source, target, keep, (matrix, panel, columns))
 
         if not isinstance(self.columns, int):
             rest = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
@@ -116,6 +91,39 @@ class Panels:
         if self.count == 1:
             return lines(rest)
         return tirx.IfThenElse(panel < self.count - 1, lines(self.width), lines(rest))
+
+    def _lines(
+        self, source: Var, target: Var, keep: Var | None, part: tuple[Any, Any, Any]
+    ) -> Stmt:
+        """The lines of a panel of a matrix that has so many columns, and zeros after them."""
+        matrix, panel, columns = part
+        base = matrix_start(self.window, matrix)
+
+        def line(k: Any) -> Stmt:
+            to = self.line(matrix, panel, k)
+
+            def one(x: Any) -> Stmt:
+                at = base + element_offset(self.window, k, panel * self.width + x)
+                return tirx.BufferStore(target, element_at(source, at), [to + x])
+
+            def clear(first: int) -> Stmt:
+                zero = tirx.const(0, "float32")
+                return vector_loop(
+                    self.width - first,
+                    self.lanes,
+                    lambda x: tirx.BufferStore(target, zero, [to + first + x]),
+                )
+
+            parts = [vector_loop(columns, self.lanes, one)]
+            if not isinstance(columns, int):
+                parts.insert(0, clear(0))
+            elif columns < self.width:
+                parts.append(clear(columns))
+            if keep is None:
+                return sequence(parts)
+            return tirx.IfThenElse(tirx.BufferLoad(keep, [k]), sequence(parts), clear(0))
+
+        return loop_over("line", self.lines, line)
 
 
 def matrix_start(window: StridedWindow, number: Any) -> Any:
