@@ -1,7 +1,7 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -26,6 +26,9 @@ from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
 from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, value_at
 from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
+
+OBJECTS = numpy.dtype(object)
+"""The type of an array of extents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +113,9 @@ class Group:
 
         The kernel reads their values, as int64, from one more operand after the others.
         """
-        shapes = (info.shape for info in self.values)
-        extents = [extent for shape in shapes for extent in shape]
-        extents += (extent for op in self.operators for extent in extents_in(op.attributes))
-        symbols = (sorted(symbols_of(n), key=str) for n in extents if not isinstance(n, int))
+        extents = [extent for info in self.values for extent in extents_in(info.shape)]
+        extents += [extent for op in self.operators for extent in extents_in(op.attributes)]
+        symbols = (sorted(symbols_of(extent), key=str) for extent in extents)
         return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
 
     def at(self, sizes: Mapping[str, int]) -> "Group":
@@ -215,28 +217,25 @@ def extents_in(value: Any) -> Iterator[Expression]:
     """The extents over symbols in an attribute's value, or in all of a mapping."""
     if isinstance(value, Expression):
         yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from extents_in(one)
-    elif isinstance(value, list | tuple) or _has_objects(value):
-        for one in value:
-            yield from extents_in(one)
-
-
-def _has_objects(value: Any) -> bool:
-    return isinstance(value, numpy.ndarray) and value.dtype == object
+    elif isinstance(value, Mapping | list | tuple | numpy.ndarray):
+        parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
+        if getattr(value, "dtype", OBJECTS) == OBJECTS:
+            for part in parts:
+                yield from extents_in(part)
 
 
 def _mapped(value: Any, function: Callable[[Extent], Any]) -> Any:
     """A value with another extent for each one over symbols."""
     if isinstance(value, Expression):
         return function(value)
-    if isinstance(value, list | tuple):
-        return type(value)(_mapped(one, function) for one in value)
-    if _has_objects(value):
+    if getattr(value, "dtype", None) == OBJECTS:
         flat = [_mapped(one, function) for one in value.reshape(-1)]
         return numpy.array(flat, dtype=object).reshape(value.shape)
-    return value
+    if not isinstance(value, list | tuple):
+        return value
+    parts: list[Any] = [*value]
+    mapped = [_mapped(part, function) for part in parts]
+    return mapped if isinstance(value, list) else tuple(mapped)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

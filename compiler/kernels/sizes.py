@@ -24,6 +24,7 @@ from compiler.tensors.extents import (
     Maximum,
     Monomial,
     Quotient,
+    Undecided,
     at_hints,
     extent_of,
     maximum,
@@ -130,8 +131,11 @@ class Size(Expression):
 
 def _at_least(extent: Extent, other: Extent) -> bool:
     """Whether an extent is at least another one; raises Undecided if for some sizes only."""
-    above = at_least_zero(extent - other)
-    return Expression.__ge__(extent, other) if above is None else above
+    difference = extent - other
+    above = at_least_zero(difference)
+    if above is None:
+        raise Undecided(f"{difference} >= 0 holds for some sizes only")
+    return above
 
 
 def as_size(value: Any) -> Any:
@@ -181,21 +185,35 @@ def extent_from(value: Any) -> Any:
         return int(value.value)
     if isinstance(value, Expression):
         return as_size(value)
-    if isinstance(value, Var) and (symbol := symbol_of(value)) is not None:
+    symbol = symbol_of(value) if isinstance(value, Var) else None
+    if symbol is not None:
         return as_size(extent_of(symbol))
-    if type(value) not in _OPERATORS:
+    binary: Any = value
+    kind = _OPERATORS.get(binary.__class__)
+    if kind is None:
         raise ValueError(f"{value} is no extent over symbols")
-    return as_size(_OPERATORS[type(value)](extent_from(value.a), extent_from(value.b)))
+    return as_size(ARITHMETIC[kind](extent_from(binary.a), extent_from(binary.b)))
 
 
-_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    tirx.Add: lambda a, b: a + b,
-    tirx.Sub: lambda a, b: a - b,
-    tirx.Mul: lambda a, b: a * b,
-    tirx.FloorDiv: lambda a, b: a // b,
-    tirx.FloorMod: lambda a, b: a % b,
-    tirx.Max: maximum,
-    tirx.Min: minimum,
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": minimum,
+    "max": maximum,
+}
+"""The operators that extents have."""
+
+_OPERATORS: Mapping[Any, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.Max: "max",
+    tirx.Min: "min",
 }
 
 

@@ -15,7 +15,7 @@ from compiler.kernels.sizes import constant
 from compiler.net.maps import Algebra, AxisRead, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.movement import MOVEMENT, maps_of
-from compiler.tensors.extents import Extent, Shape
+from compiler.tensors.extents import Extent
 
 _IN_TURN = 64
 """Up to so many parts of a result are compared with in turn, more by bisection."""
@@ -122,7 +122,9 @@ def _of_parts(
     return part(0, len(maps) - 1)
 
 
-def _box(reads: Sequence[AxisRead], operand: Shape, shape: Shape) -> list[tuple[Extent, Extent]]:
+def _box(
+    reads: Sequence[AxisRead], operand: tuple[int, ...], shape: tuple[int, ...]
+) -> list[tuple[Extent, Extent]]:
     """The first index on each axis of a result that a map reads, and the one after the last."""
     if all(isinstance(extent, int) for extent in (*operand, *shape)):
         return [(inside.start, inside.stop) for inside in covered(reads, operand, shape)]

@@ -67,7 +67,8 @@ def accesses_of(
     for symbol in symbols:
         reader.size(symbol)
     if grid is not None:
-        reader.run(*list(function.params)[-2:], blocks, grid)
+        begin, end = list(function.params)[-2:]
+        reader.run(begin, end, blocks, grid)
     elif blocks is not None:
         begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}

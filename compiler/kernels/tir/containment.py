@@ -94,7 +94,7 @@ def judge(function: Accesses) -> Verdict:
 
 def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
     """Decide each access for all sizes, by bounds over symbols or by sums."""
-    alike = dict[tuple[object, ...], list[Access]]()
+    alike = dict[tuple[str, tuple[Integer, ...], tuple[Integer, ...]], list[Access]]()
     for access in function.listed:
         index = access.index
         if access.size is not None or index.low < 0 or index.high >= access.extent:
@@ -103,7 +103,6 @@ def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
             alike.setdefault(key, []).append(access)
     sizes, known = ExactTerms(function.sizes, sums), dict[tuple[Integer, ...], SizedBounds]()
     for (_, _, conditions), accesses in alike.items():
-        assert isinstance(conditions, tuple)
         ends = sorted(accesses, key=lambda access: addends(access.index)[1])
         if conditions not in known:
             known[conditions] = SizedBounds(sizes, conditions)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Any
 
+from compiler.kernels.sizes import ARITHMETIC
 from compiler.kernels.tir.integers import Integer
 from compiler.kernels.tir.linear import Linear, Sums
 from compiler.tensors.extents import (
@@ -51,11 +51,11 @@ class ExactTerms:
         return self._memory[term]
 
     def _computed(self, term: Integer) -> Extent | None:
-        if term.kind not in _EXACT:
+        if term.kind not in ARITHMETIC:
             return None
         operands = [self.of(operand) for operand in term.operands]
         known = [operand for operand in operands if operand is not None]
-        return _EXACT[term.kind](*known) if len(known) == len(operands) else None
+        return ARITHMETIC[term.kind](*known) if len(known) == len(operands) else None
 
 
 class SizedBounds:
@@ -277,14 +277,3 @@ def _addend(term: Integer) -> Iterator[tuple[Integer, int]]:
 
 def _pairs(first: Bounds, second: Bounds) -> Iterator[tuple[Extent, Extent]]:
     return iter([*product(first[:MOST_BOUNDS], second[:MOST_BOUNDS])][: 2 * MOST_BOUNDS])
-
-
-_EXACT: Mapping[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": minimum,
-    "max": maximum,
-}

@@ -64,9 +64,9 @@ class SizedGrid:
         return ceil_div(self.turns, self.run)
 
 
-def sized_grid(nest: Stmt, begin: Var, end: Var) -> SizedGrid | None:
+def sized_grid(nest: Any, begin: Var, end: Var) -> SizedGrid | None:
     """The grid of a nest if its outermost loop is a parallel one over symbols."""
-    parallel = isinstance(nest, For) and nest.kind == ForKind.PARALLEL
+    parallel = nest.__class__ is For and nest.kind == ForKind.PARALLEL
     if not parallel or isinstance(nest.extent, IntImm):
         return None
     turns, run = extent_from(nest.extent), int(nest.annotations.get(RUN_ATTRIBUTE, 1))
@@ -88,7 +88,7 @@ def uses_symbols(statement: Stmt, buffers: Iterable[Any]) -> bool:
     return bool(symbols) or any(not isinstance(buffer_elements(b), int) for b in buffers)
 
 
-def with_named_loops(nest: Stmt) -> Stmt:
+def with_named_loops(nest: Stmt) -> Any:
     """A nest in which loops over symbols have names for how often they turn."""
     renamed: dict[Any, Var] = {}
 
