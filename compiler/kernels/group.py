@@ -27,9 +27,6 @@ from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, 
 from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
 from compiler.tensors.symbols import Symbol
 
-OBJECTS = numpy.dtype(object)
-"""The type of an array of extents."""
-
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
@@ -114,7 +111,8 @@ class Group:
         The kernel reads their values, as int64, from one more operand after the others.
         """
         extents = [extent for info in self.values for extent in extents_in(info.shape)]
-        extents += [extent for op in self.operators for extent in extents_in(op.attributes)]
+        attributes = [sorted(op.attributes.items()) for op in self.operators]
+        extents += [n for own in attributes for _, value in own for n in extents_in(value)]
         symbols = (sorted(symbols_of(extent), key=str) for extent in extents)
         return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
 
@@ -122,15 +120,17 @@ class Group:
         """The group for sizes by symbol, as numbers."""
         return self.mapped(lambda extent: value_at(extent, sizes))
 
-    def mapped(self, function: Callable[[Extent], Any]) -> "Group":
+    def mapped(self, function: Callable[[Expression], Any]) -> "Group":
         """The group with another extent for each one over symbols."""
         if not self.symbols:
             return self
         values = tuple(
-            replace(info, shape=tuple(_mapped(info.shape, function))) for info in self.values
+            replace(info, shape=mapped_extents(info.shape, function)) for info in self.values
         )
         operators = tuple(
-            replace(op, attributes={k: _mapped(v, function) for k, v in op.attributes.items()})
+            replace(
+                op, attributes={k: mapped_extents(v, function) for k, v in op.attributes.items()}
+            )
             for op in self.operators
         )
         return replace(self, values=values, operators=operators)
@@ -214,28 +214,13 @@ class Group:
 
 
 def extents_in(value: Any) -> Iterator[Expression]:
-    """The extents over symbols in an attribute's value, or in all of a mapping."""
+    """The extents over symbols in a shape or an attribute's value."""
     if isinstance(value, Expression):
         yield value
-    elif isinstance(value, Mapping | list | tuple | numpy.ndarray):
-        parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
-        if getattr(value, "dtype", OBJECTS) == OBJECTS:
-            for part in parts:
-                yield from extents_in(part)
-
-
-def _mapped(value: Any, function: Callable[[Extent], Any]) -> Any:
-    """A value with another extent for each one over symbols."""
-    if isinstance(value, Expression):
-        return function(value)
-    if getattr(value, "dtype", None) == OBJECTS:
-        flat = [_mapped(one, function) for one in value.reshape(-1)]
-        return numpy.array(flat, dtype=object).reshape(value.shape)
-    if not isinstance(value, list | tuple):
-        return value
-    parts: list[Any] = [*value]
-    mapped = [_mapped(part, function) for part in parts]
-    return mapped if isinstance(value, list) else tuple(mapped)
+    elif isinstance(value, list | tuple):
+        parts: Iterable[Any] = value  # pyright: ignore
+        for part in parts:
+            yield from extents_in(part)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:
