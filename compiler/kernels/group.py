@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -218,8 +218,7 @@ def extents_in(value: Any) -> Iterator[Expression]:
     if isinstance(value, Expression):
         yield value
     elif isinstance(value, list | tuple):
-        parts: Iterable[Any] = value  # pyright: ignore
-        for part in parts:
+        for part in cast(Iterable[Any], value):
             yield from extents_in(part)
 
 

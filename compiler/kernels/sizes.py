@@ -231,12 +231,12 @@ def shape_of(tensor: Any) -> tuple[Any, ...]:
 
 def is_long(extent: Extent) -> bool:
     """Whether an axis has more than one element, for some sizes at least."""
-    return not isinstance(extent, int) or extent > 1
+    return not is_number(extent) or extent > 1
 
 
 def is_number(extent: Any) -> bool:
     """Whether an extent is the same for all sizes."""
-    return isinstance(extent, int | tirx.IntImm)
+    return isinstance(extent, int)
 
 
 def at_hint(extent: Any) -> int:

@@ -93,7 +93,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
 
 
 def _terms(extent: Extent) -> frozenset[tuple[Monomial, int]]:
-    return frozenset([((), extent)]) if not isinstance(extent, Expression) else extent.terms
+    return extent.terms if isinstance(extent, Expression) else frozenset([((), extent)])
 
 
 def _term(monomial: Monomial, factor: int) -> Extent:

@@ -11,11 +11,11 @@ from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import at_hint, is_long
+from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
-from compiler.kernels.tir.sized_launches import RUN_ATTRIBUTE
+from compiler.kernels.tir.sized.launches import RUN_ATTRIBUTE
 from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
@@ -192,7 +192,7 @@ class GenericSchedule:
         last = axes[-1]
         for across, along in ((last, strided), (strided, last)):
             width = known.extents[across]
-            lines = divisor_below(width, LINES) if isinstance(width, int) else 1
+            lines = divisor_below(width, LINES) if is_number(width) else 1
             if lines >= LEAST_LINES:
                 outer = [loops[axis] for axis in axes if axis not in (across, along)]
                 whole = [width // lines, lines]
@@ -209,7 +209,7 @@ class GenericSchedule:
         """
         fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
         extent = loop_extent(self.schedule, fused)
-        if not isinstance(extent, int):
+        if not is_number(extent):
             self.schedule.parallel(fused)
             self.schedule.annotate(fused, RUN_ATTRIBUTE, max(1, BLOCK_WORK // max(1, work)))
             return fused
@@ -255,7 +255,7 @@ class GenericSchedule:
 
     def is_window(self, known: BlockFacts) -> bool:
         """Whether a reduction has few terms, whatever the sizes."""
-        numbers = all(isinstance(known.extents[axis], int) for axis in known.reduced)
+        numbers = all(is_number(known.extents[axis]) for axis in known.reduced)
         return numbers and known.count(known.reduced) <= UNROLLED_WINDOW
 
     def fused(self, reduced: list[LoopRV], known: BlockFacts) -> list[LoopRV]:

@@ -11,7 +11,7 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops.common import cast, clamped, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import constant
+from compiler.kernels.sizes import constant, is_number
 from compiler.net.maps import Algebra, AxisRead, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.movement import MOVEMENT, maps_of
@@ -126,7 +126,7 @@ def _box(
     reads: Sequence[AxisRead], operand: tuple[int, ...], shape: tuple[int, ...]
 ) -> list[tuple[Extent, Extent]]:
     """The first index on each axis of a result that a map reads, and the one after the last."""
-    if all(isinstance(extent, int) for extent in (*operand, *shape)):
+    if all(is_number(extent) for extent in (*operand, *shape)):
         return [(inside.start, inside.stop) for inside in covered(reads, operand, shape)]
     box: list[tuple[Extent, Extent]] = [(0, extent) for extent in shape]
     for read, extent in zip(reads, operand, strict=True):

@@ -27,7 +27,7 @@ from compiler.kernels.tir.integers import (
 )
 from compiler.kernels.tir.linear import Linear, Sums, follows
 from compiler.kernels.tir.memory import Access, Accesses
-from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.sized.bounds import ExactTerms, SizedBounds
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""

@@ -18,7 +18,7 @@ from compiler.kernels.sizes import shape_of
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
-from compiler.kernels.tir.sized_launches import (
+from compiler.kernels.tir.sized.launches import (
     SizedGrid,
     SizesOperand,
     sized_grid,

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.tirx import ForKind, Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.sizes import at_hint, expression, is_long
+from compiler.kernels.sizes import at_hint, expression, is_long, is_number
 from compiler.kernels.tir.loops import Body, block_loops, loop_over, variable
 
 
@@ -42,7 +42,7 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
     Of extents over symbols these are the blocks for the example sizes: for others they are as
     large.
     """
-    if all(isinstance(extent, int) for extent in extents):
+    if all(is_number(extent) for extent in extents):
 
         def plain(firsts: list[Any], lengths: list[Any]) -> Stmt:
             pairs = zip(firsts, lengths, strict=True)
@@ -73,15 +73,15 @@ def block_runs(blocks: Sequence[int], extents: Sequence[Any], body: RunsBody) ->
 def _run(own: Any, size: int, extent: Any) -> Run:
     first = own * size
     if isinstance(own, int):
-        return Run(first, _extent(extent), not isinstance(extent, int))
-    if isinstance(extent, int) and extent % size == 0:
+        return Run(first, _extent(extent), not is_number(extent))
+    if is_number(extent) and extent % size == 0:
         return Run(first, size)
     left = expression(extent) - first
     return Run(first, tirx.min(tirx.const(size, "int32"), left), True)
 
 
 def _extent(extent: Any) -> Any:
-    return extent if isinstance(extent, int) else expression(extent)
+    return extent if is_number(extent) else expression(extent)
 
 
 def block_count(blocks: Sequence[int], extents: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.sizes import at_hint, is_long
+from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.tir.loops import element_at, loop_over, sequence, vector_loop
 from compiler.kernels.tir.runs import block_runs
 from compiler.tensors.strides import StridedWindow
@@ -81,7 +81,7 @@ class Panels:
         def lines(columns: Any) -> Stmt:
             return self._lines(source, target, keep, (matrix, panel, columns))
 
-        if not isinstance(self.columns, int):
+        if not is_number(self.columns):
             rest = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
             whole = panel < self.columns // self.width
             return tirx.IfThenElse(whole, lines(self.width), lines(rest))
@@ -115,7 +115,7 @@ class Panels:
                 )
 
             parts = [vector_loop(columns, self.lanes, one)]
-            if not isinstance(columns, int):
+            if not is_number(columns):
                 parts.insert(0, clear(0))
             elif columns < self.width:
                 parts.append(clear(columns))

@@ -15,6 +15,7 @@ from compiler.kernels.sizes import (
     at_hint,
     expression,
     extent_from,
+    is_number,
     symbol_of,
     variable_of,
 )
@@ -85,7 +86,7 @@ def uses_symbols(statement: Stmt, buffers: Iterable[Any]) -> bool:
             symbols.append(variable)
 
     tvm_ffi.structural_walk(statement, (Var, visit), order="pre")
-    return bool(symbols) or any(not isinstance(buffer_elements(b), int) for b in buffers)
+    return bool(symbols) or any(not is_number(buffer_elements(b)) for b in buffers)
 
 
 def with_named_loops(nest: Stmt) -> Any:
@@ -123,7 +124,7 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
 
     def collect(allocation: AllocBuffer) -> None:
         elements = buffer_elements(allocation.buffer)
-        if not isinstance(elements, int):
+        if not is_number(elements):
             shape = (expression(elements * blocks),)
             own: Any = tirx.decl_buffer(shape, str(allocation.buffer.dtype), name="line")
             lines[allocation.buffer] = own

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 
-from compiler.kernels.sizes import ARITHMETIC
+from compiler.kernels.sizes import ARITHMETIC, is_number
 from compiler.kernels.tir.integers import Integer
 from compiler.kernels.tir.linear import Linear, Sums
 from compiler.tensors.extents import (
@@ -97,7 +97,7 @@ class SizedBounds:
             if term not in self._below:
                 continue
             (symbol,) = symbols_of(size)
-            lows = [low for low in self.lower(term) if isinstance(low, int)]
+            lows = [low for low in self.lower(term) if is_number(low)]
             low = max([symbol.low, *lows])
             if low > symbol.low:
                 raised[symbol] = extent_of(replace(symbol, low=low, hint=max(low, symbol.hint)))
