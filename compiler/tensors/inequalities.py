@@ -44,7 +44,15 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
     if largest is None or not most:
         return _above(extent)
     cases = (replaced(extent, {largest: other}) for other in largest.extents)
-    return min(_at_least(case, most - 1) for case in cases)
+    bounds_of_cases = [_at_least(case, most - 1) for case in cases]
+    # What grows with a maximum is at least what it is for each of its extents.
+    return max(bounds_of_cases) if _grows_with(extent, largest) else min(bounds_of_cases)
+
+
+def _grows_with(extent: Extent, atom: Atom) -> bool:
+    """Whether an extent is no less for a larger atom, whatever the others are."""
+    others = [(other, factor) for own, factor in _terms(extent) if atom in own for other in own]
+    return all(factor > 0 and bounds(_term((other,), 1))[0] >= 0 for other, factor in others)
 
 
 def _above(extent: Extent) -> float:

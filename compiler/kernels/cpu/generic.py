@@ -167,12 +167,14 @@ class GenericSchedule:
                 break
             inner.insert(0, outer.pop())
         work = known.count(inner)
+        sized = not all(is_number(known.extents[axis]) for axis in inner)
+        whole = [loops[axis] for axis in inner]
         if len(inner) > 1:
-            self.schedule.fuse(*[loops[axis] for axis in inner])
+            whole = [self.schedule.fuse(*whole)]
         if outer:
             self.grid([loops[axis] for axis in outer], work)
-        elif len(inner) == 1:
-            self.grid([loops[inner[0]]], 1)
+        elif len(inner) == 1 or sized:
+            self.grid(whole, 1)
 
     def strided_axis(self, known: BlockFacts, axes: Sequence[int]) -> int | None:
         """The axis along which a read is contiguous while the result is so along the last one."""

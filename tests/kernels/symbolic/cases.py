@@ -1,20 +1,19 @@
 """Groups with symbols as a BERT and others have them, and what they compute, by numpy."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from compiler.backends.memory import Array
-from compiler.frontend.interpreter import evaluate_node
+from compiler.frontend.interpreter.evaluation import evaluate_node
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.schedule.kernels import KernelSpec
 from compiler.tensors.extents import extent_of
 from compiler.tensors.symbols import Symbol
 from tests.kernels.harness import Order, run_kernel, whole
 
-F, I, B = "float32", "int64", "bool"
+F, INDEX, BOOL = "float32", "int64", "bool"
 Sizes = Mapping[str, int]
 Shaped = tuple[str, tuple[int, ...]]
 
@@ -69,9 +68,9 @@ def attention(batch: int, length: int) -> Group:
     return group("attention", [rows, rows, rows, mask], operators, values)
 
 
-def _matmul(left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...], packed: bool) -> Group:
+def _matmul(left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...]) -> Group:
     product = node("MatMul", [0, 1], 2)
-    return group("matmul", [(F, left), (F, right)], [product], [(F, result)], [1] if packed else [])
+    return group("matmul", [(F, left), (F, right)], [product], [(F, result)])
 
 
 n, L = ROWS, LENGTH
@@ -88,7 +87,7 @@ GENERIC: Mapping[str, Group] = {
     "flat map": group("flat", [(F, (n, L))], [node("Sigmoid", [0], 1)], [(F, (n, L))]),
     "mask": group(
         "mask",
-        [(I, (n, L)), (F, (n, 12, L, L))],
+        [(INDEX, (n, L)), (F, (n, 12, L, L))],
         [
             node("Cast", [0], 2, to=1),
             node("Unsqueeze", [2], 3, axes=[1, 2]),
@@ -98,14 +97,17 @@ GENERIC: Mapping[str, Group] = {
     ),
     "where": group(
         "where",
-        [(B, (n, 1, L)), (F, (n, 12, L)), (F, ())],
+        [(BOOL, (n, 1, L)), (F, (n, 12, L)), (F, ())],
         [node("Where", [0, 1, 2], 3)],
         [(F, (n, 12, L))],
     ),
     "heads": group(
         "heads",
         [(F, (n, L, 768))],
-        [node("Reshape", [0], 1, shape=[n, L, 12, 64]), node("Transpose", [1], 2, perm=[0, 2, 1, 3])],
+        [
+            node("Reshape", [0], 1, shape=[n, L, 12, 64]),
+            node("Transpose", [1], 2, perm=[0, 2, 1, 3]),
+        ],
         [(F, (n, L, 12, 64)), (F, (n, 12, L, 64))],
     ),
     "transpose": group(
@@ -119,7 +121,7 @@ GENERIC: Mapping[str, Group] = {
     ),
     "embedding": group(
         "embedding",
-        [(I, (3, TABLE)), (F, (1000, 64)), (F, (512, 64))],
+        [(INDEX, (3, TABLE)), (F, (1000, 64)), (F, (512, 64))],
         [
             node("Gather", [1, 0], 3, axis=0),
             node("Slice", [2], 4, start=[0, 0], size=[TABLE, 64], step=[1, 1]),
@@ -159,7 +161,7 @@ GENERIC: Mapping[str, Group] = {
         "sum", [(F, (n, L))], [node("ReduceSum", [0], 1, axes=[0, 1], keepdims=1)], [(F, (1, 1))]
     ),
     "position": group(
-        "position", [(F, (n, L))], [node("ArgMax", [0], 1, axis=1, keepdims=0)], [(I, (n,))]
+        "position", [(F, (n, L))], [node("ArgMax", [0], 1, axis=1, keepdims=0)], [(INDEX, (n,))]
     ),
     "concat": group(
         "concat",
@@ -212,9 +214,9 @@ MATMULS: Mapping[str, Group] = {
         [(F, (n, 64)), (F, (n, 64))],
         [1],
     ),
-    "context": _matmul((n, 4, L, L), (n, 4, L, 64), (n, 4, L, 64), False),
-    "scores": _matmul((n, 4, L, 64), (n, 4, 64, L), (n, 4, L, L), False),
-    "all symbols": _matmul((n, L), (L, n), (n, n), False),
+    "context": _matmul((n, 4, L, L), (n, 4, L, 64), (n, 4, L, 64)),
+    "scores": _matmul((n, 4, L, 64), (n, 4, 64, L), (n, 4, L, L)),
+    "all symbols": _matmul((n, L), (L, n), (n, n)),
 }
 """Groups around a matmul."""
 
@@ -232,8 +234,8 @@ def feeds(numeric: Group, seed: int = 0) -> list[Array]:
     generator = np.random.default_rng(seed)
     draw: Mapping[str, Callable[[tuple[int, ...]], Array]] = {
         F: lambda shape: generator.standard_normal(shape).astype(np.float32),
-        I: lambda shape: generator.integers(-3, 9, shape),
-        B: lambda shape: generator.integers(0, 2, shape).astype(bool),
+        INDEX: lambda shape: generator.integers(-3, 9, shape),
+        BOOL: lambda shape: generator.integers(0, 2, shape).astype(bool),
     }
     return [draw[info.dtype](info.shape) for info in numeric.reads]
 
@@ -243,8 +245,9 @@ def expected(numeric: Group, arrays: Sequence[Array]) -> Array:
     values: dict[int, Array] = dict(enumerate(arrays))
     for operator in numeric.operators:
         inputs = [None if i is None else values[i] for i in operator.inputs]
-        results = evaluate_node(operator.type, inputs, operator.attributes, len(operator.outputs))
-        values |= dict(zip(operator.outputs, results, strict=True))
+        (result,) = evaluate_node(operator.type, inputs, operator.attributes)
+        assert result is not None, operator.label
+        values[operator.outputs[0]] = result
     return values[numeric.outputs[0]]
 
 
