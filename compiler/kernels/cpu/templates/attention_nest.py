@@ -221,8 +221,8 @@ class Band:
         nest, panels = self.nest, self.nest.keys
         tile = nest.tiles[0]
 
-        def compute(panel: Any, first: Any, rows: int, number: Any) -> Stmt:
-            registers = RegisterTile(rows, tile.vectors, nest.lanes)
+        def compute(vectors: int, panel: Any, first: Any, rows: int, number: Any) -> Stmt:
+            registers = RegisterTile(rows, vectors, nest.lanes)
 
             def step(k: Any) -> Stmt:
                 line = panels.line(self.matrix, panel, k)
@@ -243,9 +243,13 @@ class Band:
             return sequence([*registers.start(), loop_over("k", nest.depth, step), kept])
 
         def panel(number: Any) -> Stmt:
-            return self._tiles(tile.rows, partial(compute, number))
+            return self._tiles(tile.rows, self._of_vectors(compute, number))
 
         return loop_over("panel", panels.count, panel)
+
+    def _of_vectors(self, compute: Callable[..., Stmt], panel: Any) -> TileBody:
+        """The scores of a tile with a panel of keys, all vectors of it."""
+        return partial(compute, self.nest.tiles[0].vectors, panel)
 
     def _tiles(self, rows: int, body: TileBody) -> Stmt:
         """A loop over tiles of rows, the last perhaps of fewer."""

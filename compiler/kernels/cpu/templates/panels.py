@@ -82,15 +82,35 @@ class Panels:
             return self._lines(source, target, keep, (matrix, panel, columns))
 
         if not is_number(self.columns):
-            rest = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
             whole = panel < self.columns // self.width
-            return tirx.IfThenElse(whole, lines(self.width), lines(rest))
+            part = self._part(source, target, keep, matrix, panel)
+            return tirx.IfThenElse(whole, lines(self.width), part)
         rest = self.columns % self.width
         if not rest:
             return lines(self.width)
         if self.count == 1:
             return lines(rest)
         return tirx.IfThenElse(panel < self.count - 1, lines(self.width), lines(rest))
+
+    def _part(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
+        """The last panel over symbols: zeros, then the columns that there are, each as a whole."""
+        assert keep is None, "lines are left out"
+        base, start = matrix_start(self.window, matrix), self.line(matrix, panel, 0)
+        count = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
+
+        def clear(x: Any) -> Stmt:
+            return tirx.BufferStore(target, tirx.const(0, "float32"), [start + x])
+
+        def column(x: Any) -> Stmt:
+            def one(k: Any) -> Stmt:
+                at = base + element_offset(self.window, k, panel * self.width + x)
+                value = element_at(source, at)
+                return tirx.BufferStore(target, value, [start + k * self.width + x])
+
+            return loop_over("line", self.lines, one)
+
+        cleared = vector_loop(self.lines * self.width, self.lanes, clear)
+        return sequence([cleared, loop_over("column", count, column)])
 
     def _lines(
         self, source: Var, target: Var, keep: Var | None, part: tuple[Any, Any, Any]
@@ -115,9 +135,7 @@ class Panels:
                 )
 
             parts = [vector_loop(columns, self.lanes, one)]
-            if not is_number(columns):
-                parts.insert(0, clear(0))
-            elif columns < self.width:
+            if columns < self.width:
                 parts.append(clear(columns))
             if keep is None:
                 return sequence(parts)

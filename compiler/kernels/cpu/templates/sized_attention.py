@@ -1,6 +1,7 @@
 """Attention whose lengths are over symbols."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -15,7 +16,6 @@ from compiler.kernels.tir.loops import (
     loop_over,
     sequence,
 )
-from compiler.kernels.tir.runs import Run
 
 
 class SizedAttentionNest(AttentionNest):
@@ -46,6 +46,20 @@ class SizedBand(Band):
 
         return loop_over("tile", (self.length + (rows - 1)) // rows, one)
 
+    def _of_vectors(self, compute: Callable[..., Stmt], panel: Any) -> TileBody:
+        """A whole tile of rows leaves out vectors without keys in the last panel."""
+        tile, panels = self.nest.tiles[0], self.nest.keys
+
+        def scores(first: Any, rows: int, number: Any) -> Stmt:
+            chosen = compute(tile.vectors, panel, first, rows, number)
+            for vectors in range(tile.vectors - 1, 0, -1) if rows == tile.rows else ():
+                fewer = compute(vectors, panel, first, rows, number)
+                fit = panel * panels.width + vectors * self.nest.lanes >= panels.columns
+                chosen = tirx.IfThenElse(fit, fewer, chosen)
+            return chosen
+
+        return scores
+
     def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
         lanes = self.nest.lanes
         whole = count // lanes
@@ -53,12 +67,21 @@ class SizedBand(Band):
             "step", whole, lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane))
         )
         start = whole * lanes
-        tail = loop_over("lane", count - start, lambda lane: body(lane, start + lane))
         nothing = tirx.const(float("-inf"), "float32")
-        beyond = Run(expression(count), expression(start + lanes - count), True).loop(
-            "beyond", lambda key: tirx.BufferStore(self.held, nothing, [self.score(row, key)])
+        beyond = lane_loop(
+            lanes,
+            lambda lane: tirx.BufferStore(self.held, nothing, [self.score(row, count + lane)]),
         )
-        return [steps, tail, beyond]
+        return [steps, *self._tail(start, count, body), beyond]
+
+    def _tail(self, start: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> Iterator[Stmt]:
+        """What is left of a vector, in vectors of half of its lanes, a quarter, and so on."""
+        lanes = self.nest.lanes
+        while lanes > 1:
+            first = start + (count - start) // lanes * lanes
+            lanes //= 2
+            part = lane_loop(lanes, partial(_moved, body, first))
+            yield tirx.IfThenElse(expression(first + lanes) <= count, part, None)
 
     def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
         lanes = self.nest.lanes
@@ -70,3 +93,8 @@ class SizedBand(Band):
 
     def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
         return [tirx.IfThenElse(number > 0, sequence(sums), None)]
+
+
+def _moved(body: Callable[[Any, Any], Stmt], first: Any, lane: Any) -> Stmt:
+    """An element of a vector that begins at `first`."""
+    return body(lane, first + lane)

@@ -66,6 +66,7 @@ class SizedBounds:
         self._above = dict[Integer, list[Callable[[], Bounds]]]()
         self._below = dict[Integer, list[Callable[[], Bounds]]]()
         self._sums = list[tuple[Linear, Extent]]()
+        self._facts = list[Extent]()
         self._memory = dict[tuple[bool, Integer], Bounds]()
         self._open = set[tuple[bool, Integer]]()
         symbols = {symbol for size in exact.sizes.values() for symbol in symbols_of(size)}
@@ -84,7 +85,7 @@ class SizedBounds:
 
     def _is_reached(self, extent: Extent) -> bool:
         """Whether an extent is at least 0 for all sizes that meet the conditions."""
-        if _least(extent) >= 0:
+        if any(_least(extent - fact) >= 0 for fact in (0, *self._facts)):
             return True
         raised = self._raised
         return bool(raised) and _least(replaced(extent, raised)) >= 0
@@ -117,6 +118,8 @@ class SizedBounds:
             part, extent = self._split(most)
             if len(part.factors) > 1:
                 self._sums.append((part, -extent))
+            elif not part.factors:
+                self._facts.append(-extent)
         negated = condition.kind == "not"
         inner = condition.operands[0] if negated else condition
         if inner.kind not in ("<", "<=", "=="):
