@@ -13,7 +13,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
-from compiler.errors import FlowloomError, KernelError
+from compiler.errors import KernelError
 from compiler.kernels.group import Group
 from compiler.net.operators import KINDS, Kind
 from compiler.tensors.extents import (
@@ -254,6 +254,10 @@ def sized(group: Group) -> Group:
     return group.mapped(as_size)
 
 
+_NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided, ValueError)
+"""The errors of code that meets an extent where it needs a number."""
+
+
 @contextmanager
 def for_all_sizes(group: Group) -> Generator[None]:
     """Assume nothing about sizes, and raise KernelError for what is only so for some.
@@ -267,9 +271,7 @@ def for_all_sizes(group: Group) -> Generator[None]:
     token = DECIDING.set(None)
     try:
         yield
-    except FlowloomError:
-        raise
-    except Exception as error:
+    except _NO_FORM as error:
         reason = f"{type(error).__name__}: {error}"
         raise KernelError(f"no symbolic kernel: {reason}") from error
     finally:

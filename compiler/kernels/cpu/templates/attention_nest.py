@@ -54,6 +54,9 @@ from compiler.kernels.tir.loops import (
 from compiler.kernels.tir.runs import Run, block_count, block_runs
 from compiler.tensors.dtypes import NARROW_FLOATS
 
+KeepScore = Callable[[Any, Any, Any], Stmt]
+"""What keeps the score of a lane and a key."""
+
 TileBody = Callable[[Any, int, Any], Stmt]
 """A tile of rows by the first one in its band, how many they are, and the first in the matrix."""
 
@@ -189,10 +192,9 @@ class Band:
     def compute(self, keys: Var, values: Var) -> Stmt:
         """The results of the rows."""
         share, allocate = scratch("share", self.nest.band)
-        softmax = loop_over("row", self.length, lambda i: self._softmax(i, share))
         store = loop_over("row", self.length, lambda i: self._store(i, share))
         scores = [*self._convert(), self._scores(keys)]
-        return sequence([allocate, *scores, softmax, *self._sums(values), store])
+        return sequence([allocate, *scores, *self._softmax(share), *self._sums(values), store])
 
     def _convert(self) -> list[Stmt]:
         """Convert the rows of Q, if they have 16 bits."""
@@ -270,21 +272,33 @@ class Band:
         tiles = ceil_div(length, rows) if isinstance(length, int) else (length + rows - 1) // rows
         return loop_over("tile", tiles, one)
 
-    def _softmax(self, row: Any, share: Var) -> Stmt:
-        """The weights of a row but for their sum, whose inverse becomes the row's share."""
-        nest, count = self.nest, self.nest.keys.columns
-        attention = nest.attention
+    def _softmax(self, share: Var) -> list[Stmt]:
+        """The weights of all rows but for their sums, whose inverses become the rows' shares."""
+
+        def row(number: Any) -> Stmt:
+            largest, hold = scratch("largest", self.nest.lanes)
+            totals, keep = scratch("totals", self.nest.lanes)
+            top, once = scratch("top", 1)
+            scores = self._score_row(number, largest)
+            stored = tirx.BufferStore(top, tirx.BufferLoad(largest, [0]), [0])
+            weights = self._weigh_row(number, share, top, totals)
+            return sequence([hold, keep, once, *scores, stored, *weights])
+
+        return [loop_over("row", self.length, row)]
+
+    def _score_row(self, row: Any, largest: Var) -> list[Stmt]:
+        """The scores of a row, of which the largest is in the first lane then."""
+        nest, attention = self.nest, self.nest.attention
         factor = attention.query.factor * attention.key.factor
         at = [*scores_at(nest.group, attention, self.matrix), self.first + row]
         scores = nest.group.operators[attention.softmax].operand(0)
-        largest, hold = scratch("largest", nest.lanes)
-        totals, keep = scratch("totals", nest.lanes)
-        top, once = scratch("top", 1)
 
-        def score(lane: Any, key: Any) -> Stmt:
+        def score(key: Any) -> Any:
+            value = _scaled(tirx.BufferLoad(self.held, [self.score(row, key)]), factor)
+            return nest.around.element(scores, [*at, key], value)
+
+        def keep(lane: Any, key: Any, value: Any) -> Stmt:
             place = [self.score(row, key)]
-            value = _scaled(tirx.BufferLoad(self.held, place), factor)
-            value = nest.around.element(scores, [*at, key], value)
             more = tirx.max(tirx.BufferLoad(largest, [lane]), tirx.BufferLoad(self.held, place))
             return sequence(
                 [
@@ -292,6 +306,16 @@ class Band:
                     tirx.BufferStore(largest, more, [lane]),
                 ]
             )
+
+        return [
+            _filled(largest, float("-inf"), nest.lanes),
+            *self._for_scores(nest.keys.columns, score, keep),
+            *_across(largest, nest.lanes, tirx.max),
+        ]
+
+    def _weigh_row(self, row: Any, share: Var, top: Var, totals: Var) -> list[Stmt]:
+        """The weights of a row whose largest score is `top`, and its share."""
+        nest = self.nest
 
         def weight(lane: Any, key: Any) -> Stmt:
             place = [self.score(row, key)]
@@ -304,26 +328,18 @@ class Band:
                 ]
             )
 
-        total = tirx.BufferLoad(totals, [0])
-        return sequence(
-            [
-                *(hold, keep, once),
-                _filled(largest, float("-inf"), nest.lanes),
-                *self._for_scores(row, count, score),
-                *_across(largest, nest.lanes, tirx.max),
-                tirx.BufferStore(top, tirx.BufferLoad(largest, [0]), [0]),
-                _filled(totals, 0.0, nest.lanes),
-                self._for_weights(count, weight),
-                *_across(totals, nest.lanes, lambda a, b: a + b),
-                tirx.BufferStore(
-                    share, tirx.const(attention.value.factor, "float32") / total, [row]
-                ),
-            ]
-        )
+        factor = tirx.const(nest.attention.value.factor, "float32")
+        return [
+            _filled(totals, 0.0, nest.lanes),
+            self._for_weights(nest.keys.columns, weight),
+            *_across(totals, nest.lanes, lambda a, b: a + b),
+            tirx.BufferStore(share, factor / tirx.BufferLoad(totals, [0]), [row]),
+        ]
 
-    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
-        """The loop over a row's scores."""
-        return [_for_vectors(count, self.nest.lanes, body)]
+    def _for_scores(self, count: Any, score: Callable[[Any], Any], keep: KeepScore) -> list[Stmt]:
+        """The loop over a row's scores, which are kept by a lane and a key."""
+        lanes = self.nest.lanes
+        return [_for_vectors(count, lanes, lambda lane, key: keep(lane, key, score(key)))]
 
     def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
         """The loop over a row's weights."""

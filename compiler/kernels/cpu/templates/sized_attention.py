@@ -1,7 +1,6 @@
 """Attention whose lengths are over symbols."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -9,13 +8,18 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.templates.attention_nest import AttentionNest, Band, TileBody
+from compiler.kernels.cpu.templates.attention_nest import AttentionNest, Band, KeepScore, TileBody
 from compiler.kernels.sizes import expression
 from compiler.kernels.tir.loops import (
     lane_loop,
     loop_over,
+    scratch,
     sequence,
 )
+
+NOTHING = 80.0
+"""How much less than the largest a score is that weighs nothing: e ** -80 changes no sum that has a
+1, and unlike the weight of -inf it is no subnormal number on its way, which takes 150 cycles."""
 
 
 class SizedAttentionNest(AttentionNest):
@@ -29,7 +33,7 @@ class SizedAttentionNest(AttentionNest):
 class SizedBand(Band):
     """A band of an attention over symbols.
 
-    After the last score of a row its vector has what weighs nothing.
+    After the last score of a row there are scores that weigh nothing.
     """
 
     def _tiles(self, rows: int, body: TileBody) -> Stmt:
@@ -60,28 +64,55 @@ class SizedBand(Band):
 
         return scores
 
-    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
-        lanes = self.nest.lanes
-        whole = count // lanes
+    def _softmax(self, share: Var) -> list[Stmt]:
+        """All rows' scores before all weights: where a row's last vector is read, the stores that
+        it overlaps have come to the cache, as they can't be forwarded together."""
+        count, lanes = self.nest.keys.columns, self.nest.lanes
+
+        def scores(row: Any) -> Stmt:
+            largest, hold = scratch("largest", lanes)
+            top = tirx.BufferLoad(largest, [0])
+
+            def beyond(lane: Any) -> Stmt:
+                value = top - tirx.const(NOTHING, "float32")
+                return tirx.BufferStore(self.held, value, [self.score(row, count + lane)])
+
+            kept = tirx.BufferStore(share, top, [row])
+            return sequence([hold, *self._score_row(row, largest), kept, lane_loop(lanes, beyond)])
+
+        def weights(row: Any) -> Stmt:
+            totals, hold = scratch("totals", lanes)
+            top, once = scratch("top", 1)
+            stored = tirx.BufferStore(top, tirx.BufferLoad(share, [row]), [0])
+            return sequence([hold, once, stored, *self._weigh_row(row, share, top, totals)])
+
+        return [loop_over("row", self.length, scores), loop_over("row", self.length, weights)]
+
+    def _for_scores(self, count: Any, score: Callable[[Any], Any], keep: KeepScore) -> list[Stmt]:
+        """Whole vectors; what is left of the last one is the end of a vector that overlaps.
+
+        That is computed before scores take the places of what it reads.
+        """
+        lanes, whole = self.nest.lanes, count // self.nest.lanes
+        end, allocate = scratch("end", lanes)
+        first = count - lanes
+
+        def body(lane: Any, key: Any) -> Stmt:
+            return keep(lane, key, score(key))
+
+        def hold(lane: Any) -> Stmt:
+            return tirx.BufferStore(end, score(first + lane), [lane])
+
+        def store(lane: Any) -> Stmt:
+            return keep(lane, first + lane, tirx.BufferLoad(end, [lane]))
+
         steps = loop_over(
             "step", whole, lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane))
         )
-        start = whole * lanes
-        nothing = tirx.const(float("-inf"), "float32")
-        beyond = lane_loop(
-            lanes,
-            lambda lane: tirx.BufferStore(self.held, nothing, [self.score(row, count + lane)]),
-        )
-        return [steps, *self._tail(start, count, body), beyond]
-
-    def _tail(self, start: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> Iterator[Stmt]:
-        """What is left of a vector, in vectors of half of its lanes, a quarter, and so on."""
-        lanes = self.nest.lanes
-        while lanes > 1:
-            first = start + (count - start) // lanes * lanes
-            lanes //= 2
-            part = lane_loop(lanes, partial(_moved, body, first))
-            yield tirx.IfThenElse(expression(first + lanes) <= count, part, None)
+        parts = [lane_loop(lanes, hold), steps, lane_loop(lanes, store)]
+        few = loop_over("key", count, lambda key: body(0, key))
+        rest = tirx.IfThenElse(expression(count) >= lanes, sequence(parts), few)
+        return [allocate, tirx.IfThenElse(expression(whole * lanes) < count, rest, steps)]
 
     def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
         lanes = self.nest.lanes
@@ -93,8 +124,3 @@ class SizedBand(Band):
 
     def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
         return [tirx.IfThenElse(number > 0, sequence(sums), None)]
-
-
-def _moved(body: Callable[[Any, Any], Stmt], first: Any, lane: Any) -> Stmt:
-    """An element of a vector that begins at `first`."""
-    return body(lane, first + lane)
