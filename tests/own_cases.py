@@ -27,6 +27,13 @@ def partial_ranges(d: Draw) -> Case:
     return Case("PartialRanges", [d.array(d.shape(1, empty=False), "float32")], {"count": 1}, 2)
 
 
+def positions(d: Draw) -> Case:
+    """Positions, also none, and downwards."""
+    start = np.array(d.integer(-3, 3), d.one(np.int32, np.int64))
+    attributes = {"first": d.integer(-5, 5), "step": d.integer(-3, 3), "count": d.integer(0, 9)}
+    return Case("Positions", [start], attributes)
+
+
 def recurrence(d: Draw) -> Case:
     """Recurrence of each cell and direction, with its optional operands or without."""
     cell, direction = d.one("RNN", "GRU", "LSTM"), d.one("forward", "reverse", "bidirectional")
@@ -67,6 +74,7 @@ def scattered_sum(d: Draw) -> Case:
 
 
 FAMILIES: dict[str, Callable[[Draw], Case]] = {
-    f.__name__: f for f in (float8_contraction, partial_ranges, recurrence, scattered_sum)
+    f.__name__: f
+    for f in (float8_contraction, partial_ranges, positions, recurrence, scattered_sum)
 }
 """The generators of this module by name."""

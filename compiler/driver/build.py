@@ -252,19 +252,19 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     driver = present_driver(settings) if compares else None
     original = module.clone() if driver is not None else None
     packer = WeightPacker(weights, settings.jobs)
-    prepared = _prepared(module, packer, settings)
-    budget = prepared.budget
-    if driver is None or original is None or settings.packed or not prepared.substituted:
-        return _finished(prepared, packer, budget)
-    substituted = _finished(prepared, packer, budget.among(2))
+    ready = prepared(module, packer, settings)
+    budget = ready.budget
+    if driver is None or original is None or settings.packed or not ready.substituted:
+        return _finished(ready, packer, budget)
+    substituted = _finished(ready, packer, budget.among(2))
     without = replace(
         settings,
         substitution=False,
         dump_ir=_other_dump(settings.dump_ir, ORIGINAL),
-        tuner=settings.tuner and settings.tuner.after(prepared.tuning.seconds),
+        tuner=settings.tuner and settings.tuner.after(ready.tuning.seconds),
     )
     try:
-        plain = _finished(_prepared(original, packer, without), packer, budget.among(2))
+        plain = _finished(prepared(original, packer, without), packer, budget.among(2))
         if substituted.executable is None or plain.executable is None:
             _LOG.warning("substitutions are kept without comparing schedules: a run is too long")
             return substituted
@@ -292,7 +292,7 @@ def _better_graph(driver: Driver, builds: Mapping[str, Build], settings: Setting
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """A module whose kernels are built, and what schedules it."""
 
     module: ModuleOp
@@ -323,7 +323,7 @@ class _Prepared:
         return any(spec is not None for spec in self.decided.values())
 
 
-def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Prepared:
+def prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> Prepared:
     """Run the graph passes and build the kernels."""
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
@@ -349,7 +349,7 @@ def _prepared(module: ModuleOp, packer: WeightPacker, settings: Settings) -> _Pr
 
         dump_kernels(module, settings.target, dump / "kernels")
     clock.lap("kernels")
-    return _Prepared(
+    return Prepared(
         module=module,
         settings=settings,
         kernels=kernels,
@@ -377,12 +377,12 @@ def _tuned(module: ModuleOp, settings: Settings) -> TuningRecord:
         return TuningRecord()
 
 
-def _finished(prepared: _Prepared, packer: WeightPacker, budget: Budget) -> Build:
+def _finished(ready: Prepared, packer: WeightPacker, budget: Budget) -> Build:
     """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
-    module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
-    settings, runner = replace(prepared.settings, budget=budget.seconds), prepared.runner
+    module, kernels, clock = ready.module, ready.kernels, ready.clock
+    settings, runner = replace(ready.settings, budget=budget.seconds), ready.runner
     kernels_ns = predicted(module, settings.target) if len(settings.contractions) > 1 else 0.0
-    decision = decide_schedule(module, kernels, packer, settings, prepared.limits)
+    decision = decide_schedule(module, kernels, packer, settings, ready.limits)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.pipeline, runner)
@@ -393,8 +393,8 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: Budget) -> Buil
     clock.lap("pack weights")
     choice = decision.choice and replace(
         decision.choice,
-        pipeline=with_decisions(decision.choice.pipeline, prepared.decided),
-        tuning=prepared.tuning if prepared.tuning.kernels else None,
+        pipeline=with_decisions(decision.choice.pipeline, ready.decided),
+        tuning=ready.tuning if ready.tuning.kernels else None,
     )
     built = Build(
         target=settings.target,
@@ -406,7 +406,7 @@ def _finished(prepared: _Prepared, packer: WeightPacker, budget: Budget) -> Buil
         seconds=clock.seconds,
         passes=tuple(runner.timings),
         choice=choice,
-        tuning=prepared.tuning if prepared.tuning.kernels else None,
+        tuning=ready.tuning if ready.tuning.kernels else None,
         kernels_ns=kernels_ns,
         executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from compiler.backends.memory import aligned_copy, is_usable
 from compiler.graph.packing import packed_view
 from compiler.graph.rewriting.weights import Array, weight_array
-from compiler.ir import taskflow
+from compiler.ir import taskflow, taskflow_memory
 from compiler.ir.values import stored_as
 
 
@@ -29,17 +29,17 @@ class WeightPacker:
 
         Raises ModelError for a weight that is missing, or has numbers beyond its type's range.
         """
-        weights = [op for op in graph.walk() if isinstance(op, taskflow.WeightOp)]
+        weights = [op for op in graph.walk() if isinstance(op, taskflow_memory.WeightOp)]
         self._add(weights)
         return {op.allocation_name: self._packed[_identity(op)] for op in weights}
 
-    def _add(self, weights: Iterable[taskflow.WeightOp]) -> None:
+    def _add(self, weights: Iterable[taskflow_memory.WeightOp]) -> None:
         """Pack those that were not packed before; numpy holds no lock while it does."""
         new = {key: op for op in weights if (key := _identity(op)) not in self._packed}
         with ThreadPoolExecutor(self.jobs) as pool:
             self._packed.update(zip(new, pool.map(self._array, new.values()), strict=True))
 
-    def _array(self, weight: taskflow.WeightOp) -> Array:
+    def _array(self, weight: taskflow_memory.WeightOp) -> Array:
         """The packed array, at an address that a module need not copy it from."""
         key = weight.key.data
         stored = stored_as(weight_array(self.weights, key), weight.result.type, key)
@@ -47,7 +47,7 @@ class WeightPacker:
         return packed if is_usable(packed) else aligned_copy(packed)
 
 
-def _identity(weight: taskflow.WeightOp) -> tuple[str, str, str]:
+def _identity(weight: taskflow_memory.WeightOp) -> tuple[str, str, str]:
     """The key, type and packing, by which a weight's array becomes the packed one."""
     packing = weight.packing.data if weight.packing else ""
     return weight.key.data, str(weight.result.type), packing

@@ -16,6 +16,8 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.operators import OPERATORS
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 from compiler.net.operators.elementwise import ARITHMETIC
+from compiler.tensors.extents import same_extents
+from compiler.tensors.substitution import is_symbolic
 
 _STEPPED = frozenset(name for name, entry in OPERATORS.items() if entry.facts.steps)
 """Operators that may make a whole step of the last bit: x * s / t of dequantised integers has
@@ -62,7 +64,7 @@ class Affine:
 
 def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
     """A constant as one number per channel, or None if it varies along another axis."""
-    if value is None or value.array is None or value.rank > len(shape):
+    if value is None or value.array is None or value.rank > len(shape) or is_symbolic(shape[1]):
         return None
     full = (1,) * (len(shape) - value.rank) + value.shape
     if any(size != 1 for axis, size in enumerate(full) if axis != 1) or full[1] > shape[1]:
@@ -78,7 +80,9 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
     left, right = operator.operand(0), operator.operand(1)
     if left.array is not None and operator.op_type in ("Mul", "Add"):
         left, right = right, left
-    if left.dtype not in _FLOATS or left.shape != operator.output.shape or left.rank < 2:
+    if left.dtype not in _FLOATS or left.rank < 2:
+        return None
+    if not same_extents(left.shape, operator.output.shape):
         return None
     numbers = _channels(right, left.shape)
     if numbers is None or not np.isfinite(numbers).all():

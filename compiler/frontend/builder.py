@@ -18,12 +18,15 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.interpreter.extents import evaluate_extents, settled
 from compiler.graph.fusion.recurrences import Recurrence, unroll_all
 from compiler.ir.values import numpy_dtype
-from compiler.net.operators import OPERATORS, infer
+from compiler.net.operators import OPERATORS, POSITIONS, infer
 from compiler.net.operators.canonical import from_front, onnx_use
 from compiler.net.operators.elementwise import ONNX_DTYPES
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extents import Undecided
+from compiler.tensors.substitution import as_extent, extent_array, has_symbols, is_symbolic
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
@@ -78,6 +81,9 @@ def _declared_bytes(result: TypeProto, inputs: Inputs) -> int:
     return byte_count(dtype_name(tensor.elem_type) or "float32", shape)
 
 
+MOST_SIZES = 64
+"""Most sizes of a tensor that a run computes of them, one by one."""
+
 LONGEST_VECTOR = 1 << 24
 """Most integers of a constant that a rule writes, such as the indices of an axis."""
 
@@ -106,6 +112,8 @@ class Builder:
         """A known vector of int64; raises NeedsHost if it is too long to be written down."""
         if self.bounded and len(values) > LONGEST_VECTOR:
             raise NeedsHost(f"it needs {len(values):,} indices", "shorten its axis")
+        if has_symbols(values):
+            return Value(f"{self.node}.constant", "int64", (len(values),), extent_array(values))
         return self.constant(list(values), "int64")
 
     def emit(
@@ -130,11 +138,18 @@ class Builder:
         shapes = [value and value.shape for value in inputs]
         named = {name: value for name, value in attributes.items() if value is not None}
         attributes = from_front(op_type, named, shapes)
+        if any(value is not None and value.symbolic for value in inputs):
+            results = self._folded_extents(op_type, inputs, attributes, used)
+            if results is not None:
+                return results
+            inputs = [value and self.at_run_time(value) for value in inputs]
         if is_known(inputs) and self._folds(op_type, inputs, attributes, used):
             arrays = evaluate(op_type, inputs, attributes, used)
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
+        for extent in (size for type in types for size in type.shape if is_symbolic(size)):
+            _ = extent > 0  # kernels of what has elements are others than those of what has none
         outputs = [
             Value("", type.dtype, type.shape) if use else None
             for use, type in zip(used, types, strict=True)
@@ -142,11 +157,46 @@ class Builder:
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
 
+    def _folded_extents(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> list[Value] | None:
+        """The results of an operator on sizes, known but for what symbols stand for, if they are.
+
+        None if only kernels can compute it.
+        """
+        types = infer(op_type, inputs, attributes, len(used))
+        if not is_known(inputs) or any(map(has_symbols, (type.shape for type in types))):
+            return None
+        try:
+            arrays = evaluate_extents(op_type, inputs, attributes, len(used))
+        except Undecided:
+            return None
+        return [
+            Value(self.node, type.dtype, type.shape, settled(array, type.dtype))
+            for type, array in zip(types, arrays, strict=True)
+        ]
+
+    def at_run_time(self, value: Value) -> Value:
+        """A tensor of sizes as one that a run computes; any other value as it is.
+
+        Raises Undecided if there are many sizes, or their type is not an index's.
+        """
+        if not value.symbolic:
+            return value
+        sizes = [as_extent(size) for size in value.content.reshape(-1)]
+        if len(sizes) > MOST_SIZES or value.dtype not in ("int32", "int64"):
+            raise Undecided(f"{len(sizes)} sizes in a tensor of {value.dtype}")
+        zero = self.constant(0, value.dtype)
+        each = [self.one(POSITIONS, zero, first=size, step=0, count=1) for size in sizes]
+        vector = self.one("Concat", *each, axis=0) if len(each) > 1 else each[0]
+        return self.one("Reshape", vector, shape=list(value.shape))
+
     def _folds(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> bool:
         """Whether an operator on constants becomes a constant, if it fits them.
 
+        One whose result, or its shape, depends on symbols does not.
         Raises NeedsHost for a large one of types that no kernel supports: it has no other form.
         """
         if not _in_table(op_type, inputs, attributes):
@@ -157,6 +207,8 @@ class Builder:
             self.check_folding(types, inputs)
             return True
         results = infer(op_type, inputs, attributes, len(used))
+        if has_symbols(attributes.values()) or any(has_symbols(r.shape) for r in results):
+            return False
         size = sum(byte_count(result.dtype, result.shape) for result in results)
         return self.folds(size * _taps(op_type, inputs, attributes), input_bytes(inputs))
 

@@ -13,6 +13,8 @@ from compiler.frontend.interpreter import evaluate_node
 from compiler.ir.values import Value as AttributeValue
 from compiler.net.operators import OPERATORS, STRUCTURAL_INPUTS
 from compiler.net.operators.canonical import deciding_inputs
+from compiler.tensors.extents import Undecided
+from compiler.tensors.substitution import array_at_hints, shape_at_hints
 
 _LARGEST_SHAPE_DATA = 4096
 
@@ -116,8 +118,8 @@ def make_node(
 
 
 def type_proto(value: Value) -> TypeProto:
-    """The ONNX type of a value."""
-    return helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
+    """The ONNX type of a value, for the example sizes."""
+    return helper.make_tensor_type_proto(element_type(value.dtype), shape_at_hints(value.shape))
 
 
 def _input_names(inputs: Inputs) -> list[str]:
@@ -126,7 +128,7 @@ def _input_names(inputs: Inputs) -> list[str]:
 
 def _known_data(op_type: str, names: list[str], inputs: Inputs) -> dict[str, onnx.TensorProto]:
     return {
-        names[i]: numpy_helper.from_array(np.ascontiguousarray(value.array))
+        names[i]: numpy_helper.from_array(np.ascontiguousarray(array_at_hints(value.array)))
         for i in deciding_inputs(op_type) or STRUCTURAL_INPUTS.get(op_type, ())
         if i < len(inputs)
         and (value := inputs[i]) is not None
@@ -176,8 +178,11 @@ def evaluate(
 ) -> list[np.ndarray | None]:
     """The outputs of an operator of the default domain whose inputs are known and fit it.
 
-    Raises ValueError or IndexError if they do not, and Unsupported if it takes no such inputs.
+    Raises ValueError or IndexError if they do not, Unsupported if it takes no such inputs, and
+    Undecided if some elements depend on symbols.
     """
+    if any(value is not None and value.symbolic for value in inputs):
+        raise Undecided(f"{op_type} is not computed on sizes")
     arrays = [None if value is None else value.array for value in inputs]
     try:
         return evaluate_node(op_type, arrays, attributes, used)

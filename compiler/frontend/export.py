@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.frontend.export_nodes import Nodes, partial_range_nodes
+from compiler.frontend.export_nodes import Nodes, partial_range_nodes, position_nodes
 from compiler.frontend.export_recurrence import recurrence_nodes
 from compiler.frontend.export_segments import scatter_order_nodes, segment_sum_nodes
 from compiler.graph.rewriting.weights import weight_array
@@ -29,6 +29,7 @@ from compiler.net.operators import (
     FLOAT8_CONTRACTIONS,
     OPERATORS,
     PARTIAL_RANGES,
+    POSITIONS,
     RECURRENCE,
     SCATTER_ORDER,
     SEGMENT_SUM,
@@ -177,6 +178,7 @@ class _Exporter:
         """How operators that ONNX does not have are written."""
         return {
             PARTIAL_RANGES: self._partial_ranges,
+            POSITIONS: self._positions,
             RECURRENCE: self._recurrence,
             SCATTER_ORDER: self._scatter_order,
             SEGMENT_SUM: self._segment_sum,
@@ -201,6 +203,13 @@ class _Exporter:
         tensor, outputs = self.names[op.inputs[0]], [self.names[value] for value in op.outputs]
         nodes, (count,) = Nodes(self.names.fresh, self._constant), shape_of(op.outputs[0].type)
         return partial_range_nodes(nodes, tensor, outputs, count)
+
+    def _positions(self, op: dataflow.OperatorOp) -> list[onnx.NodeProto]:
+        """The node of a Positions."""
+        nodes = Nodes(self.names.fresh, self._constant)
+        dtype = numpy_dtype(dtype_of(op.outputs[0].type))
+        start, output = self.names[op.inputs[0]], self.names[op.outputs[0]]
+        return position_nodes(nodes, start, output, dtype, attributes_of(op))
 
     def _constant(self, stem: str, array: np.ndarray) -> str:
         """Store a constant under a name like the given one."""

@@ -1,6 +1,6 @@
 """Nodes as which operators that ONNX does not have are written; ranges of parts of a tensor."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,17 @@ class Nodes:
     def named(self, kind: str, inputs: Sequence[str], name: str, **given: Any) -> None:
         """Add a node whose result has a name."""
         self.made.append(helper.make_node(kind, inputs, [name], **given))
+
+
+def position_nodes(
+    nodes: Nodes, start: str, output: str, dtype: np.dtype, attributes: Mapping[str, Any]
+) -> list[onnx.NodeProto]:
+    """Numbers that count up, added to the start."""
+    count: int = attributes["count"]
+    numbers = attributes["first"] + attributes["step"] * np.arange(count)
+    stored = nodes.store("numbers", np.asarray(numbers, dtype))
+    nodes.named("Add", [start, stored], output)
+    return nodes.made
 
 
 def partial_range_nodes(

@@ -8,6 +8,7 @@ import numpy as np
 
 from compiler.net.operators.canonical import complete_attributes
 from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.substitution import holds_extents
 
 Attributes = dict[str, Any]
 
@@ -44,6 +45,8 @@ class Contradiction(Exception):
 class Value:
     """A tensor of static shape: known (`array`), computed at run time, or unknown.
 
+    Sizes may be extents that depend on symbols, and so may the elements of a known tensor of
+    integers, whose array is one of objects then.
     An unknown value (empty `dtype`) is the result of an operator that cannot be compiled. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
     `code` says which integers it was dequantised from, or which floats quantised from.
@@ -61,6 +64,11 @@ class Value:
     def unknown(self) -> bool:
         """Whether it is the result of an operator that cannot be compiled."""
         return not self.dtype and self.items is None
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether it is known, but for sizes that symbols stand for."""
+        return self.dtype != "str_" and holds_extents(self.array)
 
     @property
     def rank(self) -> int:

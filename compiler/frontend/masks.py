@@ -4,6 +4,7 @@ Exporters write one, of the size of the scores, for an attention without a mask.
 """
 
 from compiler.frontend.graph import Graph, Operator, Value
+from compiler.tensors.extents import same_extents
 
 
 def drop_masks(graph: Graph) -> None:
@@ -23,7 +24,7 @@ def _unmasked(add: Operator | None) -> Value | None:
         return None
     left, right = add.operand(0), add.operand(1)
     for value, mask in ((left, right), (right, left)):
-        kept = value.dtype == add.output.dtype and value.shape == add.output.shape
+        kept = value.dtype == add.output.dtype and same_extents(value.shape, add.output.shape)
         if kept and value.array is None and _is_empty_mask(mask):
             return value
     return None

@@ -10,7 +10,7 @@ from compiler.graph.alias_classes import shared_values
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
 from compiler.ir.movement import operator_maps
-from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.ir.types import dtype_of, example_bytes, nbytes_of, shape_of
 from compiler.net.maps import affine_indices
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.injective import PARTS
@@ -171,7 +171,7 @@ def _is_contiguous_concat(op: OperatorOp) -> bool:
 
 
 def _concat_priority(op: OperatorOp, outputs: Mapping[SSAValue, int]) -> tuple[int, bool]:
-    return -nbytes_of(op.outputs[0].type), op.outputs[0] not in outputs
+    return -example_bytes(op.outputs[0].type), op.outputs[0] not in outputs
 
 
 def _bind_outputs(graph: GraphOp, forest: _Forest) -> tuple[dict[SSAValue, int], list[Copy]]:

@@ -11,6 +11,7 @@ from math import gcd, prod
 from compiler.graph.network import Network, Node, producers_of, users_of
 from compiler.graph.windows import GEMM_TYPES, Allowed, StridedOperand, is_matrix, trace_operand
 from compiler.net.operators import KINDS, Kind
+from compiler.tensors.extents import at_hints
 from compiler.tensors.strides import StridedWindow
 
 RESULT_TYPES = (*GEMM_TYPES, "int8", "uint8")
@@ -71,7 +72,8 @@ class Attention:
 
     def pays_on_cpu(self, network: Network) -> bool:
         """Whether a CPU's kernel computes it, faster than kernels apart."""
-        return self.is_plain(network) and self.query.window.shape[-2] >= LEAST_ROWS
+        rows = at_hints(self.query.window.shape[-2])
+        return self.is_plain(network) and rows >= LEAST_ROWS
 
     def is_plain(self, network: Network) -> bool:
         """Whether all is float32 or floats of 16 bits, with only scores between the MatMuls, and no

@@ -1,4 +1,7 @@
-"""FLOPs and bytes of operators and groups, and a roofline estimate of their time."""
+"""FLOPs and bytes of operators and groups, and a roofline estimate of their time.
+
+Where sizes depend on symbols all of these are numbers for the example sizes.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +11,8 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.types import nbytes_of, shape_of
-from compiler.ir.uses import operator_use
+from compiler.ir.types import example_bytes, example_shape
+from compiler.ir.uses import example_use
 from compiler.net.operators import OPERATORS, Kind
 from compiler.target.target import Target
 
@@ -71,35 +74,36 @@ def is_cheap(op: OperatorOp) -> bool:
 
 def _flops_an_element(op: OperatorOp) -> int:
     flops = OPERATORS[op.type_name].facts.flops
-    return flops if isinstance(flops, int) else flops(operator_use(op))
+    return flops if isinstance(flops, int) else flops(example_use(op))
 
 
-def elements(value: SSAValue) -> int:
+def element_count(value: SSAValue) -> int:
     """The number of elements of a tensor; 0 for an operand that was left out."""
-    return 0 if isinstance(value.type, NoneType) else prod(shape_of(value.type))
+    return 0 if isinstance(value.type, NoneType) else prod(example_shape(value.type))
 
 
 def nbytes(value: SSAValue) -> int:
     """The size of a tensor in bytes; 0 for an operand that was left out."""
-    return 0 if isinstance(value.type, NoneType) else nbytes_of(value.type)
+    return 0 if isinstance(value.type, NoneType) else example_bytes(value.type)
 
 
 def flops_of(op: OperatorOp) -> int:
     """The floating-point (or integer) operations of one operator; a multiply-add counts as two."""
     entry = OPERATORS[op.type_name]
     if entry.facts.work is not None:
-        shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
-        return entry.facts.work(operator_use(op), shapes)
-    out = sum(elements(value) for value in op.outputs)
+        types = [value.type for value in op.outputs]
+        shapes = [() if isinstance(type, NoneType) else example_shape(type) for type in types]
+        return entry.facts.work(example_use(op), shapes)
+    out = sum(element_count(value) for value in op.outputs)
     match entry.kind:
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
             window = op["kernel_shape"] if "kernel_shape" in op.attributes else ()
-            reduced = out * prod(window) if window else elements(op.inputs[0])
+            reduced = out * prod(window) if window else element_count(op.inputs[0])
             return reduced * _flops_an_element(op)
         case Kind.OPAQUE:
-            return sum(elements(value) for value in op.inputs)
+            return sum(element_count(value) for value in op.inputs)
         case _:
             return 0
 

@@ -12,7 +12,7 @@ from compiler.graph.aliases import part_starts
 from compiler.graph.channel_groups import holds_groups
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
-from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.ir.types import dtype_of, example_bytes, nbytes_of, shape_of
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.contractions import CONVOLUTIONS
 from compiler.net.operators.injective import PARTS
@@ -133,7 +133,8 @@ class _Reader:
         able = [value for value in reads if block_for(value, self.block_bytes)]
         first, *others = [*group.outputs, *able]
         for other in others:
-            loss = LAYOUT_MISMATCH_COST * min(nbytes_of(first.type), nbytes_of(other.type))
+            least = min(example_bytes(first.type), example_bytes(other.type))
+            loss = LAYOUT_MISMATCH_COST * least
             self.mismatches.append((first, other, loss))
 
     def operator(self, op: OperatorOp, inner: Inner) -> None:
@@ -147,7 +148,7 @@ class _Reader:
             return
         gain = _image_gain(op, inner, self.block_bytes)
         images = list(_sources(op.inputs[0], inner)) if gain else []
-        self.gains += [(value, gain * nbytes_of(value.type)) for value in images]
+        self.gains += [(value, gain * example_bytes(value.type)) for value in images]
         others = op.inputs[1:2] if gain else op.inputs[:2]
         self.plain += [inner[v] for v in map(moved_from, others) if v in inner]
 

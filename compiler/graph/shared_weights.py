@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.graph.network import Network, Node, producers_of
+from compiler.tensors.extents import at_hints
 
 GEMMS = ("MatMul", "Gemm")
 """The operators that can be batched."""
@@ -49,7 +50,12 @@ def _stack_key(network: Network, node: Node, most_rows: int) -> Hashable | None:
     if node.type not in GEMMS or (node.type == "Gemm" and node.attributes["transA"]):
         return None
     left, right = (_shape(network, value) for value in node.inputs[:2])
-    if len(left) < 2 or len(right) != 2 or prod(left[:-2]) != 1 or not 0 < left[-2] <= most_rows:
+    if (
+        len(left) < 2
+        or len(right) != 2
+        or prod(left[:-2]) != 1
+        or not 0 < at_hints(left[-2]) <= most_rows
+    ):
         return None
     addend = _shape(network, node.inputs[2] if len(node.inputs) > 2 else None)
     if len(addend) == 2 and addend[0] != 1:

@@ -6,16 +6,8 @@ from functools import cache
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.errors import ScheduleError
-from compiler.ir.taskflow import (
-    AccessOp,
-    ArenaOp,
-    ControlTaskOp,
-    GraphOp,
-    LaunchOp,
-    TaskOp,
-    ViewOp,
-    WeightOp,
-)
+from compiler.ir.taskflow import AccessOp, ControlTaskOp, GraphOp, LaunchOp, TaskOp
+from compiler.ir.taskflow_memory import ArenaOp, ExtentsOp, ViewOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.schedule.tasks import Allocation, AllocationKind, Control, Schedule, Task, View
 
@@ -66,11 +58,17 @@ def _memory_of(graph: GraphOp) -> tuple[list[Allocation], dict[SSAValue, View]]:
             source, result = buffers[op.operands[0]], op.results[0]
             shape = _dtype_and_shape(result.type)
             buffers[result] = View(source.allocation, op.offset.value.data, *shape)
-        elif isinstance(op, WeightOp):
+        elif isinstance(op, WeightOp | ExtentsOp):
             allocate("weight", op.allocation_name, op.result)
         elif isinstance(op, ArenaOp):
             allocate("arena", "arena", op.result)
     return allocations, buffers
+
+
+def extents_of(graph: GraphOp) -> dict[str, tuple[str, ...]]:
+    """The symbols of the weights that hold their sizes, by allocation name."""
+    ops = (op for op in graph.body.block.ops if isinstance(op, ExtentsOp))
+    return {op.allocation_name: op.names for op in ops}
 
 
 @cache

@@ -9,11 +9,13 @@ from compiler.ir.dataflow import GraphOp, NoneOp, OperatorOp
 from compiler.ir.movement import moved_operands
 from compiler.ir.types import known_type
 from compiler.net.operators.indices import INDEXED, index_bounds
+from compiler.tensors.substitution import shape_at_hints
 
 
 def index_limits(graph: GraphOp) -> dict[str, int]:
     """For each input by name that operators take as indices, the least number beyond them.
 
+    Where sizes depend on symbols it is that of the example sizes.
     Only indices that reach their operator as they were given are seen. There is none below 1, as
     where an operator takes rows of an empty tensor, which no run may.
     """
@@ -35,7 +37,9 @@ def _limit(op: OperatorOp) -> tuple[SSAValue, int] | None:
         return None
     inputs = [None if isinstance(v.owner, NoneOp) else known_type(v.type) for v in op.inputs]
     bounds = index_bounds(op.type_name, inputs, op.__getitem__)
-    return None if bounds is None else (op.inputs[bounds.input], max(1, 1 + min(bounds.high)))
+    if bounds is None:
+        return None
+    return op.inputs[bounds.input], max(1, 1 + min(shape_at_hints(bounds.high)))
 
 
 def _sources(value: SSAValue) -> Iterator[BlockArgument]:

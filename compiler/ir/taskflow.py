@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
-    MemRefType,
     ModuleOp,
     StringAttr,
     SymbolNameConstraint,
@@ -30,7 +29,6 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     lazy_traits_def,
-    operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -38,18 +36,16 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.control import verify_control
 from compiler.ir.dataflow import verify_order
-from compiler.ir.types import dtype_of, int64, nbytes_of
+from compiler.ir.taskflow_memory import ArenaOp, Buffer
+from compiler.ir.types import int64, nbytes_of
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule.control import results_of
 from compiler.schedule.tasks import ControlForm
-from compiler.tensors.dtypes import NARROW_FLOATS
-
-Buffer = MemRefType[Attribute]
 
 
 @irdl_attr_definition
@@ -134,77 +130,6 @@ class GraphOp(IRDLOperation):
         if len(self.body.block.args) != len(self.input_names) + len(self.output_names):
             raise VerifyException("a taskflow.graph names each of its inputs and outputs")
         verify_order(self.body.block)
-
-
-@verified_once
-@irdl_op_definition
-class ArenaOp(IRDLOperation):
-    """Memory for everything that lives within one run."""
-
-    name = "taskflow.arena"
-    result = result_def(Buffer)
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, type: Attribute):
-        super().__init__(result_types=[type])
-
-
-@verified_once
-@irdl_op_definition
-class WeightOp(IRDLOperation):
-    """A tensor of the store, converted to the type's elements and laid out beforehand as `packing`
-    says; no task writes it."""
-
-    name = "taskflow.weight"
-    key = prop_def(StringAttr)
-    packing = opt_prop_def(StringAttr)
-    result = result_def(Buffer)
-    traits = traits_def(Pure())
-    assembly_format = "$key (`packing` $packing^)? attr-dict `:` type($result)"
-
-    def __init__(self, key: str, packing: str, type: Attribute):
-        super().__init__(
-            properties={
-                "key": StringAttr(key),
-                "packing": StringAttr(packing) if packing else None,
-            },
-            result_types=[type],
-        )
-
-    @property
-    def allocation_name(self) -> str:
-        """The name of the laid-out tensor: the key, with the packing and a 16-bit type if any."""
-        packing = [self.packing.data] if self.packing is not None else []
-        dtype = dtype_of(self.result.type)
-        return "|".join([self.key.data, *packing, *([dtype] if dtype in NARROW_FLOATS else [])])
-
-
-@irdl_op_definition
-class ViewOp(IRDLOperation):
-    """A row-major tensor at a byte offset of an arena, an input or an output."""
-
-    name = "taskflow.view"
-    source = operand_def(Buffer)
-    offset = prop_def(IntegerAttr[I64])
-    result = result_def(Buffer)
-    traits = traits_def(Pure())
-    assembly_format = "$source `[` $offset `]` attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, offset: int, type: Attribute):
-        Operation.__init__(
-            self,
-            operands=[source],
-            properties={"offset": int64(offset)},
-            result_types=[type],
-        )
-
-    def verify_(self) -> None:
-        end = self.offset.value.data + nbytes_of(self.result.type)
-        if self.offset.value.data < 0 or end > nbytes_of(self.source.type):
-            raise VerifyException(f"the view ends at byte {end}, outside its source")
-        if isinstance(self.source.owner, ViewOp):
-            raise VerifyException("a view's source is an allocation, not another view")
 
 
 class TaskOp(IRDLOperation):

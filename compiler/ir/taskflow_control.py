@@ -7,17 +7,8 @@ from xdsl.ir import Block, Dialect, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from compiler.ir.control import form_attribute, loop_form
-from compiler.ir.taskflow import (
-    ACCESSES,
-    ArenaOp,
-    ControlTaskOp,
-    GraphOp,
-    LaunchOp,
-    SubflowOp,
-    TokenType,
-    ViewOp,
-    WeightOp,
-)
+from compiler.ir.taskflow import ACCESSES, ControlTaskOp, GraphOp, LaunchOp, SubflowOp, TokenType
+from compiler.ir.taskflow_memory import ArenaOp, ExtentsOp, ViewOp, WeightOp
 from compiler.schedule.tasks import ControlForm
 
 
@@ -66,6 +57,6 @@ def make_control(
 
 Taskflow = Dialect(
     "taskflow",
-    [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, IfTaskOp, LoopTaskOp, SubflowOp],
+    [GraphOp, ArenaOp, WeightOp, ExtentsOp, ViewOp, LaunchOp, IfTaskOp, LoopTaskOp, SubflowOp],
     [TokenType],
 )

@@ -18,13 +18,15 @@ from xdsl.dialects.builtin import (
     NoneType,
     Signedness,
     TensorType,
-    i64,
 )
 from xdsl.ir import Attribute
 
+from compiler.ir.extents import dimensions, integer_attribute
 from compiler.ir.kept import kept
 from compiler.net.spec import KnownTensor
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extents import at_hints
+from compiler.tensors.substitution import shape_at_hints
 
 Element = AnyFloat | IntegerType
 
@@ -52,20 +54,20 @@ _DTYPES: dict[Attribute, str] = {element: dtype for dtype, element in ELEMENT_TY
 
 @cache
 def tensor_type(dtype: str, shape: tuple[int, ...]) -> TensorType[Element]:
-    """The IR tensor type of a dtype name and a static shape."""
-    return TensorType(ELEMENT_TYPES[dtype], shape)
+    """The IR tensor type of a dtype name and a shape, of which extents may depend on symbols."""
+    return TensorType(ELEMENT_TYPES[dtype], dimensions(shape))
 
 
 @cache
 def memref_type(dtype: str, shape: tuple[int, ...]) -> MemRefType[Element]:
-    """The IR buffer type of a dtype name and a static shape."""
-    return MemRefType(ELEMENT_TYPES[dtype], shape)
+    """The IR buffer type of a dtype name and a shape, of which extents may depend on symbols."""
+    return MemRefType(ELEMENT_TYPES[dtype], dimensions(shape))
 
 
 @lru_cache(1 << 16)
 def int64(value: int) -> IntegerAttr[I64]:
-    """The integer attribute of a number; cached, as constructing one is slow."""
-    return IntegerAttr(value, i64)
+    """The integer attribute of a number, or of an extent; cached, as constructing one is slow."""
+    return integer_attribute(value)
 
 
 @kept
@@ -77,9 +79,24 @@ def dtype_of(type: Attribute) -> str:
 
 @kept
 def shape_of(type: Attribute) -> tuple[int, ...]:
-    """The static shape of a tensor or buffer type."""
+    """The shape of a tensor or buffer type.
+
+    Extents may depend on symbols; passes, for which this is, compare them exactly.
+    """
     assert isinstance(type, TensorType | MemRefType)
     return type.get_shape()
+
+
+@kept
+def example_shape(type: Attribute) -> tuple[int, ...]:
+    """The shape of a tensor or buffer type, for the example sizes of symbols."""
+    return shape_at_hints(shape_of(type))
+
+
+@kept
+def example_bytes(type: Attribute) -> int:
+    """The size in bytes of a tensor or buffer of this type, for the example sizes of symbols."""
+    return at_hints(nbytes_of(type))
 
 
 @kept

@@ -7,18 +7,9 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.errors import ScheduleError
-from compiler.ir.taskflow import (
-    AccessOp,
-    ArenaOp,
-    GraphOp,
-    LaunchOp,
-    SubflowOp,
-    TaskOp,
-    ViewOp,
-    WeightOp,
-    set_after,
-)
+from compiler.ir.taskflow import AccessOp, GraphOp, LaunchOp, SubflowOp, TaskOp, set_after
 from compiler.ir.taskflow_control import make_control
+from compiler.ir.taskflow_memory import ArenaOp, ViewOp, WeightOp
 from compiler.ir.types import memref_type
 from compiler.schedule.tasks import Allocation, Schedule, Task, View
 

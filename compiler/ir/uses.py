@@ -8,10 +8,11 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, OperatorOp
-from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.types import dtype_of, example_shape, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.net.operators import OPERATORS
 from compiler.net.spec import Shape, Use
+from compiler.tensors.substitution import values_at_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class UsedValue:
 
     @property
     def shape(self) -> Shape:
-        """The static shape."""
+        """The shape, whose extents may depend on symbols."""
         return shape_of(self.value.type)
 
     @property
@@ -35,6 +36,16 @@ class UsedValue:
         """The value of a constant, None of any other operand."""
         owner = self.value.owner
         return attribute_to_array(owner.value) if isinstance(owner, ConstantOp) else None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedExample(UsedValue):
+    """An operand for the example sizes of symbols."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, in numbers."""
+        return example_shape(self.value.type)
 
 
 def used_values(op: OperatorOp) -> list[UsedValue | None]:
@@ -46,3 +57,11 @@ def operator_use(op: OperatorOp) -> Use:
     """An operator as a use of its entry, which the entry's rules and facts take."""
     entry = OPERATORS[op.type_name]
     return Use(op.type_name, entry, used_values(op), attributes_of(op), len(op.outputs))
+
+
+def example_use(op: OperatorOp) -> Use:
+    """An operator as a use of its entry for the example sizes of symbols, as costs are counted."""
+    use = operator_use(op)
+    inputs = [value and UsedExample(value.value) for value in used_values(op)]
+    attributes = values_at_hints(use.attributes)
+    return Use(op.type_name, OPERATORS[op.type_name], inputs, attributes, use.outputs)

@@ -20,12 +20,15 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from compiler.errors import ModelError
+from compiler.ir.extents import ExtentAttr
 from compiler.ir.kept import kept
 from compiler.ir.types import dtype_of, int64, shape_of, tensor_type
 from compiler.net.operators.canonical import complete_attributes
+from compiler.tensors.exact import exactly
+from compiler.tensors.extents import Expression
 
 Array = NDArray[np.generic]
-Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[str]
+Value = int | float | str | Expression | Array | Sequence[int] | Sequence[float] | Sequence[str]
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
@@ -75,6 +78,8 @@ def value_to_attribute(value: Value) -> Attribute:
         return int64(int(value))
     if isinstance(value, float):
         return FloatAttr(value, f32)
+    if isinstance(value, Expression):
+        return ExtentAttr(Expression(value.terms))
     return ArrayAttr([value_to_attribute(item) for item in value])
 
 
@@ -91,6 +96,7 @@ _READERS: Mapping[type[Attribute], Callable[[Any], Any]] = {
     StringAttr: lambda attribute: attribute.data,
     IntegerAttr: lambda attribute: attribute.value.data,
     FloatAttr: lambda attribute: attribute.value.data,
+    ExtentAttr: lambda attribute: exactly(attribute.data),
     ArrayAttr: lambda attribute: [attribute_to_value(item) for item in attribute.data],
 }
 """The Python value of each kind of attribute; asked by type, as a match of classes is slow."""

@@ -1,8 +1,10 @@
 """Integer arithmetic of kernels."""
 
+from typing import Any
 
-def ceil_div(number: int, divisor: int) -> int:
-    """The quotient, rounded up."""
+
+def ceil_div(number: Any, divisor: Any) -> Any:
+    """The quotient, rounded up; of an extent over symbols another one."""
     return -(-number // divisor)
 
 

@@ -1,10 +1,11 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from xdsl.ir import SSAValue
 from compiler.errors import KernelError
 from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.groups import kernel_symbols, symbols_of_group
 from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
@@ -21,11 +23,14 @@ from compiler.net.node import Node
 from compiler.net.operators.canonical import complete_attributes
 from compiler.schedule.kernels import Operand
 from compiler.tensors.dtypes import ELEMENT_BYTES, FLOAT8, NARROW_FLOATS
+from compiler.tensors.extents import Expression, Extent, extent_of, symbols_of, value_at
+from compiler.tensors.substitution import mapped_extents, substituted, substituted_shape
+from compiler.tensors.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """The dtype name and static logical shape of one value.
+    """The dtype name and logical shape of one value, whose extents may be over symbols.
 
     A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major. Kernels see float8 as its bytes:
@@ -98,6 +103,37 @@ class Group:
         shapes = [None if i is None else self.values[i].shape for i in op.inputs]
         full = complete_attributes(op.type, op.attributes, shapes)
         return op if full == op.attributes else replace(op, attributes=full)
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols of its extents, in the order in which values have them, then attributes.
+
+        The kernel reads their values, as int64, from one more operand after the others.
+        """
+        extents = [extent for info in self.values for extent in extents_in(info.shape)]
+        attributes = [sorted(op.attributes.items()) for op in self.operators]
+        extents += [n for own in attributes for _, value in own for n in extents_in(value)]
+        symbols = (sorted(symbols_of(extent), key=str) for extent in extents)
+        return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
+
+    def at(self, sizes: Mapping[str, int]) -> "Group":
+        """The group for sizes by symbol, as numbers."""
+        return self.mapped(lambda extent: value_at(extent, sizes))
+
+    def mapped(self, function: Callable[[Expression], Any]) -> "Group":
+        """The group with another extent for each one over symbols."""
+        if not self.symbols:
+            return self
+        values = tuple(
+            replace(info, shape=mapped_extents(info.shape, function)) for info in self.values
+        )
+        operators = tuple(
+            replace(
+                op, attributes={k: mapped_extents(v, function) for k, v in op.attributes.items()}
+            )
+            for op in self.operators
+        )
+        return replace(self, values=values, operators=operators)
 
     @property
     def reads(self) -> tuple[TensorInfo, ...]:
@@ -172,8 +208,18 @@ class Group:
         values = [(t.element, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         content += ("boundary",) * self.boundary
+        content += tuple((s.name, s.low, s.high, s.hint) for s in self.symbols)
         content += tuple(tuple(sorted(packings)) for packings in self.packed)
         return hashlib.sha256(_plain(content).encode()).hexdigest()
+
+
+def extents_in(value: Any) -> Iterator[Expression]:
+    """The extents over symbols in a shape or an attribute's value."""
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in cast(Iterable[Any], value):
+            yield from extents_in(part)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:
@@ -204,7 +250,10 @@ def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
 
 
 def extract_group(group: GroupOp) -> Group:
-    """The plain form of a group in the IR; it must have a kernel name."""
+    """The plain form of a group in the IR; it must have a kernel name.
+
+    Where sizes depend on symbols they are extents of the kernel's symbols, `s0` and on.
+    """
     numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
     values = [_info(a) for a in group.body.block.args]
     constants: dict[int, numpy.ndarray] = {}
@@ -226,6 +275,10 @@ def extract_group(group: GroupOp) -> Group:
     if any(infos[number] != _info(value) for number, value in stored):
         raise KernelError(f"the kernel {name} keeps one value in two layouts: copy it first")
     values = [infos.get(number, info) for number, info in enumerate(values)]
+    symbols = {old: extent_of(s) for old, s in kernel_symbols(symbols_of_group(group)).items()}
+    if symbols:
+        values = [replace(v, shape=substituted_shape(v.shape, symbols)) for v in values]
+        operators = [replace(op, attributes=_of_kernel(op, symbols)) for op in operators]
     return Group(
         name=name,
         values=tuple(values),
@@ -235,6 +288,14 @@ def extract_group(group: GroupOp) -> Group:
         operators=tuple(operators),
         outputs=outputs,
     )
+
+
+def _of_kernel(op: Node, symbols: Mapping[Symbol, Extent]) -> dict[str, Any]:
+    """The attributes of an operator, of which sizes depend on a kernel's symbols."""
+    return {
+        name: mapped_extents(value, lambda extent: substituted(extent, symbols))
+        for name, value in op.attributes.items()
+    }
 
 
 def _info(value: SSAValue) -> TensorInfo:
@@ -263,11 +324,16 @@ def _operator(
 def operand_types(
     group: Group, packings: Sequence[str]
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """The tensors that a group's kernel reads and writes, of which reads are packed."""
-    packed = zip(group.reads, packings, strict=True)
-    reads = (
+    """The tensors that a group's kernel reads and writes, of which reads are packed.
+
+    The last read of a group with symbols are their values.
+    """
+    packed = zip(group.reads, packings[: group.inputs], strict=True)
+    reads = [
         Operand(packed_dtype(info.element, packing), packed_shape(info.shape, packing))
         for info, packing in packed
-    )
+    ]
+    if group.symbols:
+        reads.append(Operand("int64", (len(group.symbols),)))
     writes = (Operand(info.element, info.shape) for info in group.writes)
     return tuple(reads), tuple(writes)

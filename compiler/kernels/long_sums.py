@@ -10,16 +10,25 @@ from collections.abc import Sequence
 from math import isqrt, prod
 
 from compiler.kernels.arithmetic import ceil_div
+from compiler.tensors.substitution import is_symbolic
 
 LONG_SUM = 4608
 """The most terms that one accumulator adds: 3 x 3 taps of 512 channels, as networks have them."""
+
+INNER_SUMS = 32
+"""Accumulators of a sum along memory: vectors' lanes on a CPU, threads on a GPU."""
 
 LEAST_RUN = 512
 """The fewest terms of a run: adding its sum costs next to nothing then."""
 
 
 def run_of(terms: int) -> int:
-    """The terms that an accumulator adds up from zero: all of a short sum."""
+    """The terms that an accumulator adds up from zero: all of a short sum.
+
+    Sums whose terms depend on symbols are short: a build for all sizes assumes so.
+    """
+    if is_symbolic(terms):
+        return terms
     return terms if terms <= LONG_SUM else max(LEAST_RUN, isqrt(terms - 1) + 1)
 
 

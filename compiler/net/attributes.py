@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
+
+from compiler.tensors.extents import Expression
 
 Shape = tuple[int, ...]
 
@@ -15,7 +17,7 @@ class Mismatch(Exception):
 
 AttributeKind = Literal["int", "float", "string", "ints", "floats", "strings"]
 _PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
-    "int": (int,),
+    "int": (int, Expression),
     "float": (float, int),
     "string": (str,),
     "ints": (list, tuple),
@@ -23,7 +25,7 @@ _PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
     "strings": (list, tuple),
 }
 _ELEMENT_TYPES: dict[AttributeKind, tuple[type, ...]] = {
-    "ints": (int,),
+    "ints": (int, Expression),
     "floats": (float, int),
     "strings": (str,),
 }
@@ -71,7 +73,7 @@ class Attribute:
         if self.allowed and value not in self.allowed:
             known = ", ".join(repr(item) for item in self.allowed)
             raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")
-        if self.least is not None and _smallest(value, self.least) < self.least:
+        if self.least is not None and _below(value, self.least):
             raise Mismatch(f"its attribute {name!r} is {value!r}; it must be {self.least} or more")
 
 
@@ -92,8 +94,11 @@ def _has_kind(kind: AttributeKind, value: Any) -> bool:
     return elements is None or all(isinstance(v, elements) for v in value)
 
 
-def _smallest(value: Any, default: int) -> Any:
-    return value if isinstance(value, int | float) else min(value, default=default)
+def _below(value: Any, least: int) -> bool:
+    """Whether a number, or one of a list, is smaller than allowed."""
+    if not isinstance(value, list | tuple):
+        return value < least
+    return any(number < least for number in cast(Sequence[Any], value))
 
 
 def rank_of_input(shapes: Shapes) -> int:

@@ -8,11 +8,12 @@ code.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.tensors.extents import Expression, divides
 from compiler.tensors.row_major import reshaped_index, unit_free
 from compiler.tensors.strides import StridedWindow
 
@@ -122,9 +123,10 @@ class AffineIndex:
         terms = tuple((axis, factor, n) for axis, (factor, n) in factors.items() if factor)
         return AffineIndex(self.offset + other.offset, terms)
 
-    def __mul__(self, factor: Index) -> "AffineIndex":
-        if not isinstance(factor, int):
+    def __mul__(self, index: Index) -> "AffineIndex":
+        if not isinstance(index, int | Expression):
             raise NotAffine
+        factor = cast(int, index)
         terms = tuple((axis, own * factor, n) for axis, own, n in self.terms if factor)
         return AffineIndex(self.offset * factor, terms)
 
@@ -144,9 +146,9 @@ class AffineIndex:
 
     def _divided(self, divisor: int) -> "tuple[AffineIndex, AffineIndex]":
         """Quotient and remainder, if what the divisor does not divide is less than it."""
-        multiples = tuple(term for term in self.terms if term[1] % divisor == 0)
-        others = tuple(term for term in self.terms if term[1] % divisor)
-        whole, rest = divmod(self.offset, divisor)
+        multiples = tuple(term for term in self.terms if divides(divisor, term[1]))
+        others = tuple(term for term in self.terms if not divides(divisor, term[1]))
+        whole, rest = self.offset // divisor, self.offset % divisor
         remainder = AffineIndex(rest, others)
         if not 0 <= remainder.low <= remainder.high < divisor:
             raise NotAffine
@@ -157,9 +159,9 @@ class AffineIndex:
 def _affine(value: Index) -> AffineIndex:
     if isinstance(value, AffineIndex):
         return value
-    if not isinstance(value, int):
+    if not isinstance(value, int | Expression):
         raise NotAffine
-    return AffineIndex(value)
+    return AffineIndex(cast(int, value))
 
 
 class _Symbolic(Algebra):

@@ -13,6 +13,7 @@ from compiler.net.attributes import Attribute, Mismatch, Shape, Shapes
 from compiler.net.facts import Facts
 from compiler.net.maps import Maps, moved_elements
 from compiler.tensors.dtypes import ELEMENT_BYTES, numpy_element, numpy_name
+from compiler.tensors.substitution import as_extent
 
 Array = NDArray[Any]
 
@@ -148,7 +149,7 @@ class Use:
         if array.ndim != 1 and not (or_scalar and array.ndim == 0):
             shape = list(array.shape)
             raise ShapeMismatch(f"its input {index} has the shape {shape}, it must be a vector")
-        return [int(value) for value in array.reshape(-1)]
+        return [as_extent(value) for value in array.reshape(-1)]
 
     def vector(self, index: int, *, or_scalar: bool = False) -> list[int]:
         """The integers of a constant vector that must be there."""
@@ -163,7 +164,7 @@ class Use:
         if array.shape not in ((), (1,)):
             shape = list(array.shape)
             raise ShapeMismatch(f"its input {index} has the shape {shape}, it is one number")
-        return int(array.reshape(()))
+        return as_extent(array.reshape(())[()])
 
 
 Rule = Callable[[Use], Sequence[Shape]]

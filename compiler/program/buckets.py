@@ -26,7 +26,7 @@ class Buckets:
 
         Raises ShapeError for a symbol that no input has, and for sizes below 1 or above 2**31 - 1.
         """
-        axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
+        axes = {type.name: open_dimensions(type) for type in inputs if type.shape is not None}
         open_symbols = {symbol for symbols in axes.values() for symbol in symbols if symbol}
         for symbol in buckets:
             if symbol not in open_symbols:
@@ -103,7 +103,7 @@ def _checked(symbol: str, sizes: Iterable[object]) -> list[int]:
     return sorted({*exact})
 
 
-def symbols_of(type: ValueType) -> tuple[str | None, ...]:
+def open_dimensions(type: ValueType) -> tuple[str | None, ...]:
     """The symbol of each axis: None for a size, `input.axis` for an unnamed dimension."""
     return tuple(
         None if isinstance(size, int) else size or f"{type.name}.{axis}"

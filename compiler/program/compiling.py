@@ -18,7 +18,8 @@ from compiler.backends.gpu.memory import memory_need
 from compiler.backends.gpu.sharing import DeviceShare
 from compiler.driver.build import build_variants, lowered_variants
 from compiler.driver.settings import Settings
-from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
+from compiler.driver.symbolic import build_symbolic
+from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.domains import domain_of
 from compiler.frontend.graph import Graph, Value
@@ -42,13 +43,27 @@ from compiler.program.padded import BucketModule, PaddedSegment, PaddingPool
 from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import SegmentRunner, StaticSegment
+from compiler.program.symbolic import (
+    Sizes,
+    SymbolicSegment,
+    SymbolicSegments,
+    symbolic_axes,
+    symbols_in,
+    with_sizes,
+    with_symbols,
+)
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
+from compiler.tensors.assumptions import assuming
+from compiler.tensors.extents import Shape, Undecided
 
 _LOG = logging.getLogger("compiler.program")
 
 RESIDENT_BACKENDS = ("cuda", "emu")
 """The backends whose runs take and leave tensors on the device."""
+
+LONGEST_REASON = 200
+"""Characters of the reason why a segment is not compiled for all sizes."""
 
 MOST_SHOWN = 6
 """The most inputs of a segment that messages list."""
@@ -79,6 +94,12 @@ class SegmentRequest:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs."""
         return {name: array.shape for name, array in self.inputs.items()}
+
+    @property
+    def contents_key(self) -> tuple[str, bytes]:
+        """Its identity among all requests for one model whose inputs may have other shapes."""
+        contents = (self.inputs[name].tobytes() for name in sorted(self.known))
+        return self.source.name, b"|".join(contents)
 
     @property
     def digest(self) -> str:
@@ -125,6 +146,7 @@ class SegmentCompiler:
     _weights: WeightStore = field(default_factory=WeightStore)
     _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
     _searched: set[str] = field(default_factory=set[str])
+    _symbolic: SymbolicSegments = field(default_factory=SymbolicSegments)
     _resident: ResidentMemory | None = None
 
     def __post_init__(self) -> None:
@@ -170,6 +192,8 @@ class SegmentCompiler:
     ) -> Specialised | SegmentSplit | Needs:
         arrays = {n: on_host(v) if n in known else v for n, v in inputs.items()}
         request = SegmentRequest(source, arrays, known)
+        if not interpreted and (segment := self._for_all_sizes(request)):
+            return segment
         folding = self._folded(request)
         if not isinstance(folding, FoldedGraph):
             return folding
@@ -180,6 +204,83 @@ class SegmentCompiler:
         padded = self._in_bucket(request, folding)
         return padded or StaticSegment(folding.outputs, self._runner(request, folding.graph))
 
+    def _for_all_sizes(self, request: SegmentRequest) -> StaticSegment | None:
+        """The segment at the request's sizes, if it is compiled for all; else None.
+
+        It is compiled so at its first sizes. A segment that cannot be is compiled for each size.
+        """
+        if self.buckets.sizes or parse_target(self.settings.target).backend != "cpu":
+            return None
+        if self.saved and request.digest in self.saved:
+            return None
+        key = request.contents_key
+        for segment in self._symbolic.compiled[key]:
+            if (sizes := segment.sizes_of(request.shapes)) is not None:
+                return self._at_sizes(request, segment, sizes)
+        if key in self._symbolic.fixed:
+            return None
+        axes = symbolic_axes(request.shapes, self.buckets.axes)
+        try:
+            segment = self._compiled_for_all(request, axes)
+        except Exception as reason:  # whatever it is: compiled for one size, it is met again
+            self._symbolic.fixed.add(key)
+            _LOG.warning(
+                "%s is compiled for each size alone: %s", request.source.name, _first_line(reason)
+            )
+            _LOG.debug("why it is not compiled for all sizes", exc_info=reason)
+            return None
+        if segment is None:
+            return None
+        self._symbolic.compiled[key].append(segment)
+        sizes = segment.sizes_of(request.shapes)
+        assert sizes is not None, "the sizes that it was compiled at do not meet its conditions"
+        return self._at_sizes(request, segment, sizes)
+
+    def _at_sizes(
+        self, request: SegmentRequest, segment: SymbolicSegment, sizes: Sizes
+    ) -> StaticSegment:
+        """The segment at some sizes; its module is one of the modules, to be saved."""
+        static = segment.at(sizes)
+        assert isinstance(static.runner, Module)
+        self.modules[request.digest] = static.runner
+        return static
+
+    def _compiled_for_all(
+        self, request: SegmentRequest, axes: Mapping[str, Shape]
+    ) -> SymbolicSegment | None:
+        """The segment for all sizes; None where numbers do, as it is small or has no symbols.
+
+        Raises Undecided where it cannot be compiled for more sizes than these.
+        """
+        start = perf_counter()
+        while any(symbols_in(axes)):
+            with assuming() as assumptions:
+                folding = self._folded(request, axes)
+                if not isinstance(folding, FoldedGraph) or not folding.graph.outputs:
+                    return None
+                if is_small(folding.graph):
+                    return None
+                if pinned := assumptions.pinned():
+                    axes = with_sizes(axes, pinned)
+                    continue
+                if narrowed := assumptions.narrowed():
+                    axes = with_symbols(axes, narrowed)  # kernels are chosen by bounds, too
+                    continue
+                built = build_symbolic(folding.graph, self.settings)
+            if pinned := assumptions.pinned():
+                raise Undecided(f"{', '.join(pinned)} is taken as a number")
+            built = replace(built, weights=self._weights.shared(built.weights))
+            self.seconds[request.source.name] = perf_counter() - start
+            names = ", ".join(dict.fromkeys(symbols_in(axes)))
+            _LOG.warning(
+                "compiled %s for all sizes of %s in %.1f s",
+                request,
+                names,
+                self.seconds[request.source.name],
+            )
+            return SymbolicSegment(axes, assumptions, folding.outputs, built, self.options)
+        return None
+
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
         module = self._module(request, graph)
@@ -187,15 +288,20 @@ class SegmentCompiler:
             return module
         return ResidentModule.of(module, self._opened, request.source.reread)
 
-    def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
-        """The graph of a segment without the outputs that need no operator."""
+    def _folded(
+        self, request: SegmentRequest, axes: Mapping[str, Shape] | None = None
+    ) -> FoldedGraph | SegmentSplit | Needs:
+        """The graph of a segment without the outputs that need no operator.
+
+        With `axes` its inputs have these shapes.
+        """
         source = request.source
         model_part = ModelPart(list(source.nodes.values()), source.writes, source.constants)
         values = {
             name: Value(
                 name,
                 array.dtype.name,
-                array.shape,
+                array.shape if axes is None else axes[name],
                 array.copy() if (name in request.known) else None,
             )
             for name, array in request.inputs.items()
@@ -332,6 +438,13 @@ class SegmentCompiler:
             bucket.pool.close()
         if self._resident is not None:
             self._resident.release()
+
+
+def _first_line(error: Exception) -> str:
+    """The beginning of an error's text, with its type unless that is one of ours."""
+    kind = "" if isinstance(error, Undecided | FlowloomError) else f"{type(error).__name__}: "
+    line = f"{kind}{error}".splitlines()[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 def _split(

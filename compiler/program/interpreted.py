@@ -12,6 +12,7 @@ from compiler.frontend.graph import Graph, Operator
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
 from compiler.program.resident import on_host
+from compiler.tensors.substitution import shape_at_hints
 
 MOST_ELEMENTS = 64
 """The most elements of a small tensor."""
@@ -61,8 +62,9 @@ def _results(
 
 
 def is_small(graph: Graph) -> bool:
-    """Whether numpy runs a graph before a kernel of it could be launched."""
+    """Whether numpy runs a graph, of the example sizes, before a kernel could be launched."""
     computed = (v for op in graph.operators for v in op.outputs if v is not None)
-    small = all(prod(value.shape) <= MOST_ELEMENTS for value in (*graph.inputs, *computed))
+    shapes = (shape_at_hints(value.shape) for value in (*graph.inputs, *computed))
+    small = all(prod(shape) <= MOST_ELEMENTS for shape in shapes)
     small = small and not any(op.bodies for op in graph.operators)
     return small and len(graph.operators) <= MOST_INTERPRETED

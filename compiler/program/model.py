@@ -14,7 +14,7 @@ from compiler.display.html import info_table, tensor_lines
 from compiler.driver.settings import Settings
 from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
-from compiler.program.buckets import Buckets, symbols_of
+from compiler.program.buckets import Buckets, open_dimensions
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
 from compiler.program.host import HostValue
@@ -268,7 +268,7 @@ def open_model(
     source = read_program(model, shapes, settings.check_indices, settings.semantics)
     bucket_sizes = Buckets.of(buckets, source.inputs)
     module = DynamicModule(source, SegmentCompiler(source.context, settings, options, bucket_sizes))
-    open_symbols = {s for type in source.inputs for s in symbols_of(type) if s is not None}
+    open_symbols = {s for type in source.inputs for s in open_dimensions(type) if s is not None}
     tensors = all(type.kind == "tensor" and type.shape is not None for type in source.inputs)
     if tensors and open_symbols <= buckets.keys():
         for sizes in _in_turn(bucket_sizes.all_sizes(), settings.target):

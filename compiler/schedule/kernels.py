@@ -1,10 +1,13 @@
 """Compiled kernels: code, launches, operands and footprints. Times are in nanoseconds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extents import Extent, value_at
+from compiler.tensors.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class KernelSpec:
     `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
     task's views must have these types. `footprint` is that of generated code; code that is written
     by hand has none.
+    With `symbols` grids, workspaces and shapes of operands are extents over them, and the last read
+    is their values, as int64. `at` gives the kernel for sizes.
     """
 
     name: str
@@ -105,6 +110,29 @@ class KernelSpec:
     reads: tuple[Operand, ...] = ()
     writes: tuple[Operand, ...] = ()
     footprint: Footprint = DECLARED
+    symbols: tuple[Symbol, ...] = ()
+
+    def at(self, sizes: Mapping[str, int]) -> "KernelSpec":
+        """The kernel for sizes by symbol: with the same code, and no symbols."""
+
+        def number(extent: Extent) -> int:
+            return value_at(extent, sizes)
+
+        def operand(own: Operand) -> Operand:
+            return replace(own, shape=tuple(map(number, own.shape)))
+
+        def launch(own: Launch) -> Launch:
+            blocks, *rest = own.grid
+            return replace(own, grid=(number(blocks), *rest))
+
+        return replace(
+            self,
+            launches=tuple(map(launch, self.launches)),
+            workspaces=tuple(map(number, self.workspaces)),
+            reads=tuple(map(operand, self.reads)),
+            writes=tuple(map(operand, self.writes)),
+            symbols=(),
+        )
 
     @property
     def containment(self) -> Containment:

@@ -8,7 +8,7 @@ from compiler.scheduling.policies.assignment import Assignment, check_assignment
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
-from compiler.support.dag import DAG, Quotient, is_order, quotient, subgraph
+from compiler.support.dag import DAG, QuotientGraph, is_order, quotient, subgraph
 
 Numbers = Sequence[int | None]
 
@@ -164,7 +164,7 @@ def _in_order(dag: DAG, placement: Placement) -> DAG:
     return dag if list(order) == list(range(len(dag))) else subgraph(dag, order)
 
 
-def _partitions(ordered: DAG, placement: Placement) -> Quotient:
+def _partitions(ordered: DAG, placement: Placement) -> QuotientGraph:
     """The partitions of a graph numbered in launch order; a node that is in none is one.
 
     Raises PipelineError where partitions depend on each other in a cycle.

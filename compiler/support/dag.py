@@ -212,14 +212,14 @@ def is_order(dag: DAG, order: Sequence[int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient:
+class QuotientGraph:
     """A graph's partitions: `members` of each, ascending, and the graph they form."""
 
     members: Sequence[Sequence[int]]
     dag: DAG
 
 
-def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
+def quotient(dag: DAG, labels: Sequence[Hashable]) -> QuotientGraph:
     """The partitions of nodes that share a label, numbered in a topological order.
 
     Partitions keep the order of their first nodes as far as edges allow; costs are sums. Raises
@@ -230,7 +230,7 @@ def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
         members.setdefault(label, []).append(v)
     groups = list(members.values())
     if len(groups) == len(dag):
-        return Quotient(groups, dag)
+        return QuotientGraph(groups, dag)
     index = {label: i for i, label in enumerate(members)}
     ends = ((index[labels[u]], index[labels[v]]) for u, v in dag.edges)
     edges = {(a, b) for a, b in ends if a != b}
@@ -242,7 +242,9 @@ def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
     costs = [sum(dag.costs[v] for v in groups[group]) for group in order]
     shares = [_share(dag, groups[group]) for group in order] if dag.shares else ()
     renumbered = ((number[a], number[b]) for a, b in edges)
-    return Quotient([groups[group] for group in order], DAG.from_edges(costs, renumbered, shares))
+    return QuotientGraph(
+        [groups[group] for group in order], DAG.from_edges(costs, renumbered, shares)
+    )
 
 
 def _share(dag: DAG, nodes: Sequence[int]) -> float:

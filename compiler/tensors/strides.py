@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
+from compiler.tensors.extents import divides, same_extents
+
 AxisRun = tuple[int, int]
 """(extent, stride): an extent above 1, and its stride in elements of the buffer."""
 
@@ -43,7 +45,7 @@ class StridedWindow:
 
     def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "StridedWindow | None":
         """A slice of one axis; None if it is not a rectangle of the axis's runs."""
-        part = _part(self.axes[axis], range(start, start + extent * step, step))
+        part = _part(self.axes[axis], start, extent, step)
         if part is None:
             return None
         offset, runs = part
@@ -76,7 +78,7 @@ def _merged(runs: Iterable[AxisRun]) -> tuple[AxisRun, ...]:
     """The same elements in as few runs as possible."""
     merged: list[AxisRun] = []
     for extent, stride in runs:
-        if merged and merged[-1][1] == extent * stride:
+        if merged and same_extents([merged[-1][1]], [extent * stride]):
             merged[-1] = (merged[-1][0] * extent, stride)
         elif extent > 1:
             merged.append((extent, stride))
@@ -88,31 +90,35 @@ def _take(runs: list[AxisRun], extent: int) -> tuple[AxisRun, ...] | None:
     axis_runs: list[AxisRun] = []
     while extent > 1:
         length, stride = runs.pop()
-        inner = min(length, extent)
-        if length % inner or extent % inner:
+        # of two extents the smaller divides the other, whatever the symbols stand for, or none does
+        inner = extent if divides(extent, length) else length
+        if not divides(inner, extent):
             return None
         axis_runs.append((inner, stride))
-        if length > inner:
+        if not same_extents([inner], [length]):
             runs.append((length // inner, stride * inner))
         extent //= inner
     return tuple(reversed(axis_runs))
 
 
-def _part(runs: tuple[AxisRun, ...], indices: range) -> tuple[int, tuple[AxisRun, ...]] | None:
+def _part(
+    runs: tuple[AxisRun, ...], start: int, count: int, step: int
+) -> tuple[int, tuple[AxisRun, ...]] | None:
     """The offset and the runs of some indices of an axis; None if they are not such runs."""
-    if len(indices) == _extent(runs):
+    if same_extents([count], [_extent(runs)]):
         return 0, runs
     (_, stride), inner = runs[0], runs[1:]
     length = _extent(inner)
-    outer, start = divmod(indices[0], length)
-    if indices[-1] // length == outer:
-        part = _part(inner, range(start, indices[-1] % length + 1, indices.step))
+    outer, first = start // length, start % length
+    last = start + (count - 1) * step
+    if same_extents([last // length], [outer]):
+        part = _part(inner, first, count, step)
         return part and (part[0] + outer * stride, part[1])
-    if indices.step % length == 0:
-        offset, _ = _part(inner, range(start, start + 1)) or (0, ())
-        return offset + outer * stride, ((len(indices), indices.step // length * stride),)
-    rows = len(indices) * indices.step
-    if length % indices.step or rows % length or start >= indices.step:
+    if divides(length, step):
+        offset, _ = _part(inner, first, 1, 1) or (0, ())
+        return offset + outer * stride, ((count, step // length * stride),)
+    rows = count * step
+    if not (divides(step, length) and divides(length, rows)) or first >= step:
         return None
-    part = _part(inner, range(start, length, indices.step))
+    part = _part(inner, first, length // step, step)
     return part and (part[0] + outer * stride, ((rows // length, stride), *part[1]))

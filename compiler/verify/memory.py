@@ -49,6 +49,13 @@ class Lifetimes:
     last: Clocks
     start: Clocks
 
+    def apart(self, region: int, others: Sequence[int]) -> NDArray[np.bool_]:
+        """Which other regions are never in use at once with one."""
+        several = np.array(others, np.int64)
+        dies_earlier = (self.last[several] <= self.start[region]).all(axis=1)
+        starts_later = (self.last[region] <= self.start[several]).all(axis=1)
+        return dies_earlier | starts_later
+
 
 def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> ArenaPlan:
     """Pack an arena: two regions share bytes only if all uses of one happen before the other.
@@ -58,14 +65,20 @@ def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> Are
     closer.
     """
     regions = lifetimes(schedule, allocation, order)
-    offsets = _in_launch_order(regions)
-    if len(regions.begins) <= EXHAUSTIVE_REGIONS:
-        offsets = min(offsets, _largest_first(regions), key=lambda region: _top(regions, region))
+    offsets = packed_offsets(regions)
     old_size = schedule.allocations[allocation].nbytes
     size = _top(regions, offsets)
     if size > old_size:
         return ArenaPlan(old_size, old_size, (0,), (0,))
     return ArenaPlan(old_size, size, regions.begins, offsets)
+
+
+def packed_offsets(regions: Lifetimes) -> Sequence[int]:
+    """Offsets at which regions share bytes where they may: the better of two ways to pack them."""
+    offsets = _in_launch_order(regions)
+    if len(regions.begins) > EXHAUSTIVE_REGIONS:
+        return offsets
+    return min(offsets, _largest_first(regions), key=lambda region: _top(regions, region))
 
 
 def _top(regions: Lifetimes, offsets: Sequence[int]) -> int:
@@ -184,10 +197,7 @@ def _largest_first(regions: Lifetimes) -> list[int]:
     sizes = np.array(regions.sizes, np.int64)
     placed: list[int] = []
     for region in np.argsort(-sizes, kind="stable").tolist():
-        packed = np.array(placed, np.int64)
-        dies_earlier = (regions.last[packed] <= regions.start[region]).all(axis=1)
-        starts_later = (regions.last[region] <= regions.start[packed]).all(axis=1)
-        live_together = packed[~(dies_earlier | starts_later)]
+        live_together = np.array(placed, np.int64)[~regions.apart(region, placed)]
         live_together = live_together[np.argsort(offsets[live_together], kind="stable")]
         ends = np.maximum.accumulate(np.concatenate(([0], (offsets + sizes)[live_together])))
         # the gap after the last one has no end, so that argmax always meets one that is enough

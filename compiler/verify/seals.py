@@ -38,6 +38,8 @@ def kernel_table(kernel: KernelSpec) -> dict[str, object]:
     """All of a kernel but its code and source, as plain data."""
     table = asdict(kernel)
     del table["code"], table["source"]
+    if not kernel.symbols:
+        del table["symbols"]  # so that older seals of kernels for one size hold
     return table
 
 
@@ -82,7 +84,7 @@ def _seal_at_end(code: bytes) -> bytes:
 
 
 def _seal_of(kernel: KernelSpec, code: bytes | memoryview) -> bytes:
-    table = json.dumps(kernel_table(kernel), sort_keys=True)
+    table = json.dumps(kernel_table(kernel), sort_keys=True, default=str)
     return _seal(table.encode(), code, kernel.source.encode())
 
 

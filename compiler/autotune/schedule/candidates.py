@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 from compiler.errors import ScheduleError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.ir.groups import kernel_symbols, symbols_of_group
 from compiler.ir.types import int64
 from compiler.passes.pipeline import default_pipeline, parse, split_phases
 from compiler.passes.runner import Runner, taskflow_graph
@@ -17,6 +18,8 @@ from compiler.schedule.tasks import Schedule
 from compiler.scheduling.kernel_time import control_time, task_demand
 from compiler.scheduling.simulator import resource_demand
 from compiler.target.devices import DeviceModel
+from compiler.tensors.extents import extent_of
+from compiler.tensors.substitution import substituted_shape
 from compiler.verify.happens_before import check_schedule
 
 ONE_STREAM = "/1/none"
@@ -149,6 +152,14 @@ def _group_time(group: dataflow.GroupOp, costs: Mapping[str, float]) -> float:
     return control_time(group.control.form, bodies)
 
 
+def _workspaces(group: dataflow.GroupOp, kernel: KernelSpec) -> list[int]:
+    """The bytes of a kernel's workspaces, by the symbols of the group where they depend on some."""
+    own = symbols_of_group(group)
+    assert kernel.symbols == tuple(kernel_symbols(own).values()), "the order of the kernel's sizes"
+    values = {symbol: extent_of(other) for symbol, other in zip(kernel.symbols, own, strict=True)}
+    return [*substituted_shape(kernel.workspaces, values)]
+
+
 def annotate(
     module: ModuleOp, kernels: Mapping[str, KernelSpec], device: DeviceModel | None = None
 ) -> None:
@@ -159,7 +170,7 @@ def annotate(
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
-            op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
+            op.workspaces = ArrayAttr(map(int64, _workspaces(op, kernel)))
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
             if device is not None:
                 slots = resource_demand(task_demand(kernel, 1.0, device), device)[0]

@@ -5,12 +5,15 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule.kernels import KernelSpec
 from compiler.support.native_code import LinkedCode, llvm, object_code, target_machine
 from compiler.target.cpus import host_instruction_set
+from compiler.verify.seals import unsealed_code
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 
@@ -33,7 +36,8 @@ class CpuProgram:
     """
 
     def __init__(self, kernels: Iterable[KernelSpec]):
-        objects = tuple(kernels)
+        # The kernels of several sizes of one symbolic kernel are the same code.
+        objects = tuple({_functions(kernel): kernel for kernel in kernels}.values())
         target_machine()
         _check(objects)
         symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
@@ -46,6 +50,32 @@ class CpuProgram:
 
     def _entry(self, name: str) -> Callable[..., None]:
         return _POINTERS[ENTRIES[name]](self._linked.addresses[f"executor_{name}"])
+
+
+def _functions(kernel: KernelSpec) -> tuple[bytes, ...]:
+    """A kernel's code and the functions in it that are launched."""
+    return unsealed_code(kernel), *(launch.symbol.encode() for launch in kernel.launches)
+
+
+class SharedCode:
+    """The code of kernels that several schedules run, linked once, when it is first needed."""
+
+    def __init__(self, kernels: Iterable[KernelSpec]) -> None:
+        self._kernels = tuple(kernels)
+        self._lock = Lock()
+        self._program: CpuProgram | None = None
+
+    def __reduce__(self) -> tuple[type["SharedCode"], tuple[Any, ...]]:
+        """A copy is linked anew."""
+        return SharedCode, (self._kernels,)
+
+    @property
+    def program(self) -> CpuProgram:
+        """The linked code; raises KernelError or DeviceError if it cannot run here."""
+        with self._lock:
+            if self._program is None:
+                self._program = CpuProgram(self._kernels)
+            return self._program
 
 
 @cache

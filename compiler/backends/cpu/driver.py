@@ -16,7 +16,7 @@ import numpy
 from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu import features
 from compiler.backends.cpu.arenas import ArenaPool
-from compiler.backends.cpu.build import CpuProgram
+from compiler.backends.cpu.build import CpuProgram, SharedCode
 from compiler.backends.cpu.inputs import ExpectedInputs
 from compiler.backends.cpu.tables import PER_RUN, ScheduleTables, Tables, make_plan
 from compiler.backends.cpu.timeline import (
@@ -51,6 +51,7 @@ CPU_LOAD_OPTIONS: Mapping[str, ArgumentKind] = {
     "threads": optional(THREAD_COUNT),
     "poison": BOOLEAN,
     "arenas": optional(instance(ArenaPool, "the arenas of other executables")),
+    "code": optional(instance(SharedCode, "the code of other executables")),
 }
 """The options of `CpuBackend.load`."""
 
@@ -89,7 +90,7 @@ class CpuBackend:
 
         `threads` work on each run, the caller's included (default: all cores that this process
         may use). `poison` fills arena and outputs with NaN before each run. Executables with the
-        same `arenas` share them.
+        same `arenas` share them, and those with the same `code` link it once: it has all kernels.
         """
         self.check_options(options)
         return CpuExecutable(
@@ -99,6 +100,7 @@ class CpuBackend:
             threads=index(options.get("threads") or usable_threads()),
             poison=options.get("poison", False),
             arenas=options.get("arenas") or ArenaPool(),
+            code=options.get("code") or SharedCode(kernels.values()),
         )
 
     def sharing(self) -> dict[str, Any]:
@@ -124,6 +126,7 @@ class CpuExecutable:
         threads: int,
         poison: bool,
         arenas: ArenaPool,
+        code: SharedCode,
     ):
         check_structure(schedule)
         self.threads = threads
@@ -133,7 +136,7 @@ class CpuExecutable:
         self._arena = arena_bytes(schedule.allocations)
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
-        self._program = CpuProgram(kernels.values())
+        self._program = code.program
         self._plan = make_plan(schedule, kernels, self._program.addresses)
         self._weights = placed
         self._arenas = arenas

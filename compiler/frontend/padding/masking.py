@@ -18,7 +18,7 @@ EXTENT = "padding.extent."
 """How the names of inputs for extents begin."""
 
 
-Extent = tuple[int, Value]
+TrueExtent = tuple[int, Value]
 """A size of the bucket, and the input with the extent in it."""
 
 
@@ -38,7 +38,7 @@ def _padded(
     operator: Operator, places: Sequence[tuple[PlacedNeed, Value]], masker: "_Masker"
 ) -> list[Operator]:
     """An operator with its needs, or in place of it the operators that have them."""
-    inputs, counts, tails = list(operator.inputs), list[Extent](), list[tuple[Tail, Value]]()
+    inputs, counts, tails = list(operator.inputs), list[TrueExtent](), list[tuple[Tail, Value]]()
     for place, extent in places:
         need = place.need
         operand = inputs[need.index]
@@ -114,7 +114,7 @@ class _Masker:
         here = constant("padding.here", np.arange(value.shape[-1]) == wrap.position)
         return self._made("Where", value, [here, clamped, value])
 
-    def averaged(self, operator: Operator, extents: Sequence[Extent]) -> None:
+    def averaged(self, operator: Operator, extents: Sequence[TrueExtent]) -> None:
         """Make a mean whose padding is zeros: the sum, divided by the number of elements."""
         data, result = operator.operand(0), operator.output
         axes = _reduced_axes(operator)

@@ -16,7 +16,7 @@ _LARGEST = 1 << 16
 """Most elements of a constant that is read for its bounds."""
 
 
-def bounds(
+def number_bounds(
     value: Value, makers: Mapping[Value, Operator], depth: int = MOST_FOLLOWED
 ) -> NumberRange:
     """The bounds of a value's elements; `makers` has the operators of values."""
@@ -31,7 +31,7 @@ def bounds(
     if entry is None or (value is not maker.outputs[0] and entry.maps is None):
         return EVERYTHING  # positions, as a MaxPool has, are outside the bounds of numbers
     if entry.picks:
-        return bounds(maker.operand(0), makers, depth - 1)
+        return number_bounds(maker.operand(0), makers, depth - 1)
     if entry.facts.interval is None:
         return EVERYTHING
     return entry.facts.interval([_operand(v, makers, depth - 1) for v in maker.inputs])
@@ -51,7 +51,7 @@ def bounds_of_code(code: Dequantised) -> NumberRange | None:
 
 
 def _operand(value: Value | None, makers: Mapping[Value, Operator], depth: int) -> NumberRange:
-    return EVERYTHING if value is None else bounds(value, makers, depth)
+    return EVERYTHING if value is None else number_bounds(value, makers, depth)
 
 
 def _of_constant(value: Value) -> NumberRange:

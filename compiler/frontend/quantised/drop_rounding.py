@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from compiler.frontend.graph import Dequantised, Operator, Quantised, Value
-from compiler.frontend.quantised.bounds import bounds, bounds_of_code
+from compiler.frontend.quantised.bounds import bounds_of_code, number_bounds
 from compiler.frontend.quantised.contract import REARRANGING, is_same
 from compiler.frontend.quantised.walk import Walk
 from compiler.net.facts import NumberRange
@@ -116,7 +116,7 @@ class Unrounding(Walk):
         number = self.replaced(origin.number)
         low, high = interval
         half = abs(float(code.scale.content)) / 2  # what is rounded to the last integer
-        least, most = bounds(number, self.makers)
+        least, most = number_bounds(number, self.makers)
         if low - half <= least and most <= high + half:
             return number
         number, (low, high) = self._without_clip(number, interval)

@@ -19,6 +19,7 @@ from compiler.net.four_bits import (
     four_bit_numbers,
     pack_nibbles,
 )
+from compiler.tensors.extents import at_hints
 
 MOST_PACKED_ROWS = 16
 """The rows up to which weights stay packed."""
@@ -40,7 +41,7 @@ class Packing(Walk):
             Packing(self.most).rewrite(body)
         if not _is_four_bits(operator):
             return None
-        few = prod(operator.operand(0).shape[:-1]) <= self.most
+        few = at_hints(prod(operator.operand(0).shape[:-1])) <= self.most
         if operator.op_type == "MatMulNBits":
             return None if few else _unpacked(self.builder, operator)
         return _packed(self.builder, operator) if few else None

@@ -10,7 +10,8 @@ from compiler.frontend.graph import Inputs, Unsupported, Value
 from compiler.frontend.node import ModelNode
 from compiler.frontend.semantics import SemanticsRule
 from compiler.net.operators.canonical import CanonicalUse
-from compiler.net.operators.injective import slice_of
+from compiler.net.operators.injective import TakenIndices, slice_of
+from compiler.tensors.substitution import as_extent
 
 RewriteRule = Callable[["Call"], Sequence[Value]]
 
@@ -57,17 +58,17 @@ class Call(ModelNode):
 
     def expanded(self, value: Value, shape: Sequence[int]) -> Value:
         """A value broadcast to a shape."""
-        return self.one("Expand", value, shape=list(map(int, shape)))
+        return self.one("Expand", value, shape=list(map(as_extent, shape)))
 
-    def elements(self, value: Value, axes: Mapping[int, range]) -> Value:
+    def elements(self, value: Value, axes: Mapping[int, TakenIndices]) -> Value:
         """The elements of a value at ranges of indices of some axes, and at all of the others."""
-        every = [range(size) for size in value.shape]
+        every = [TakenIndices(0, 1, size) for size in value.shape]
         taken = [axes.get(axis, indices) for axis, indices in enumerate(every)]
         return value if taken == every else self.one("Slice", value, **slice_of(taken))
 
     def part(self, value: Value, axis: int, start: int, end: int) -> Value:
         """The slice from a start to an end of one axis."""
-        return self.elements(value, {axis % value.rank: range(start, end)})
+        return self.elements(value, {axis % value.rank: TakenIndices.between(start, end)})
 
     def parts(self, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
         """Consecutive parts of one axis, of these sizes."""
@@ -77,7 +78,7 @@ class Call(ModelNode):
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """A value in another shape, in which a 0 is an empty size; -1 is inferred."""
-        sizes = [int(size) for size in filled(shape, prod(value.shape))]
+        sizes = [as_extent(size) for size in filled(shape, prod(value.shape))]
         return self.one("Reshape", value, shape=sizes)
 
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:

@@ -10,7 +10,8 @@ from compiler.frontend.evaluate import dtype_name, element_type, evaluate
 from compiler.frontend.graph import NeedsHost, Value, constant
 from compiler.frontend.rules.call import Call, rule
 from compiler.net.evaluation.rounding import double
-from compiler.net.operators import check_size
+from compiler.net.operators import POSITIONS, check_size
+from compiler.tensors.substitution import as_extent, holds_extents
 
 
 def numbers_up_to(call: Call, count: int) -> Value:
@@ -25,6 +26,8 @@ def numbers_up_to(call: Call, count: int) -> Value:
 
 def rewrite_range(call: Call) -> list[Value]:
     """A constant; or, if that is large, the start plus multiples of the step."""
+    if any(holds_extents(call.content(index)) for index in range(3)):
+        return [_symbolic_range(call)]
     start, limit, step = (call.content(index).reshape(()) for index in range(3))
     dtype = call.data.dtype
     first, end, by = (double(array).item() for array in (start, limit, step))
@@ -44,10 +47,18 @@ def rewrite_range(call: Call) -> list[Value]:
     return [result if dtype == exact else call.one("Cast", result, to=element_type(dtype))]
 
 
+def _symbolic_range(call: Call) -> Value:
+    """A range with ends that symbols decide."""
+    start, limit, step = (as_extent(call.content(index).reshape(-1)[0]) for index in range(3))
+    count = max(0, -((start - limit) // step))
+    zero = call.builder.constant(0, call.data.dtype)
+    return call.one(POSITIONS, zero, first=start, step=step, count=count)
+
+
 def rewrite_constant_of_shape(call: Call) -> list[Value]:
     """One number in the given shape."""
     value = np.asarray(call.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-    shape: list[int] = call.content(0).reshape(-1).tolist()
+    shape = [as_extent(size) for size in call.content(0).reshape(-1)]
     number = constant("", value)
     check_size(number.dtype, tuple(shape))
     return [call.expanded(number, shape) if shape else number]

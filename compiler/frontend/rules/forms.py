@@ -15,6 +15,7 @@ from compiler.ir.values import numpy_dtype
 from compiler.net.evaluation.rounding import finite_limits, is_floating
 from compiler.net.operators.reductions import LISTED_REDUCTIONS
 from compiler.tensors.dtypes import FLOAT8
+from compiler.tensors.extents import same_extents
 
 
 @rule("Identity")
@@ -87,7 +88,8 @@ def rewrite_axes(call: Call) -> list[Value]:
 def rewrite_shape_of_result(call: Call) -> list[Value]:
     """Zeros, -1 and sizes to broadcast become the result's shape; nothing is left of the same."""
     use = call.canonical()
-    return [call.data] if tuple(use.attributes["shape"]) == call.data.shape else call.emit_use(use)
+    same = same_extents(use.attributes["shape"], call.data.shape)
+    return [call.data] if same else call.emit_use(use)
 
 
 @rule("Tile")
@@ -111,7 +113,8 @@ def rewrite_split(call: Call) -> list[Value]:
 def rewrite_slice(call: Call) -> list[Value]:
     """Bounds were attributes before opset 10; a whole slice is removed."""
     use = call.canonical()
-    whole = use.attributes["size"] == list(call.data.shape) and set(use.attributes["step"]) <= {1}
+    same = same_extents(use.attributes["size"], call.data.shape)
+    whole = same and set(use.attributes["step"]) <= {1}
     return [call.data] if whole else call.emit_use(use)
 
 

@@ -11,6 +11,7 @@ from compiler.frontend.graph import NeedsHost, Value
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
 from compiler.net.operators import ShapeMismatch
+from compiler.net.operators.injective import TakenIndices
 from compiler.net.operators.shapes import axis_in
 
 LARGEST_MATRIX = 64
@@ -120,7 +121,7 @@ class Fourier:
         """All of a transform of real numbers of which the first half is known."""
         x = self.sized(x, length // 2 + 1)
         opposite = range((length - 1) // 2, 0, -1)
-        rest = x.each(lambda rows: self.call.elements(rows, {1: opposite}))
+        rest = x.each(lambda rows: self.call.elements(rows, {1: TakenIndices.of(opposite)}))
         imaginary = None
         if x.imaginary is not None and rest.imaginary is not None:
             negative = self.call.one("Neg", rest.imaginary)

@@ -302,4 +302,4 @@ def rewrite_shape(call: Call) -> list[Value]:
 @rule("Size")
 def rewrite_size(call: Call) -> list[Value]:
     """Known from the input's shape."""
-    return [call.builder.constant(int(np.prod(call.data.shape, dtype=np.int64)), "int64")]
+    return [call.reshaped(call.vector([prod(call.data.shape)]), [])]

@@ -12,6 +12,7 @@ from compiler.frontend.rules.dead_taps import fit, live_taps
 from compiler.frontend.rules.lower import explicit_window
 from compiler.frontend.semantics.windows import PoolAxis, pool_axes
 from compiler.net.operators import infer
+from compiler.net.operators.injective import TakenIndices
 from compiler.tensors.dtypes import FLOATS
 
 Window = Mapping[str, list[int]]
@@ -66,7 +67,8 @@ def _by_onnxruntime(call: Call) -> list[Value]:
         kinds = (call.data.dtype, "int64")[: len(call.used)]
         return [call.filled(0, (*shape[:2], *counts), dtype) for dtype in kinds]
     parts = [_on_part(call, axis) for axis in axes]
-    call.inputs[0] = call.elements(call.data, dict(enumerate((part for part, _ in parts), 2)))
+    taken = {axis: TakenIndices.of(part) for axis, (part, _) in enumerate(parts, 2)}
+    call.inputs[0] = call.elements(call.data, taken)
     call.drop("auto_pad")
     given = {
         "kernel_shape": [axis.kernel for _, axis in parts],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.frontend.node import ModelNode
+from compiler.tensors.extents import truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Windows:
 def divided_pads(totals: Sequence[int], more_before: bool) -> list[int]:
     """The pads before each axis and after it, of which one side may have one more."""
     # rounded towards zero, which matters for negative pads alone
-    before = [int((total + more_before) / 2) for total in totals]
+    before = [truncated(total + more_before, 2) for total in totals]
     return [*before, *(total - first for total, first in zip(totals, before, strict=True))]
 
 
@@ -109,7 +110,7 @@ class PoolAxis:
     def count(self) -> int:
         """onnxruntime's number of windows, whose quotient rounds towards zero; it may be < 0."""
         if not self.ceil:
-            return int(self.room / self.stride) + 1
+            return truncated(self.room, self.stride) + 1
         last = -(-self.room // self.stride)
         return last + (last * self.stride < self.image + self.before)  # it starts in the image
 

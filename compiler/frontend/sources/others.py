@@ -10,6 +10,7 @@ from compiler.net.attributes import Mismatch
 from compiler.net.operators.normalization import check_groups
 from compiler.net.operators.shapes import has_rank, has_shape, listed, one_number
 from compiler.net.spec import ShapeMismatch, check_size
+from compiler.tensors.substitution import holds_extents
 
 
 def _mod(node: ModelNode) -> None:
@@ -33,7 +34,7 @@ def _range(node: ModelNode) -> None:
     for i, name in enumerate(("start", "limit", "delta")):
         one_number(f"its {name}", node.shape(i))
     known = [operand for operand in node.inputs if operand and operand.array is not None]
-    if len(known) == 3:
+    if len(known) == 3 and not any(holds_extents(operand.array) for operand in known):
         numbers = (float(np.reshape(np.asarray(operand.array), ())) for operand in known)
         check_size(known[0].dtype, (_steps(*numbers),))
 

@@ -12,6 +12,7 @@ from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from compiler.net.attributes import Shape
 from compiler.net.operators import KINDS, Kind
+from compiler.tensors.extents import same_extents
 
 MOST_FOLLOWING = 64
 """How many operators before a view are looked at for a contraction."""
@@ -40,7 +41,8 @@ def hoisted(op: OperatorOp) -> Hoisted | None:
     if KINDS[op.type_name] is not Kind.ELEMENTWISE or op.type_name in _BY_AXIS:
         return None
     result = shape_of(op.outputs[0].type)
-    full = [value for value in op.inputs if _shape(value) == result]
+    shapes = [(value, _shape(value)) for value in op.inputs]
+    full = [value for value, own in shapes if own is not None and same_extents(own, result)]
     source = next((source for value in full if (source := _source(value)) is not None), None)
     if source is None or 0 in result or any(map(_is_computed_there, full)):
         return None
@@ -55,7 +57,7 @@ def _operand(value: SSAValue, source: Shape, result: Shape) -> tuple[SSAValue, S
     own = _shape(value)
     if own is None:
         return value, None
-    if own == result:
+    if same_extents(own, result):
         return value, source
     shape = broadcast_before(source, result, own)
     if shape is None:
@@ -75,7 +77,7 @@ def broadcast_before(source: Shape, result: Shape, operand: Shape) -> Shape | No
     for before, after in _segments(source, result):
         part = aligned[at : at + len(after)]
         at += len(after)
-        if part == after:
+        if same_extents(part, after):
             extents += before
         elif prod(part) == 1:
             extents += (1,) * len(before)

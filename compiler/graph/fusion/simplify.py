@@ -18,6 +18,7 @@ from compiler.ir.values import value_to_attribute
 from compiler.net.maps import strided
 from compiler.net.operators import KINDS, OPERATORS, Kind, OpSpec
 from compiler.net.operators.movement import is_movement
+from compiler.tensors.extents import same_extents
 from compiler.tensors.strides import StridedWindow
 
 
@@ -94,7 +95,7 @@ def _keeps_order(op: OperatorOp) -> Simplification | None:
     ((first, *others),) = operator_maps(op)
     source = op.inputs[first.operand]
     before, count = shape_of(source.type), prod(shape)
-    if others or prod(before) != count:
+    if others or not same_extents([prod(before)], [count]):
         return None
     constants = [constant_operand(op, operand) for operand in range(len(op.inputs))]
     window = strided(first, StridedWindow.contiguous(before), shape, constants)

@@ -5,7 +5,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -27,6 +27,8 @@ from compiler.support.caches import (
     write_whole,
 )
 from compiler.target.target import Target, parse_cpu, parse_target
+from compiler.tensors.extent_text import extent_from_text
+from compiler.tensors.symbols import Symbol
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
@@ -269,14 +271,20 @@ def encode_entry(spec: KernelSpec) -> bytes:
     """The file of one kernel: a magic line, the checksum of the rest, then header and code."""
     fields: dict[str, Any] = asdict(spec)
     code: bytes = fields.pop("code")
-    header = json.dumps(fields).encode()
+    header = json.dumps(fields, default=str).encode()  # an extent over symbols is its text
     body = len(header).to_bytes(8, "little") + header + code
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
-def _launch(fields: dict[str, Any]) -> Launch:
-    sequences = {name: tuple(fields.pop(name)) for name in ("args", "grid", "block")}
-    return Launch(**sequences, **fields)
+def _launch(fields: dict[str, Any], symbols: Mapping[str, Symbol]) -> Launch:
+    sequences = {name: tuple(fields.pop(name)) for name in ("args", "block")}
+    return Launch(grid=_extents(fields.pop("grid"), symbols), **sequences, **fields)
+
+
+def _extents(values: Iterable[int | str], symbols: Mapping[str, Symbol]) -> tuple[Any, ...]:
+    return tuple(
+        extent_from_text(value, symbols) if isinstance(value, str) else value for value in values
+    )
 
 
 def _footprint(fields: dict[str, Any]) -> Footprint:
@@ -292,18 +300,21 @@ def decode_entry(content: bytes) -> KernelSpec | None:
         return None
     end = 8 + int.from_bytes(body[:8], "little")
     fields: dict[str, Any] = json.loads(body[8:end])
-    launches = tuple(map(_launch, fields.pop("launches")))
-    packings, workspaces = tuple(fields.pop("packings")), tuple(fields.pop("workspaces"))
+    symbols = {own["name"]: Symbol(**own) for own in fields.pop("symbols")}
+    launches = tuple(_launch(launch, symbols) for launch in fields.pop("launches"))
     operands = {
-        kind: tuple(Operand(field["dtype"], tuple(field["shape"])) for field in fields.pop(kind))
+        kind: tuple(
+            Operand(field["dtype"], _extents(field["shape"], symbols)) for field in fields.pop(kind)
+        )
         for kind in ("reads", "writes")
     }
     return KernelSpec(
         code=body[end:],
         launches=launches,
-        packings=packings,
-        workspaces=workspaces,
+        packings=tuple(fields.pop("packings")),
+        workspaces=_extents(fields.pop("workspaces"), symbols),
         footprint=_footprint(fields.pop("footprint")),
+        symbols=tuple(symbols.values()),
         **operands,
         **fields,
     )

@@ -4,6 +4,8 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from tvm.tirx import PrimFunc
+
 from compiler.errors import FlowloomError, KernelError
 from compiler.graph.attention import Attention
 from compiler.kernels.building.cuda_kernel import build_cuda_kernel
@@ -30,11 +32,19 @@ from compiler.kernels.ops import (
     shapes,
     top_k,
 )
+from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
-from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
-from compiler.kernels.tir.launches import StackError, lower_function, split_launches
+from compiler.kernels.tir.footprint import cpu_footprint, sized_footprint, task_buffers
+from compiler.kernels.tir.launches import (
+    LaunchFunction,
+    StackError,
+    lower_function,
+    split_launches,
+)
+from compiler.kernels.tir.sized.launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
+from compiler.tensors.assumptions import assuming_nothing
 
 LOWERING_MODULES = (
     activation,
@@ -76,7 +86,7 @@ def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
     configs: dict[str, str] = {}
     for group in groups:
         with naming(group):
-            chosen = best(group, target)
+            chosen = best(sized(group), target)
         configs[group.name] = chosen.candidate.config_text(chosen.config)
     return configs
 
@@ -84,7 +94,7 @@ def chosen_configs(groups: Sequence[Group], target: Target) -> dict[str, str]:
 def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSpec:
     """Build a group for a CPU as its template does with a config; raises KernelError as above."""
     with naming(group):
-        candidate = best(group, target).candidate
+        candidate = best(sized(group), target).candidate
         source = candidate.emit(candidate.by_fields[config])
         return compile_scheduled(candidate.group, source, target)
 
@@ -93,7 +103,8 @@ def build_candidate(group: Group, target: CpuTarget, config: Config) -> KernelSp
 def naming(group: Group) -> Generator[None]:
     """Turn every error into a KernelError that names a group, its operators and nodes."""
     try:
-        yield
+        with assuming_nothing():  # a kernel is for all modules with groups of its form
+            yield
     except FlowloomError as error:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:
@@ -101,9 +112,23 @@ def naming(group: Group) -> Generator[None]:
 
 
 def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
-    """Schedule a group and compile it; raises KernelError."""
+    """Schedule a group and compile it; raises KernelError.
+
+    The kernel of a group with symbols is for all sizes of which no tensor has more elements than
+    an int32 counts; a group that is none for all sizes has no kernel.
+    """
+    if not group.symbols:
+        return _cpu_kernel(group, target)
+    with for_all_sizes(group):
+        return _cpu_kernel(sized(group), target)
+
+
+def _cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+    """The kernel of a group, whose extents over symbols are sizes."""
     if all(info.elements == 0 for info in group.writes):
-        return KernelSpec(group.name, "object", optimise("", target), (), ("",) * group.inputs)
+        packings = ("",) * (group.inputs + bool(group.symbols))
+        code = optimise("", target)
+        return KernelSpec(group.name, "object", code, (), packings, symbols=group.symbols)
     for candidate, config in attempts(group, target):
         with suppress(StackError):
             return compile_scheduled(candidate.group, candidate.emit(config), target)
@@ -131,18 +156,29 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
 """The function that builds a kernel, by the target's backend."""
 
 
+def scheduled_launches(
+    group: Group, function: PrimFunc
+) -> tuple[list[LaunchFunction], tuple[Any, ...]]:
+    """The launches of a group's scheduled function, and the bytes of its workspaces."""
+    lowered = lower_function(function, group.name, bool(group.symbols))
+    sizes = SizesOperand(group.inputs, group.symbols) if group.symbols else None
+    return split_launches(lowered, group.name, sizes)
+
+
 def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> KernelSpec:
     """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
     assert source.function is not None, "CUDA text is compiled for GPUs"
-    lowered = lower_function(source.function, group.name)
-    functions, scratch = split_launches(lowered, group.name)
+    functions, scratch = scheduled_launches(group, source.function)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
-    packings = source.packings or ("",) * group.inputs
+    packings = (source.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
     workspaces = source.workspaces + scratch
     buffers = task_buffers(group, packings, workspaces)
-    footprint = cpu_footprint([f.function for f in functions], launches, buffers)
+    if group.symbols:
+        footprint = sized_footprint(functions, launches, buffers)
+    else:
+        footprint = cpu_footprint([f.function for f in functions], launches, buffers)
     code = compile_llvm(group.name, functions, source, target)
     return KernelSpec(
         name=group.name,
@@ -151,7 +187,8 @@ def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> 
         launches=launches,
         packings=packings,
         workspaces=workspaces,
-        flops=source.flops or group.operations,
-        traffic_bytes=group.traffic_bytes,
+        flops=source.flops or hinted(group).operations,
+        traffic_bytes=hinted(group).traffic_bytes,
+        symbols=group.symbols,
         footprint=footprint,
     )

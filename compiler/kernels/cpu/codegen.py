@@ -20,6 +20,7 @@ from compiler.kernels.ops.vector_functions import with_calls
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
+from compiler.kernels.tir.sized.launches import SIZED_LOOP
 from compiler.support.caches import compiled_once, package_version
 from compiler.target.target import CpuTarget
 
@@ -49,6 +50,8 @@ _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
 _LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
+
+_SIZED = re.compile(rf"^for_begin_(\w+_{SIZED_LOOP}(\d+)_\d*):", re.M)
 
 INTERLEAVED_LOOP = 512
 """Sums of so many iterations are added up in four vectors, as one addition waits for the other;
@@ -114,19 +117,29 @@ def keep_loops(text: str, most: float = UNROLLED_LOOP) -> str:
     kept = [
         _kept(function, marks, most) for function in re.split(r"^(?=define )", text, flags=re.M)
     ]
-    hints = '!899998 = !{!"llvm.loop.interleave.count", i32 4}'
-    return "\n".join(["".join(kept), hints, '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+    hints = [
+        '!899998 = !{!"llvm.loop.interleave.count", i32 4}',
+        '!899999 = !{!"llvm.loop.unroll.disable"}',
+    ]
+    if any("899997" in mark for mark in marks):
+        hints.append('!899997 = !{!"llvm.loop.interleave.count", i32 1}')
+    return "\n".join(["".join(kept), *hints, *marks])
 
 
 def _kept(function: str, marks: list[str], most: float) -> str:
-    """One function, in which a loop's last jump to its beginning has the mark."""
-    for name, extent in _LOOP.findall(function):
-        if int(extent) > most or name.startswith(ROLLED):
+    """One function, in which a loop's last jump to its beginning has the mark.
+
+    One that sizes decide is always marked; LLVM would interleave its vectors for a long one.
+    """
+    loops = [(name, int(extent), "") for name, extent in _LOOP.findall(function)]
+    loops += [(name, int(turns), ", !899997") for name, turns in _SIZED.findall(function)]
+    for name, extent, short in loops:
+        if short or extent > most or name.startswith(ROLLED):
             mark = 900000 + len(marks)
             before, _, after = function.rpartition(f"br label %for_begin_{name}\n")
             function = f"{before}br label %for_begin_{name}, !llvm.loop !{mark}\n{after}"
-            sums = int(extent) >= INTERLEAVED_LOOP and _SUM.search(_body(function, name))
-            hint = ", !899998" if sums else ""
+            sums = extent >= INTERLEAVED_LOOP and _SUM.search(_body(function, name))
+            hint = ", !899998" if sums else short if extent < INTERLEAVED_LOOP else ""
             marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}{hint}}}")
     return function
 
@@ -142,7 +155,8 @@ def compile_llvm(
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, source.reassociate)
-    text = guard_loops(keep_loops(text, UNROLLED_LOOP if source.whole_loops else inf))
+    whole = source.whole_loops or any(launch.symbols for launch in launches)
+    text = guard_loops(keep_loops(text, UNROLLED_LOOP if whole else inf))
     entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"

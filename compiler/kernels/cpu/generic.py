@@ -6,15 +6,16 @@ and LLVM's loop vectoriser does the rest.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import prod
 
 from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.template import KernelSource
-from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, extent_of, facts
+from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
+from compiler.kernels.tir.sized.launches import RUN_ATTRIBUTE
 from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
@@ -101,9 +102,9 @@ class GenericSchedule:
         if guest.buffer not in host.used:
             return True
         varying = host.used[guest.buffer]
-        outer = [axis for axis in self.outer_axes(host, []) if host.extents[axis] > 1]
+        outer = [axis for axis in self.outer_axes(host, []) if is_long(host.extents[axis])]
         if guest.reduces:
-            return len(host.direct[guest.buffer]) > 0 or max(guest.extents, default=1) == 1
+            return len(host.direct[guest.buffer]) > 0 or not any(map(is_long, guest.extents))
         return all(axis in varying for axis in outer)
 
     def outer_axes(self, host: BlockFacts, guests: Sequence[BlockFacts]) -> list[int]:
@@ -115,17 +116,17 @@ class GenericSchedule:
                 inner_reduction = inner_reduction or guest.reduce_inner
             if guest.reduces and guest.buffer in host.direct:
                 axes = [axis for axis in axes if axis in host.direct[guest.buffer]]
-        invariant = len(axes) < sum(n > 1 for n in host.extents[: host.spatial])
+        invariant = len(axes) < sum(map(is_long, host.extents[: host.spatial]))
         if inner_reduction or (invariant and self.keeps_last(host, axes)):
             return axes
         work = 1
         while axes and work < INNER_WORK:
-            work *= host.extents[axes.pop()]
+            work *= at_hint(host.extents[axes.pop()])
         return axes
 
     def keeps_last(self, host: BlockFacts, axes: Sequence[int]) -> bool:
         """Whether a nest's innermost axis of more than one element stays inside the rows."""
-        long = [axis for axis in range(host.spatial) if host.extents[axis] > 1]
+        long = [axis for axis in range(host.spatial) if is_long(host.extents[axis])]
         return not long or long[-1] not in axes
 
     def nest(
@@ -139,8 +140,8 @@ class GenericSchedule:
         outer = self.outer_axes(known, guests)
         inner = [axis for axis in range(known.spatial) if axis not in outer]
         row = None
-        work = prod(known.extents[axis] for axis in inner) * prod(known.extents[known.spatial :])
-        work *= max([1, *(prod(g.extents[g.spatial :]) for g in guests)])
+        work = known.count(inner) * known.count(known.reduced)
+        work *= max([1, *(guest.count(guest.reduced) for guest in guests)])
         order = [spatial[axis] for axis in (*outer, *inner)]
         if outer != list(range(len(outer))):
             self.schedule.reorder(*order)
@@ -153,30 +154,32 @@ class GenericSchedule:
 
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
         """A nest without reductions: the contiguous innermost axes become one loop."""
-        outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
-        units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
+        outer = [axis for axis in range(known.spatial) if is_long(known.extents[axis])]
+        units = [axis for axis in range(known.spatial) if not is_long(known.extents[axis])]
         if units and outer:
             self.schedule.reorder(*[loops[axis] for axis in (*units, *outer)])
         strided = self.strided_axis(known, outer)
         if strided is not None and self.transposed(known, loops, outer, strided):
             return
         inner = [outer.pop()] if outer else []
-        while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
+        while outer and known.count(inner) < FLAT_WORK:
             if not can_fuse(known, outer[-1], inner[0]):
                 break
             inner.insert(0, outer.pop())
-        work = prod(known.extents[axis] for axis in inner)
+        work = known.count(inner)
+        sized = not all(is_number(known.extents[axis]) for axis in inner)
+        whole = [loops[axis] for axis in inner]
         if len(inner) > 1:
-            self.schedule.fuse(*[loops[axis] for axis in inner])
+            whole = [self.schedule.fuse(*whole)]
         if outer:
             self.grid([loops[axis] for axis in outer], work)
-        elif len(inner) == 1:
-            self.grid([loops[inner[0]]], 1)
+        elif len(inner) == 1 or sized:
+            self.grid(whole, 1)
 
     def strided_axis(self, known: BlockFacts, axes: Sequence[int]) -> int | None:
         """The axis along which a read is contiguous while the result is so along the last one."""
         for plain, shape, _ in known.accesses:
-            long = [axis for axis, extent in zip(plain, shape, strict=True) if extent > 1]
+            long = [axis for axis, extent in zip(plain, shape, strict=True) if is_long(extent)]
             if long and long[-1] in axes[:-1] and axes[-1] in long:
                 return long[-1]
         return None
@@ -190,20 +193,28 @@ class GenericSchedule:
         """
         last = axes[-1]
         for across, along in ((last, strided), (strided, last)):
-            lines = divisor_below(known.extents[across], LINES)
+            width = known.extents[across]
+            lines = divisor_below(width, LINES) if is_number(width) else 1
             if lines >= LEAST_LINES:
                 outer = [loops[axis] for axis in axes if axis not in (across, along)]
-                whole = [known.extents[across] // lines, lines]
+                whole = [width // lines, lines]
                 blocks, inner = self.schedule.split(loops[across], whole)
                 self.schedule.reorder(*outer, blocks, loops[along], inner)
-                self.grid([*outer, blocks], known.extents[along] * lines)
+                self.grid([*outer, blocks], known.count([along]) * lines)
                 return True
         return False
 
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
-        """Fuse loops and split them into blocks of enough work; returns the loop inside a block."""
+        """Fuse loops and split them into blocks of enough work; returns the loop inside a block.
+
+        A loop over symbols stays whole: its launch has runs of it as blocks.
+        """
         fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-        extent = extent_of(self.schedule, fused)
+        extent = loop_extent(self.schedule, fused)
+        if not is_number(extent):
+            self.schedule.parallel(fused)
+            self.schedule.annotate(fused, RUN_ATTRIBUTE, max(1, BLOCK_WORK // max(1, work)))
+            return fused
         rows = divisor_below(extent, max(1, BLOCK_WORK // max(1, work)))
         blocks, row = self.schedule.split(fused, [extent // rows, rows])
         if extent > rows:
@@ -229,8 +240,8 @@ class GenericSchedule:
         if not reduced:
             return
         reduced = self.fused(reduced, known)
-        inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
-        if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
+        inner = [loop for loop in spatial if is_long(loop_extent(self.schedule, loop))]
+        if not known.reduce_inner and self.is_window(known):
             self.start_before(block, reduced[0])
             for loop in reduced:
                 self.schedule.unroll(loop)
@@ -240,9 +251,14 @@ class GenericSchedule:
             last: list[LoopRV] = []
             while inner and work < INNER_WORK:
                 last.insert(0, inner.pop())
-                work *= extent_of(self.schedule, last[0])
+                work *= at_hint(loop_extent(self.schedule, last[0]))
             self.schedule.reorder(*reduced, *last)
         self.start_before(block, reduced[0])
+
+    def is_window(self, known: BlockFacts) -> bool:
+        """Whether a reduction has few terms, whatever the sizes."""
+        numbers = all(is_number(known.extents[axis]) for axis in known.reduced)
+        return numbers and known.count(known.reduced) <= UNROLLED_WINDOW
 
     def fused(self, reduced: list[LoopRV], known: BlockFacts) -> list[LoopRV]:
         """The loops of a reduction; those that walk memory as one become one where it is inner."""

@@ -7,7 +7,7 @@ from tvm.ir import Call
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.gpu.untyped import UntypedSchedule, tvm_ffi
-from compiler.kernels.tir.access import extent_of, variables_in
+from compiler.kernels.tir.access import loop_extent, variables_in
 
 MANY_BRANCHES, FEW_ELEMENTS = 8, 8
 """From so many branches on, each of up to so many elements, threads walk along the other axes."""
@@ -17,8 +17,8 @@ def without_divergence(
     schedule: UntypedSchedule, block: SBlockRV, loops: list[LoopRV]
 ) -> list[LoopRV]:
     """The loops of an elementwise block, the last one first where its elements branch."""
-    long = [i for i, loop in enumerate(loops) if extent_of(schedule, loop) > 1]
-    if len(long) < 2 or not _branches(schedule, block, extent_of(schedule, loops[long[-1]])):
+    long = [i for i, loop in enumerate(loops) if loop_extent(schedule, loop) > 1]
+    if len(long) < 2 or not _branches(schedule, block, loop_extent(schedule, loops[long[-1]])):
         return loops
     last = loops[long[-1]]
     order = [last, *loops[: long[-1]], *loops[long[-1] + 1 :]]

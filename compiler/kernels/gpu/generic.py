@@ -15,7 +15,7 @@ from compiler.kernels.gpu.transposes import bind_tiles, find_tiles
 from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
-from compiler.kernels.tir.access import axis_values, divisor_below, extent_of
+from compiler.kernels.tir.access import axis_values, divisor_below, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.net.operators import KINDS, Kind
 
@@ -89,7 +89,7 @@ def writes_result(schedule: UntypedSchedule, block: SBlockRV) -> bool:
 
 def extents(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> list[int]:
     """The constant extents of loops."""
-    return [extent_of(schedule, loop) for loop in loops]
+    return [loop_extent(schedule, loop) for loop in loops]
 
 
 def spatial_loops(schedule: UntypedSchedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
@@ -230,7 +230,7 @@ def _bind_rows(
         else min(ROWS_THREADS // threads, prod(extents(schedule, rows)) // LEAST_BLOCKS)
     )
     for i in reversed(range(len(rows))):
-        part = divisor_below(extent_of(schedule, rows[i]), left)
+        part = divisor_below(loop_extent(schedule, rows[i]), left)
         if part > 1:
             outer[i], own = schedule.split(rows[i], [None, part])
             inner.insert(0, own)
@@ -299,7 +299,7 @@ def bind_elements(schedule: UntypedSchedule, block: SBlockRV, several: bool = Fa
     if several:
         loops = without_divergence(schedule, block, loops)
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    elements = extent_of(schedule, fused)
+    elements = loop_extent(schedule, fused)
     items = items_of(elements) if several else 1
     threads = element_threads(elements)
     factors = [None, items, threads] if items > 1 else [None, threads]

@@ -1,4 +1,4 @@
-"""The lowering of CumSum: blocks of rows side by side, and of parts of long ones."""
+"""The lowering of CumSum, in blocks of rows side by side and of parts of long ones; Positions."""
 
 from dataclasses import dataclass
 from math import prod
@@ -13,6 +13,7 @@ from compiler.kernels.ops.common import cast, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.opaque import launch, loops, mutable, workspace
 from compiler.kernels.ops.rows import AxisRows, rows_along
+from compiler.net.operators import POSITIONS
 
 LEAST_LANES, LANES, STRIDES = 128, 1024, 16
 """Fewest and most rows side by side that a block has: short pieces of memory are read slowly. A
@@ -126,3 +127,15 @@ def _totals(scan: Scan, data: Any, place: Any, dtype: str) -> Any:
         with T.serial(0, scan.lanes) as i:
             totals[block * scan.lanes + i] = sums[i]
     return totals
+
+
+@lowering(POSITIONS)
+def lower_positions(context: Context) -> te.Tensor:
+    """Each number, from its position."""
+    first, step = context.attribute("first"), context.attribute("step")
+
+    def body(position: Any) -> Any:
+        number = wrapping.convert(position * step + first, context.output.dtype)
+        return context.element(0, ()) + number
+
+    return te.compute(context.output.shape, body, name=POSITIONS)

@@ -11,9 +11,11 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops.common import cast, clamped, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.net.maps import Algebra, Index, Map, affine_indices, axis_reads, covered
+from compiler.kernels.sizes import constant, is_number
+from compiler.net.maps import Algebra, AxisRead, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.movement import MOVEMENT, maps_of
+from compiler.tensors.extents import Extent
 
 _IN_TURN = 64
 """Up to so many parts of a result are compared with in turn, more by bisection."""
@@ -102,22 +104,35 @@ def _of_parts(
     context: Context, algebra: _Expressions, maps: Sequence[Map], indices: Sequence[Any]
 ) -> Any:
     """The element of a result whose parts along an axis are of several operands."""
-    boxes: list[list[range]] = []
+    boxes: list[list[tuple[Extent, Extent]]] = []
     for map in maps:
         reads = axis_reads(map, context.output.shape)
         assert reads is not None, "a partial map is affine, with steps of 1"
-        boxes.append(covered(reads, context.info(map.operand).shape, context.output.shape))
+        boxes.append(_box(reads, context.info(map.operand).shape, context.output.shape))
     axis = next(a for a, (x, y) in enumerate(zip(*boxes[:2], strict=True)) if x != y)
-    assert all(x[axis].stop == y[axis].start for x, y in pairwise(boxes)), "parts in order"
+    assert all(x[axis][1] == y[axis][0] for x, y in pairwise(boxes)), "parts in order"
 
     def part(first: int, last: int) -> Any:
         if first == last:
             return algebra.element(maps[first].operand, maps[first].at(algebra, indices))
         cut = first if last - first < _IN_TURN else (first + last) // 2
-        before = indices[axis] < boxes[cut][axis].stop
+        before = indices[axis] < boxes[cut][axis][1]
         return tirx.if_then_else(before, part(first, cut), part(cut + 1, last))
 
     return part(0, len(maps) - 1)
+
+
+def _box(
+    reads: Sequence[AxisRead], operand: tuple[int, ...], shape: tuple[int, ...]
+) -> list[tuple[Extent, Extent]]:
+    """The first index on each axis of a result that a map reads, and the one after the last."""
+    if all(is_number(extent) for extent in (*operand, *shape)):
+        return [(inside.start, inside.stop) for inside in covered(reads, operand, shape)]
+    box: list[tuple[Extent, Extent]] = [(0, extent) for extent in shape]
+    for read, extent in zip(reads, operand, strict=True):
+        if read.axis is not None and -read.start >= 0:
+            box[read.axis] = (-read.start, extent - read.start)
+    return box
 
 
 @lowering("OneHot")
@@ -130,9 +145,7 @@ def lower_one_hot(context: Context) -> te.Tensor:
     def body(*i: Any) -> Any:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
-        index = tirx.Select(
-            index < tirx.const(0, "int64"), index + tirx.const(depth, "int64"), index
-        )
+        index = tirx.Select(index < tirx.const(0, "int64"), index + constant(depth, "int64"), index)
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")

@@ -9,7 +9,7 @@ from tvm import te, tirx
 from tvm.ir import Var
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.long_sums import divided_axis, run_of
+from compiler.kernels.long_sums import INNER_SUMS, divided_axis, run_of
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
@@ -23,9 +23,6 @@ from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
 
 Reducer = Callable[..., Any]
-
-INNER_SUMS = 32
-"""Accumulators of a sum along memory: vectors' lanes on a CPU, threads on a GPU."""
 
 
 def lowest(dtype: str) -> Scalar:
@@ -81,6 +78,8 @@ def in_runs(total: te.Tensor, lanes: int = 1) -> te.Tensor:
     if not isinstance(reduction, tirx.Reduce) or not is_float(str(total.dtype)):
         return total
     axes, indices = list(reduction.axis), [axis.var for axis in total.op.axis]
+    if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in axes):
+        return total  # as `run_of` of symbols
     extents = [int(axis.dom.extent) for axis in axes]
     run = run_of(ceil_div(prod(extents), lanes)) * lanes
     if run >= prod(extents):

@@ -1,7 +1,8 @@
 """The reads and writes of a scheduled function's blocks, as the generic schedule needs them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import tvm_ffi
@@ -9,6 +10,9 @@ from tvm import s_tir
 from tvm.ir import Var
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
+
+from compiler.kernels.sizes import at_hint, extent_from, is_long, shape_of
+from compiler.tensors.extents import Extent
 
 
 @dataclass(frozen=True)
@@ -22,19 +26,28 @@ class BlockFacts:
 
     name: str
     buffer: str
-    extents: tuple[int, ...]
+    extents: tuple[Extent, ...]
     spatial: int
     reduces: bool
     output: bool
     reduce_inner: bool = False
     used: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     direct: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
-    accesses: tuple[tuple[tuple[int | None, ...], tuple[int, ...], frozenset[int]], ...] = ()
+    accesses: tuple[tuple[tuple[int | None, ...], tuple[Extent, ...], frozenset[int]], ...] = ()
+
+    def count(self, axes: Iterable[int]) -> int:
+        """The iterations over some axes, for the example sizes: for costs."""
+        return prod(at_hint(self.extents[axis]) for axis in axes)
+
+    @property
+    def reduced(self) -> range:
+        """The axes that are reduced."""
+        return range(self.spatial, len(self.extents))
 
 
-def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
-    """The constant extent of a loop."""
-    return int(schedule.get(loop).extent)
+def loop_extent(schedule: s_tir.Schedule, loop: LoopRV) -> Any:
+    """The extent of a loop."""
+    return extent_from(schedule.get(loop).extent)
 
 
 def axis_values(schedule: s_tir.Schedule, innermost: LoopRV) -> list[Any]:
@@ -71,11 +84,11 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         used[name] = used.get(name, frozenset()) | every
         bare = frozenset(axis for axis in plain if axis is not None)
         direct[name] = direct.get(name, bare) & bare
-        accesses.append((plain, tuple(int(n) for n in region.source.shape), every))
+        accesses.append((plain, shape_of(region.source), every))
         last |= _last_long(seen, region.source.shape)
     written = node.writes[0].source
-    extents = tuple(int(v.dom.extent) for v in node.iter_vars)
-    long = [axis for axis in range(spatial) if extents[axis] > 1]
+    extents = tuple(extent_from(v.dom.extent) for v in node.iter_vars)
+    long = [axis for axis in range(spatial) if is_long(extents[axis])]
     return BlockFacts(
         name=node.name_hint,
         buffer=written.name,
@@ -92,7 +105,7 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
 
 def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozenset[int]:
     """The axes in the innermost index of a buffer that is longer than one."""
-    long = [axes for axes, extent in zip(seen, shape, strict=True) if int(extent) > 1]
+    long = [axes for axes, extent in zip(seen, shape, strict=True) if is_long(extent_from(extent))]
     return long[-1] if long else frozenset()
 
 

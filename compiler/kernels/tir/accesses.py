@@ -12,10 +12,21 @@ from tvm.tirx import PrimFunc, stmt
 from tvm.tirx.buffer import is_buffer_var
 
 from compiler.kernels.ops.tables import TABLES
+from compiler.kernels.sizes import expression, is_number, variable_of
 from compiler.kernels.tir import scalars
-from compiler.kernels.tir.integers import TYPE_LIMITS, Integer, IntegerRange, KernelTerms
+from compiler.kernels.tir.integers import (
+    TYPE_LIMITS,
+    Integer,
+    IntegerRange,
+    KernelTerms,
+)
 from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
 from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
+from compiler.kernels.tir.sized.launches import SizedGrid
+from compiler.kernels.tir.sized.terms import SizedTerms
+from compiler.tensors.extents import maximum
+from compiler.tensors.inequalities import least
+from compiler.tensors.symbols import Symbol
 
 GROWING_TURNS = 3
 """The turns of a loop in which the intervals of its integers grow by what a turn adds."""
@@ -39,13 +50,24 @@ _BINARY = {
 """TVM's operators that are one of a term's, where no number is negative."""
 
 
-def accesses_of(function: PrimFunc, blocks: int | None = None) -> Accesses:
+def accesses_of(
+    function: PrimFunc,
+    blocks: Any = None,
+    symbols: Sequence[Symbol] = (),
+    grid: SizedGrid | None = None,
+) -> Accesses:
     """The accesses of a function to all buffers, also to those that it allocates.
 
-    A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends.
+    A CPU's function runs a range of its `blocks`, of which its last two parameters are the ends. It
+    may read `symbols`, and have a grid over them, of which a call runs a part.
     """
     reader = _Reader(function)
-    if blocks is not None:
+    for symbol in symbols:
+        reader.values[variable_of(symbol)] = reader.sized.add(symbol)
+    if grid is not None:
+        begin, end = list(function.params)[-2:]
+        reader.run(begin, end, blocks, grid)
+    elif blocks is not None:
         begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
         reader.begin = begin
@@ -59,12 +81,13 @@ class _Reader:
     def __init__(self, function: PrimFunc):
         self.terms = KernelTerms()
         self.found: Accesses = Accesses(self.terms)
+        self.sized = SizedTerms(self.terms, self.found.sizes)
         self.values = dict[Any, Integer]()
         self.begin: Any = None
         pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
         self.found.views = [0] * len(pointers)
         self._parameters: dict[Any, int | None] = {p: i for i, p in enumerate(pointers)}
-        self._extents = dict[Any, int]()
+        self._extents = dict[Any, Any]()
         self._conditions = tuple[Integer, ...]()
         self._loops = 0
         self._loads = dict[tvm_ffi.StructuralKey, Integer]()
@@ -101,6 +124,22 @@ class _Reader:
             TensorLoad: self._load,
             Call: self._call,
         }
+
+    def run(self, begin: Any, end: Any, blocks: Any, grid: SizedGrid) -> None:
+        """Let a call be for any run of blocks; all calls together have all turns."""
+        turns, number = self._extent(grid.turns), self._extent(blocks)
+        first = self.terms.axis("the first block", 0, number.high - 1)
+        self.found.calls.add(first)
+        self._conditions = (self.terms.apply("<", first, number),)
+        self.values |= {begin: first, end: self.terms.unknown(1, number.high)}
+        self.begin = grid.ends[0]
+        self.values |= {self.begin: self.terms.number(0), grid.ends[1]: turns}
+
+    def _extent(self, extent: Any) -> Integer:
+        """The term of an extent."""
+        term = self.value(expression(extent))
+        assert term is not None
+        return term
 
     def statement(self, node: Any) -> None:
         """Visit a statement."""
@@ -172,7 +211,7 @@ class _Reader:
         if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
             self.found.blocks.add(axis)
         apply = self.terms.apply
-        end = apply("<", axis, apply("+", first, extent))
+        end = apply("<", axis, self.sized.end(first, extent))
 
         def turn() -> None:
             with self._under(apply("<=", first, axis)), self._under(end):
@@ -240,12 +279,13 @@ class _Reader:
     def _store(self, node: Any) -> None:
         value = self.value(node.value)
         self._touch(node.buffer, node.indices, True)
-        if self._extents.get(node.buffer) == 1 and node.buffer not in self._parameters:
+        extent = self._extents.get(node.buffer)
+        if is_number(extent) and extent == 1 and node.buffer not in self._parameters:
             self._scalars.store(node.buffer, value, self._conditions)
 
     def _bind(self, node: Any) -> None:
         term = self.value(node.value)
-        if term is not None:
+        if term is not None and node.var not in self.values:
             self.values[node.var] = term
 
     def _allocation(self, node: Any) -> None:
@@ -258,14 +298,15 @@ class _Reader:
         self._extents[buffer] = buffer_elements(buffer)
         if isinstance(source, Call) and len(source.args) == 1 and is_buffer_var(source.args[0]):
             owner = source.args[0]
-            fits = buffer_bytes(buffer) <= buffer_bytes(owner)
+            fits = least(buffer_bytes(owner) - buffer_bytes(buffer)) >= 0
             self._parameters[buffer] = self._parameters.get(owner)
         else:
             number = self._parameters.get(source)
             fits = number is not None
             self._parameters[buffer] = number
             if number is not None:
-                self.found.views[number] = max(self.found.views[number], buffer_bytes(buffer))
+                views = self.found.views
+                views[number] = maximum(views[number], buffer_bytes(buffer))
         if not fits or (self.value(buffer.ty.elem_offset) or self.terms.number(0)).high:
             self.found.opaque.append(f"the buffer {buffer.name} at an address that is computed")
 
@@ -440,6 +481,8 @@ class _Reader:
         limits = _range(node)
         if limits is None:
             return None
+        if self.sized.is_extent(term, limits, self._conditions):
+            return term
         low, high = term.low, term.high
         if low < limits[0] or high > limits[1]:
             low, high = self._scalars.interval(term, self._conditions)
@@ -458,6 +501,7 @@ class _Reader:
                 index=terms[0],
                 conditions=self._conditions,
                 writes=writes,
+                size=None if is_number(extent) else self._extent(extent),
             )
             self.found.listed.append(access)
 

@@ -27,6 +27,7 @@ from compiler.kernels.tir.integers import (
 )
 from compiler.kernels.tir.linear import Linear, Sums, follows
 from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.sized.bounds import ExactTerms, SizedBounds
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""
@@ -68,6 +69,8 @@ def judge(function: Accesses) -> Verdict:
     """Decide each access of a function; those that differ by a constant are one question."""
     verdict = Verdict(len(function.listed), undecided=[*function.opaque])
     sums = Sums(function.terms)
+    if function.sizes:
+        return _judge_sized(function, sums, verdict)
     alike = dict[tuple[object, ...], list[Access]]()
     for access in function.listed:
         index = access.index
@@ -87,6 +90,42 @@ def judge(function: Accesses) -> Verdict:
         else:
             _enumerate(accesses, function.terms, verdict)
     return verdict
+
+
+def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
+    """Decide each access for all sizes, by bounds over symbols or by sums."""
+    alike = dict[tuple[str, tuple[Integer, ...], tuple[Integer, ...]], list[Access]]()
+    for access in function.listed:
+        index = access.index
+        if access.size is not None or index.low < 0 or index.high >= access.extent:
+            conditions = related(index, access.conditions)
+            key = (str(access.extent), addends(index)[0], conditions)
+            alike.setdefault(key, []).append(access)
+    sizes, known = ExactTerms(function.sizes, sums), dict[tuple[Integer, ...], SizedBounds]()
+    for (_, _, conditions), accesses in alike.items():
+        ends = sorted(accesses, key=lambda access: addends(access.index)[1])
+        if conditions not in known:
+            known[conditions] = SizedBounds(sizes, conditions)
+        if not _is_inside(ends[0], ends[-1], known[conditions], function.terms, sums, conditions):
+            verdict.undecided += [*map(access_text, accesses)]
+    return verdict
+
+
+def _is_inside(
+    least: Access,
+    greatest: Access,
+    bounds: SizedBounds,
+    terms: KernelTerms,
+    sums: Sums,
+    conditions: tuple[Integer, ...],
+) -> bool:
+    """Whether two accesses, and all between them, are inside their buffer."""
+    if bounds.inside(least.index, greatest.index, least.extent):
+        return True
+    first, last = sums.of(least.index), sums.of(greatest.index)
+    extent = sums.of(least.size or terms.number(least.extent))
+    beyond = last.plus(extent, -1).plus(Linear({}, 1))
+    return follows((first.times(-1), beyond), conditions, sums)
 
 
 def _enumerate(accesses: Sequence[Access], terms: KernelTerms, verdict: Verdict) -> None:

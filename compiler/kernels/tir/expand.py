@@ -18,8 +18,8 @@ from tvm.sym import Analyzer
 from compiler.kernels.tir.narrow import upper_half
 from compiler.kernels.tir.once import once
 
-Expression = Any
-Leaf = Callable[[te.Tensor, Sequence[Expression]], Expression | None]
+TirValue = Any
+Leaf = Callable[[te.Tensor, Sequence[TirValue]], TirValue | None]
 """The element of a tensor at an index if it is in memory or given, None if it is to be computed."""
 
 DEPTH = 16
@@ -52,7 +52,7 @@ class _Value:
 
     variable: Var
     uses: int
-    value: Expression = None
+    value: TirValue = None
 
 
 @dataclass(eq=False)
@@ -60,17 +60,15 @@ class _Choice:
     """A variable and the values that it has in two branches, of which one runs."""
 
     variable: Var
-    condition: Expression = None
-    branches: list[tuple[_Scope, Expression]] = field(
-        default_factory=list[tuple[_Scope, Expression]]
-    )
+    condition: TirValue = None
+    branches: list[tuple[_Scope, TirValue]] = field(default_factory=list[tuple[_Scope, TirValue]])
 
 
 @dataclass(eq=False)
 class _Demand:
     """An element that is needed: the variables that stand for it, and in which scopes."""
 
-    indices: list[Expression]
+    indices: list[TirValue]
     uses: list[tuple[_Scope, Var]] = field(default_factory=list[tuple[_Scope, Var]])
 
 
@@ -78,21 +76,21 @@ class _Demand:
 class Code:
     """Variables with their values, in order, and the results that use them."""
 
-    steps: list[tuple[Var, Expression]]
-    results: list[Expression]
+    steps: list[tuple[Var, TirValue]]
+    results: list[TirValue]
 
-    def nested(self, number: int = 0) -> Expression:
+    def nested(self, number: int = 0) -> TirValue:
         """One result as a single expression."""
         return _nest(self.steps, self.results[number])
 
 
-def _nest(steps: Sequence[tuple[Var, Expression]], value: Expression) -> Expression:
+def _nest(steps: Sequence[tuple[Var, TirValue]], value: TirValue) -> TirValue:
     for variable, bound in reversed(steps):
         value = tirx.Let(variable, bound, value)
     return value
 
 
-def expand(values: Sequence[Expression], leaf: Leaf, analyzer: Analyzer | None = None) -> Code:
+def expand(values: Sequence[TirValue], leaf: Leaf, analyzer: Analyzer | None = None) -> Code:
     """Code for some expressions in which stages are computed where they are read.
 
     The analyzer knows the ranges of the variables; it finds equal indices.
@@ -105,7 +103,7 @@ def identity(tensor: te.Tensor) -> tuple[Object, int]:
     return tensor.op, tensor.value_index
 
 
-def _place(indices: Sequence[Expression]) -> Any:
+def _place(indices: Sequence[TirValue]) -> Any:
     """A key of an index; one that is read from a tensor is known by its object only."""
     try:
         return tvm_ffi.StructuralKey(indices)
@@ -129,7 +127,7 @@ def inputs_first(tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
     return order
 
 
-def loads_of(expression: Expression) -> list[Call]:
+def loads_of(expression: TirValue) -> list[Call]:
     """The elements of tensors that an expression reads."""
     loads: list[Call] = []
 
@@ -152,10 +150,10 @@ class _Expansion:
         self.leaf = leaf
         self.analyzer = analyzer
         self.demands: dict[Any, dict[Any, _Demand]] = {}
-        self.written: dict[Var, Expression] = {}
+        self.written: dict[Var, TirValue] = {}
         self.depths: dict[Var, int] = {}
 
-    def run(self, values: Sequence[Expression]) -> Code:
+    def run(self, values: Sequence[TirValue]) -> Code:
         """Visit the stages that values need, readers first, then write the code."""
         scope = _Scope()
         results = [self._rewrite(value, {}, scope) for value in values]
@@ -182,32 +180,32 @@ class _Expansion:
             scope.steps.append(step)
             step.value = self._rewrite(tensor.op.body[tensor.value_index], axes, scope)
 
-    def _rewrite(self, value: Expression, axes: dict[Var, Expression], scope: _Scope) -> Expression:
+    def _rewrite(self, value: TirValue, axes: dict[Var, TirValue], scope: _Scope) -> TirValue:
         """An expression whose axes are replaced, with variables for the elements it needs.
 
         A bound variable is replaced by a new one, as TVM binds none twice.
         """
         renamed = {**axes}
 
-        def call(call: Call, mutator: Any) -> Expression:
+        def call(call: Call, mutator: Any) -> TirValue:
             if _name(call) == _LOAD:
                 return self._load(call, axes, scope)
             if _name(call) == _CHOICE:
                 return self._choose(call, axes, scope)
             return mutator.default_mutate(call)
 
-        def let(bound: tirx.Let, mutator: Any) -> Expression:
+        def let(bound: tirx.Let, mutator: Any) -> TirValue:
             own = Var(bound.var.name, bound.var.ty)
             renamed[bound.var] = own
             return tirx.Let(own, mutator.mutate(bound.value), mutator.mutate(bound.body))
 
-        def rename(variable: Var, mutator: Any) -> Expression:
+        def rename(variable: Var, mutator: Any) -> TirValue:
             return renamed.get(variable, variable)
 
         rules = ((Call, call), (tirx.Let, let), (Var, rename))
         return tvm_ffi.structural_mutate(value, rules)
 
-    def _load(self, call: Call, axes: dict[Var, Expression], scope: _Scope) -> Expression:
+    def _load(self, call: Call, axes: dict[Var, TirValue], scope: _Scope) -> TirValue:
         tensor = call.args[0]
         indices = [self._index(index, axes) for index in call.args[1:]]
         known = self.leaf(tensor, indices)
@@ -219,14 +217,14 @@ class _Expansion:
         demand.uses.append((scope, variable))
         return variable
 
-    def _index(self, index: Expression, axes: dict[Var, Expression]) -> Expression:
+    def _index(self, index: TirValue, axes: dict[Var, TirValue]) -> TirValue:
         """An index after its axes are replaced, which stays one expression: regions need it.
 
         What it reads more than once is bound inside: a look-up reads its index three times, and
         a remainder its operand, so that an index of look-ups would grow exponentially.
         """
 
-        def rename(variable: Var, mutator: Any) -> Expression:
+        def rename(variable: Var, mutator: Any) -> TirValue:
             return axes.get(variable, variable)
 
         if isinstance(index, Var):
@@ -238,7 +236,7 @@ class _Expansion:
             return _Expansion(self.leaf, self.analyzer).run([index]).nested()
         return index if isinstance(index, Var | tirx.IntImm) else self.analyzer.simplify(index)
 
-    def _choose(self, call: Call, axes: dict[Var, Expression], scope: _Scope) -> Expression:
+    def _choose(self, call: Call, axes: dict[Var, TirValue], scope: _Scope) -> TirValue:
         """A choice: elements that only one branch needs are computed there, as they may not be
         anywhere else."""
         choice = _Choice(Var("chosen", PrimType(str(call.ty.dtype))))
@@ -249,9 +247,9 @@ class _Expansion:
             choice.branches.append((branch, self._rewrite(value, axes, branch)))
         return choice.variable
 
-    def _write(self, scope: _Scope) -> list[tuple[Var, Expression]]:
+    def _write(self, scope: _Scope) -> list[tuple[Var, TirValue]]:
         """The variables of a scope with their values, in order; those used once are inlined."""
-        steps: list[tuple[Var, Expression]] = []
+        steps: list[tuple[Var, TirValue]] = []
         for step in reversed(scope.steps):
             once_only = isinstance(step, _Choice) or step.uses == 1
             value, depth = self._choice(step) if isinstance(step, _Choice) else self._value(step)
@@ -261,7 +259,7 @@ class _Expansion:
                 steps.append(self._bind(step.variable, value))
         return steps
 
-    def _bind(self, variable: Var, value: Expression) -> tuple[Var, Expression]:
+    def _bind(self, variable: Var, value: TirValue) -> tuple[Var, TirValue]:
         """A binding of a type that TVM's passes take, from which the value's own is had again."""
         dtype = str(variable.ty.dtype)
         if dtype == "bfloat16":
@@ -277,13 +275,13 @@ class _Expansion:
         whole = once(value.astype(integer))
         return held, once(tirx.reinterpret(f"float{bits}", whole))
 
-    def _value(self, step: _Value) -> tuple[Expression, int]:
+    def _value(self, step: _Value) -> tuple[TirValue, int]:
         value, depth = self._substitute(step.value)
         return value, depth + 1
 
-    def _choice(self, step: _Choice) -> tuple[Expression, int]:
+    def _choice(self, step: _Choice) -> tuple[TirValue, int]:
         condition, depth = self._substitute(step.condition)
-        values: list[Expression] = []
+        values: list[TirValue] = []
         for scope, value in step.branches:
             steps = self._write(scope)
             value, inner = self._substitute(value)
@@ -291,11 +289,11 @@ class _Expansion:
             depth = max(depth, inner)
         return tirx.if_then_else(condition, *values), depth + 1
 
-    def _substitute(self, value: Expression) -> tuple[Expression, int]:
+    def _substitute(self, value: TirValue) -> tuple[TirValue, int]:
         """An expression without the variables of inlined values, and how deep these nest."""
         depth = 0
 
-        def replace(variable: Var, mutator: Any) -> Expression:
+        def replace(variable: Var, mutator: Any) -> TirValue:
             nonlocal depth
             found = variable
             while found in self.written:
@@ -312,7 +310,7 @@ def _variable(tensor: te.Tensor) -> Var:
     return Var("value", PrimType(str(tensor.dtype)))
 
 
-def _is_trivial(value: Expression) -> bool:
+def _is_trivial(value: TirValue) -> bool:
     """Whether a value is a constant, a variable, or one element of memory."""
     read = isinstance(value, TensorLoad) or (isinstance(value, Call) and _name(value) == _LOAD)
     return read or isinstance(value, Var | tirx.IntImm | tirx.FloatImm)

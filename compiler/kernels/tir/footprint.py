@@ -3,16 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tvm.tirx import PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group, operand_types
+from compiler.kernels.sizes import at_hint
 from compiler.kernels.tir.accesses import accesses_of
 from compiler.kernels.tir.containment import access_text, judge
 from compiler.kernels.tir.integers import leaves
+from compiler.kernels.tir.launches import LaunchFunction
 from compiler.kernels.tir.memory import Access, Accesses
 from compiler.schedule.kernels import Footprint, Launch
+from compiler.tensors.inequalities import least
 
 REPORT_IT = "report this as a bug of its schedule"
 
@@ -21,7 +25,7 @@ REPORT_IT = "report this as a bug of its schedule"
 class TaskBuffers:
     """The bytes of each buffer that a task passes to a kernel, and which of them are results."""
 
-    nbytes: tuple[int, ...]
+    nbytes: tuple[Any, ...]
     results: range
 
 
@@ -43,6 +47,17 @@ def cpu_footprint(
     accesses = [
         accesses_of(function, launch.grid[0])
         for function, launch in zip(functions, launches, strict=True)
+    ]
+    return _footprint(accesses, launches, buffers)
+
+
+def sized_footprint(
+    functions: Iterable[LaunchFunction], launches: Sequence[Launch], buffers: TaskBuffers
+) -> Footprint:
+    """As `cpu_footprint`, of launches over symbols: for all sizes at once."""
+    accesses = [
+        accesses_of(part.function, launch.grid[0], part.symbols, part.grid)
+        for part, launch in zip(functions, launches, strict=True)
     ]
     return _footprint(accesses, launches, buffers)
 
@@ -94,7 +109,7 @@ def _check_extents(function: Accesses, launch: Launch) -> None:
 def _check_views(function: Accesses, launch: Launch, buffers: TaskBuffers) -> None:
     """Raise KernelError if a function takes a buffer for larger than what it is launched on."""
     for position, (number, used) in enumerate(zip(launch.args, function.views, strict=True)):
-        if used > buffers.nbytes[number]:
+        if least(buffers.nbytes[number] - used) < 0:
             raise KernelError(
                 f"the kernel {launch.symbol} takes its argument {position} for {used} bytes, but"
                 f" buffer {number} has {buffers.nbytes[number]}: {REPORT_IT}"
@@ -111,6 +126,8 @@ def _check_blocks(function: Accesses, launch: Launch) -> None:
             continue
         variables = leaves((access.index, *access.conditions))
         missing = function.blocks.difference(variables)
+        if not function.calls.isdisjoint(variables):
+            continue
         if missing and all(variable.kind == "axis" for variable in variables):
             axis = next(iter(missing))
             raise KernelError(
@@ -132,7 +149,7 @@ def _check_results(
         written = stores.get(number, [])
         most = sum(map(_most_elements, {access.index: access for access in written}.values()))
         extent = max((access.extent for access in written), default=buffers.nbytes[number])
-        if most < extent:
+        if most < at_hint(extent):
             raise KernelError(
                 f"the kernel {launches[0].symbol if launches else ''} writes at most {most} of"
                 f" {extent} elements of its buffer {number}: {REPORT_IT}"

@@ -18,6 +18,7 @@ from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Node, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter
+from compiler.kernels.sizes import shape_of
 from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.tir.loops import buffer, sequence, variable
 from compiler.tensors.row_major import flatten_index
@@ -92,7 +93,7 @@ class FusionContext:
 
     def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:
         """Where a result is that follows from an element of the anchor's."""
-        shape = tuple(int(extent) for extent in result.shape)
+        shape = shape_of(result)
         if shape == self.shape:
             return indices
         rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
@@ -210,7 +211,7 @@ class FusionContext:
             read = reads.get(identity(tensor))
             if read is None:
                 return None
-            shape = [int(extent) for extent in tensor.shape]
+            shape = shape_of(tensor)
             return tirx.BufferLoad(read, [self._position(shape, indices, place)])
 
         return leaf

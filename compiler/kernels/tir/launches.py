@@ -14,10 +14,22 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.sizes import shape_of
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
+from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
+from compiler.kernels.tir.sized.launches import (
+    SizedGrid,
+    SizesOperand,
+    sized_grid,
+    uses_symbols,
+    with_lines,
+    with_named_loops,
+    with_plain_divisions,
+)
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.symbols import Symbol
 
 
 class StackError(KernelError):
@@ -49,17 +61,21 @@ _LOWER = [
     tirx.transform.StmtSimplify(),
     tirx.transform.RemoveNoOp(),
     s_tir.transform.RewriteUnsafeSelect(),
-    tirx.transform.CommonSubexprElim(),
 ]
 
 
 @dataclass(frozen=True)
 class LaunchFunction:
-    """One root-level loop nest; `args` index the task's buffers, `blocks` is its grid."""
+    """One root-level loop nest; `args` index the task's buffers, `blocks` is its grid.
+
+    It reads `symbols`, if any; `grid` is what it has over them.
+    """
 
     function: PrimFunc
     args: tuple[int, ...]
-    blocks: int
+    blocks: Any
+    symbols: tuple[Symbol, ...] = ()
+    grid: SizedGrid | None = None
 
 
 @dataclass
@@ -71,27 +87,44 @@ class _Root:
     nests: list[Stmt] = field(default_factory=list[Stmt])
 
 
-def lower_function(function: PrimFunc, name: str) -> PrimFunc:
-    """Lower a scheduled PrimFunc to loops over flat buffers."""
+_SHARE = [tirx.transform.CommonSubexprElim()]
+"""Not for kernels with symbols: the pass binds what extents of several nests have in common."""
+
+
+def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFunc:
+    """Lower a scheduled PrimFunc, whose extents may be `sized`, to loops over flat buffers."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
-    flat = computed_in_float32(Sequential(_FLATTEN)(module)[name])
-    return in_registers(Sequential(_LOWER)(IRModule({name: flat}))[name])
+    blocks = isinstance(function.body, s_tir.SBlockRealize)
+    flatten = _FLATTEN if blocks or not sized else [FLATTEN_BUFFERS]
+    flat = computed_in_float32(Sequential(flatten)(module)[name])
+    return in_registers(
+        Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name]
+    )
 
 
-def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
-    """The launches of a lowered PrimFunc, and the bytes of its root-level scratch buffers.
+def split_launches(
+    function: PrimFunc, name: str, sizes: SizesOperand | None = None
+) -> tuple[list[LaunchFunction], tuple[Any, ...]]:
+    """The launches of a lowered PrimFunc, and the bytes of its scratch buffers.
 
-    Those buffers follow the PrimFunc's parameters in the numbering of the launches' `args`. The
-    outermost loop of a nest is its grid when it is marked parallel.
+    Those buffers follow the PrimFunc's parameters, and the operand of sizes among them, in the
+    numbering of the launches' `args`: first those at its root, then those that blocks have for
+    themselves. The outermost loop of a nest is its grid when it is marked parallel.
     """
     root = _sort_root(function)
-    numbers = {param: i for i, param in enumerate(function.params)}
+    before = len(function.params) if sizes is None else sizes.number
+    numbers = {param: i + (i >= before) for i, param in enumerate(function.params)}
     for alias, source in root.aliases.items():
         numbers[alias] = numbers[source]
-    for buffer in root.scratch:
-        numbers[buffer] = len(function.params) + root.scratch.index(buffer)
-    launches = [_launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)]
-    return launches, tuple(_buffer_bytes(buffer) for buffer in root.scratch)
+    first = len(function.params) + (sizes is not None)
+    scratch = [*root.scratch]
+    launches: list[LaunchFunction] = []
+    for i, nest in enumerate(root.nests):
+        numbers |= {buffer: first + j for j, buffer in enumerate(scratch)}
+        launch, lines = _launch(nest, f"{name}_{i}", numbers, first + len(scratch), sizes)
+        launches.append(launch)
+        scratch += lines
+    return launches, tuple(_buffer_bytes(buffer) for buffer in scratch)
 
 
 def _sort_root(function: PrimFunc) -> _Root:
@@ -117,10 +150,10 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
         yield body
 
 
-def _buffer_bytes(buffer: Any) -> int:
+def _buffer_bytes(buffer: Any) -> Any:
     lanes = int(getattr(buffer.dtype, "lanes", 1))
     dtype = str(buffer.dtype).split("x")[0]
-    return prod(int(extent) for extent in buffer.shape) * ELEMENT_BYTES[dtype] * lanes
+    return prod(shape_of(buffer)) * ELEMENT_BYTES[dtype] * lanes
 
 
 def buffers_of(statement: Stmt) -> list[Any]:
@@ -135,11 +168,16 @@ def buffers_of(statement: Stmt) -> list[Any]:
     return list(buffers)
 
 
-def _check_stack(statement: Stmt, name: str) -> None:
+def _check_stack(statement: Stmt, name: str, registers: bool) -> None:
+    """Raise StackError if buffers outgrow the stack, with or without those of one element.
+
+    Of many tiles, one for each rest of rows, LLVM has the sums in the same registers.
+    """
     sizes: list[int] = []
 
     def visit(allocation: AllocBuffer) -> None:
-        sizes.append(_buffer_bytes(allocation.buffer))
+        if registers or buffer_elements(allocation.buffer) != 1:
+            sizes.append(_buffer_bytes(allocation.buffer))
 
     tvm_ffi.structural_walk(statement, (AllocBuffer, visit))
     if sum(sizes) > STACK_LIMIT:
@@ -149,16 +187,31 @@ def _check_stack(statement: Stmt, name: str) -> None:
         )
 
 
-def _launch(nest: Stmt, name: str, numbers: dict[Any, int]) -> LaunchFunction:
-    _check_stack(nest, name)
+def _launch(
+    nest: Stmt, name: str, numbers: dict[Any, int], beyond: int, sizes: SizesOperand | None
+) -> tuple[LaunchFunction, list[Any]]:
+    """The function of a nest, and the buffers that its blocks have, numbered from `beyond` on."""
     begin, end = Var("begin", PrimType("int32")), Var("end", PrimType("int32"))
-    used = [buffer for buffer in buffers_of(nest) if buffer in numbers]
+    grid, lines = None, list[Any]()
+    if sizes is not None:
+        grid = sized_grid(nest := with_named_loops(nest), begin, end)
+        loop, lines = with_lines(grid.loop if grid else nest, grid.blocks if grid else 1, begin)
+        nest = with_plain_divisions(loop)
+    _check_stack(nest, name, sizes is None)
+    own = {**numbers, **{line: beyond + i for i, line in enumerate(lines)}}
+    used = [buffer for buffer in buffers_of(nest) if buffer in own]
     pointers = [Var(f"pointer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
     declarations = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
-    loop, blocks = _grid_loop(nest, begin, end)
+    args = [own[b] for b in used]
+    loop, blocks = (nest, grid.blocks) if grid else _grid_loop(nest, begin, end)
+    if sizes is not None and uses_symbols(nest, used):
+        pointer, reads = sizes.read()
+        pointers, declarations = [*pointers, pointer], [*reads, *declarations]
+        args.append(sizes.number)
     function = PrimFunc([*pointers, begin, end], SeqStmt([*declarations, loop]))
     function = function.with_attr({"global_symbol": name, "tirx.noalias": True})
-    return LaunchFunction(function, tuple(numbers[b] for b in used), blocks)
+    symbols = sizes.symbols if sizes else ()
+    return LaunchFunction(function, tuple(args), blocks, symbols, grid), lines
 
 
 def _grid_loop(nest: Stmt, begin: Var, end: Var) -> tuple[Stmt, int]:

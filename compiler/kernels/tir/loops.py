@@ -19,6 +19,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.long_sums import run_of
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.narrow import as_float32
 from compiler.tensors.dtypes import NARROW_FLOATS
 
@@ -26,6 +27,9 @@ Body = Callable[[Any], Stmt]
 
 Places = Callable[[int, int], Any]
 """Where the accumulator of a row and a vector is kept."""
+
+BlockBody = Callable[[list[Any], list[Any]], Stmt]
+"""The body of a block, of its first index and the length of its run along each extent."""
 
 
 def variable(name: str) -> Var:
@@ -46,16 +50,16 @@ def loop_over(name: str, extent: Any, body: Body, kind: ForKind = ForKind.SERIAL
     return tirx.For(index, 0, extent, kind, body(index))
 
 
-def run_length(number: Any, run: int, total: int) -> Any:
+def run_length(number: Any, run: int, total: Any) -> Any:
     """The length of a run: `run`, or what is left of `total` for the last one."""
+    if not is_number(total):
+        return tirx.min(tirx.const(run, "int32"), total - number * run)
     if total % run == 0 or isinstance(number, int):
         return min(run, total - number * run) if isinstance(number, int) else run
     return tirx.min(tirx.const(run, "int32"), total - number * run)
 
 
-def block_loops(
-    blocks: Sequence[int], extents: Sequence[int], body: Callable[[list[Any], list[Any]], Stmt]
-) -> Stmt:
+def block_loops(blocks: Sequence[int], extents: Sequence[int], body: BlockBody) -> Stmt:
     """A launch whose grid has `blocks` runs along each extent, outermost first.
 
     `body` gets the first index and the length of a block's run along each extent. The attribute
@@ -85,8 +89,13 @@ def scratch(name: str, elements: int, dtype: str = "float32") -> tuple[Var, Stmt
     return tile, tirx.AllocBuffer(tile, {"disable_lower_builtin": tirx.const(True, "bool")})
 
 
-def vector_loop(extent: int, lanes: int, body: Body) -> Stmt:
-    """A loop in steps of whole vectors; the rest is one shorter vector."""
+def vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
+    """A loop in steps of whole vectors; the rest is one shorter vector.
+
+    One over symbols is left to LLVM's vectoriser.
+    """
+    if not is_number(extent):
+        return loop_over("element", extent, body)
     whole, rest = divmod(extent, lanes)
     parts: list[Stmt] = []
     if whole:
@@ -130,9 +139,9 @@ def _has_scalar_call(statement: Stmt) -> bool:
     return bool(calls)
 
 
-def buffer(name: str, elements: int, dtype: str = "float32") -> Var:
+def buffer(name: str, elements: Any, dtype: str = "float32") -> Var:
     """A flat buffer."""
-    return tirx.decl_buffer((elements,), dtype, name=name)
+    return tirx.decl_buffer((expression(elements),), dtype, name=name)
 
 
 def element_at(source: Var, position: Any) -> Any:

@@ -1,9 +1,10 @@
 """The matmul that a Gemm or MatMul of a group computes, also one of bytes or of four bits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.kernels.group import Group, Node
+from compiler.kernels.sizes import at_hint
 from compiler.net.operators.contractions import FLOAT_CONTRACTIONS
 
 
@@ -56,6 +57,14 @@ class Matmul:
     def multiplications(self) -> int:
         """Multiply-adds of all batches."""
         return prod(self.batch) * self.rows * self.columns * self.depth
+
+    @property
+    def example(self) -> "Matmul":
+        """The matmul for the example sizes, for costs."""
+        left, right, output = (
+            tuple(map(at_hint, shape)) for shape in (self.left, self.right, self.output)
+        )
+        return replace(self, left=left, right=right, output=output)
 
 
 def read_matmul(group: Group, anchor: Node) -> Matmul | None:

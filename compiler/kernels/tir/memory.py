@@ -4,24 +4,28 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from compiler.kernels.sizes import shape_of
 from compiler.kernels.tir.integers import Integer, KernelTerms
 from compiler.tensors.dtypes import ELEMENT_BYTES
+from compiler.tensors.extents import Extent
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """A read or a write of one element of a buffer of `extent` elements, under conditions.
 
-    An access of several lanes has an axis for them in its index. `parameter` is the position of the
-    buffer among the function's, None for one that the function allocates.
+    An `extent` over symbols is the term `size`, too. An access of several lanes has an axis for
+    them in its index. `parameter` is the position of the buffer among the function's, None for one
+    that the function allocates.
     """
 
     buffer: str
     parameter: int | None
-    extent: int
+    extent: Any
     index: Integer
     conditions: tuple[Integer, ...]
     writes: bool
+    size: Integer | None = None
 
 
 @dataclass
@@ -30,7 +34,8 @@ class Accesses:
 
     `opaque` describes statements that are neither a load nor a store: their addresses are unknown.
     `axes` are the extents of thread axes by tag, `blocks` the axes of what runs in any order, and
-    `views` the bytes declared of each parameter that is a buffer.
+    `views` the bytes declared of each parameter that is a buffer. `sizes` are the terms that are
+    symbols, `calls` the axes of the first blocks of calls.
     """
 
     terms: KernelTerms
@@ -38,15 +43,17 @@ class Accesses:
     opaque: list[str] = field(default_factory=list[str])
     axes: dict[str, int] = field(default_factory=dict[str, int])
     blocks: set[Integer] = field(default_factory=set[Integer])
-    views: list[int] = field(default_factory=list[int])
+    views: list[Any] = field(default_factory=list[Any])
+    sizes: dict[Integer, Extent] = field(default_factory=dict[Integer, Extent])
+    calls: set[Integer] = field(default_factory=set[Integer])
 
 
-def buffer_elements(buffer: Any) -> int:
-    """The elements of a TVM buffer, which may be vectors."""
-    return prod(int(extent) for extent in buffer.shape)
+def buffer_elements(buffer: Any) -> Any:
+    """The elements of a TVM buffer, which may be vectors; an extent."""
+    return prod(shape_of(buffer))
 
 
-def buffer_bytes(buffer: Any) -> int:
+def buffer_bytes(buffer: Any) -> Any:
     """The bytes of a TVM buffer."""
     dtype, _, lanes = str(buffer.dtype).partition("x")
     return buffer_elements(buffer) * ELEMENT_BYTES[dtype] * int(lanes or 1)

@@ -18,6 +18,7 @@ from compiler.net.operators.injective import INJECTIVE
 from compiler.net.operators.normalization import NORMALIZATIONS
 from compiler.net.operators.opaque import OPAQUE
 from compiler.net.operators.pooling import POOLING
+from compiler.net.operators.positions import POSITIONAL, POSITIONS
 from compiler.net.operators.ranges import PARTIAL_RANGES, RANGES
 from compiler.net.operators.recurrence import RECURRENCE, RECURRENCES
 from compiler.net.operators.reductions import REDUCTIONS
@@ -45,6 +46,7 @@ __all__ = [
     "LARGEST_TENSOR",
     "OPERATORS",
     "PARTIAL_RANGES",
+    "POSITIONS",
     "RECURRENCE",
     "SCATTER_ORDER",
     "SEGMENT_SUM",
@@ -81,6 +83,7 @@ _FAMILIES: dict[str, OpSpec] = {
     **RECURRENCES,
     **SEGMENTS,
     **RANGES,
+    **POSITIONAL,
 }
 
 OPERATORS: dict[str, OpSpec] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler.net.attributes import (
     Attribute,
@@ -143,21 +143,41 @@ def _reverse_sequence_maps(use: Use, shapes: Sequence[Shape]) -> Maps:
     return [[Map(0, at)]]
 
 
-def slice_range(size: int, start: int, end: int, step: int) -> range:
+class TakenIndices(NamedTuple):
+    """`size` indices of a dimension from `start` in steps; a `range` whose ends may be extents."""
+
+    start: int
+    step: int
+    size: int
+
+    @classmethod
+    def of(cls, indices: range) -> "TakenIndices":
+        """The indices of a range, in one form for equal ranges."""
+        size = len(indices)
+        return cls(indices.start if size else 0, indices.step if size > 1 else 1, size)
+
+    @classmethod
+    def between(cls, start: int, end: int, step: int = 1) -> "TakenIndices":
+        """The indices from one up to, not including, another."""
+        return cls(start, step, max(-((start - end) // step), 0))
+
+
+def slice_range(size: int, start: int, end: int, step: int) -> TakenIndices:
     """The indices of a dimension that a slice takes; bounds outside are those of the dimension."""
     first = start + size if start < 0 else start
     last = end + size if end < 0 else end
     if step > 0:
-        return range(min(max(first, 0), size), min(max(last, 0), size), step)
-    return range(min(max(first, 0), size - 1), min(max(last, -1), size - 1), step)
+        return TakenIndices.between(min(max(first, 0), size), min(max(last, 0), size), step)
+    ends = min(max(first, 0), size - 1), min(max(last, -1), size - 1)
+    return TakenIndices.between(*ends, step)
 
 
-def slice_of(taken: Sequence[range]) -> dict[str, list[int]]:
+def slice_of(taken: Sequence[TakenIndices]) -> dict[str, list[int]]:
     """The attributes of a Slice that takes these indices of each dimension."""
     return {
         "start": [max(part.start, 0) for part in taken],
-        "step": [part.step if len(part) > 1 else 1 for part in taken],
-        "size": [len(part) for part in taken],
+        "step": [part.step if part.size > 1 else 1 for part in taken],
+        "size": [part.size for part in taken],
     }
 
 
@@ -175,7 +195,7 @@ def _slice_bounds(use: Use) -> dict[str, list[int]]:
         )
     if 0 in steps:
         raise Mismatch(f"its steps {listed(steps)} have a 0")
-    taken = [range(size) for size in shape]
+    taken = [TakenIndices(0, 1, size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         taken[axis] = slice_range(shape[axis], start, end, step)
     return slice_of(taken)

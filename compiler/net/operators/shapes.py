@@ -12,18 +12,23 @@ def listed(shape: Sequence[int]) -> str:
     return str(list(shape))
 
 
+def same_shapes(first: Shape, second: Shape) -> bool:
+    """Whether two shapes are equal; extents are compared only if the ranks are."""
+    return len(first) == len(second) and first == second
+
+
 def broadcast(*shapes: Shape) -> Shape:
     """The shape to which all broadcast."""
-    if all(shape == shapes[0] for shape in shapes[1:]):
+    if all(same_shapes(shape, shapes[0]) for shape in shapes[1:]):
         return shapes[0]
     rank = max(map(len, shapes))
     full = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result: list[int] = []
     for sizes in zip(*full, strict=True):
-        wide = {size for size in sizes if size != 1}
-        if len(wide) > 1:
+        first, *others = [size for size in sizes if size != 1] or [1]
+        if any(size != first for size in others):
             raise ShapeMismatch(f"the shapes {' and '.join(map(listed, shapes))} do not broadcast")
-        result.append(wide.pop() if wide else 1)
+        result.append(first)
     return tuple(result)
 
 

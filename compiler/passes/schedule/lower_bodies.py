@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
 from xdsl.rewriter import Rewriter
 
-from compiler.ir import dataflow, taskflow
+from compiler.ir import dataflow, taskflow, taskflow_memory
 from compiler.ir.control import types_of
 from compiler.schedule.control import workspaces_of
 
@@ -16,7 +16,7 @@ class LoweredBodies:
     """The graphs of bodies; all have the `weights` that any of them reads as their last inputs."""
 
     graphs: Sequence[taskflow.GraphOp]
-    weights: Sequence[taskflow.WeightOp]
+    weights: Sequence[taskflow_memory.WeightOp]
 
 
 def lower_bodies(
@@ -36,11 +36,11 @@ def lower_bodies(
     return LoweredBodies(graphs, copies)
 
 
-def _weights(graph: taskflow.GraphOp) -> list[taskflow.WeightOp]:
-    return [op for op in graph.body.block.ops if isinstance(op, taskflow.WeightOp)]
+def _weights(graph: taskflow.GraphOp) -> list[taskflow_memory.WeightOp]:
+    return [op for op in graph.body.block.ops if isinstance(op, taskflow_memory.WeightOp)]
 
 
-def _pass_weights(graph: taskflow.GraphOp, weights: Sequence[taskflow.WeightOp]) -> None:
+def _pass_weights(graph: taskflow.GraphOp, weights: Sequence[taskflow_memory.WeightOp]) -> None:
     """Make weights the last inputs of a graph."""
     own = {op.allocation_name: op for op in _weights(graph)}
     names = [weight.allocation_name for weight in weights]

@@ -11,6 +11,7 @@ from xdsl.rewriter import Rewriter
 from compiler.errors import PipelineError
 from compiler.graph.aliases import ViewPlan, plan_views
 from compiler.ir import dataflow, taskflow
+from compiler.ir.groups import symbols_of_group
 from compiler.ir.taskflow_control import make_control
 from compiler.passes.base import SchedulePass
 from compiler.passes.base.adapter import read_placement
@@ -89,10 +90,13 @@ def _launch(group: dataflow.GroupOp, memory: TaskMemory) -> taskflow.AccessOp:
         raise PipelineError(f"{op_label(group)} is on no stream: run assign-streams first")
     packings = [packing.data for packing in group.packings or ()] or [""] * len(group.inputs)
     nodes = dict.fromkeys(op.node_name for op in group.operators if op.node_name)
+    reads = [memory.read(*read, group) for read in zip(group.inputs, packings, strict=False)]
+    if symbols := symbols_of_group(group):
+        reads.append(memory.extents(tuple(symbol.name for symbol in symbols)))
     return taskflow.LaunchOp(
         group.kernel.data,
         group.stream.value.data,
-        [memory.read(*read, group) for read in zip(group.inputs, packings, strict=True)],
+        reads,
         [memory.buffer(value) for value in group.outputs] + memory.workspaces(group),
         list(nodes),
         group.cost.value.data if group.cost is not None else None,

@@ -9,7 +9,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import ArenaOp, ControlTaskOp, GraphOp, ViewOp, graphs_inside_out
+from compiler.ir.taskflow import ControlTaskOp, GraphOp, graphs_inside_out
+from compiler.ir.taskflow_memory import ArenaOp, ViewOp
 from compiler.ir.types import int64, memref_type
 from compiler.passes.base import SchedulePass
 from compiler.verify.happens_before import HappensBefore

@@ -8,7 +8,7 @@ from compiler.errors import PipelineError
 from compiler.graph.aliases import ViewPlan
 from compiler.graph.packing import packed_dtype, packed_shape
 from compiler.graph.storage import lay_out
-from compiler.ir import dataflow, taskflow
+from compiler.ir import dataflow, taskflow_memory
 from compiler.ir.types import dtype_of, memref_type, shape_of
 from compiler.passes.schedule.lower_bodies import LoweredBodies
 
@@ -22,7 +22,7 @@ def op_label(op: Operation) -> str:
     return f"'{op.name}'"
 
 
-def buffer_type(value: SSAValue) -> taskflow.Buffer:
+def buffer_type(value: SSAValue) -> taskflow_memory.Buffer:
     """The type of the buffer of a value."""
     return memref_type(dtype_of(value.type), shape_of(value.type))
 
@@ -50,9 +50,12 @@ class TaskMemory:
         self._bases |= {root: self.block.args[inputs + i] for root, i in plan.outputs.items()}
         self._layout = lay_out(graph, plan)
         self._weights: dict[tuple[str, str, str], SSAValue] = {}
+        self._extents: dict[tuple[str, ...], SSAValue] = {}
         self._arena: SSAValue | None = None
         if self._layout.size:
-            self.block.add_op(arena := taskflow.ArenaOp(memref_type("uint8", (self._layout.size,))))
+            self.block.add_op(
+                arena := taskflow_memory.ArenaOp(memref_type("uint8", (self._layout.size,)))
+            )
             self._arena = arena.result
             self._arena.name_hint = "arena"
 
@@ -84,6 +87,13 @@ class TaskMemory:
         places = self._layout.workspaces.get(group, [])
         return [self._view(self._in_arena(), o, memref_type("uint8", (n,))) for o, n in places]
 
+    def extents(self, symbols: tuple[str, ...]) -> SSAValue:
+        """The buffer of the sizes of some symbols."""
+        if symbols not in self._extents:
+            self.block.add_op(op := taskflow_memory.ExtentsOp(symbols))
+            self._extents[symbols] = op.result
+        return self._extents[symbols]
+
     def _in_arena(self) -> SSAValue:
         assert self._arena is not None
         return self._arena
@@ -93,7 +103,7 @@ class TaskMemory:
             return self._weight(root.owner, "")
         return self._bases[root] if root in self._bases else self._in_arena()
 
-    def weight(self, like: taskflow.WeightOp) -> SSAValue:
+    def weight(self, like: taskflow_memory.WeightOp) -> SSAValue:
         """The buffer of a weight that bodies read."""
         packing = "" if like.packing is None else like.packing.data
         key = (like.key.data, packing, dtype_of(like.result.type))
@@ -107,10 +117,10 @@ class TaskMemory:
         if key not in self._weights:
             shape = packed_shape(shape_of(weight.output.type), packing)
             type = memref_type(packed_dtype(dtype_of(weight.output.type), packing), shape)
-            self.block.add_op(op := taskflow.WeightOp(weight.key.data, packing, type))
+            self.block.add_op(op := taskflow_memory.WeightOp(weight.key.data, packing, type))
             self._weights[key] = op.result
         return self._weights[key]
 
-    def _view(self, source: SSAValue, offset: int, type: taskflow.Buffer) -> SSAValue:
-        self.block.add_op(op := taskflow.ViewOp(source, offset, type))
+    def _view(self, source: SSAValue, offset: int, type: taskflow_memory.Buffer) -> SSAValue:
+        self.block.add_op(op := taskflow_memory.ViewOp(source, offset, type))
         return op.result

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from compiler.backends.memory import Array
 from compiler.frontend.interpreter import interpret
 from compiler.graph.rewriting.weights import weight_array
-from compiler.ir import dataflow, taskflow
+from compiler.ir import dataflow, taskflow_memory
 from compiler.ir.layouts import stored_block, with_block
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import stored_as
@@ -45,7 +45,7 @@ class GroupStore:
                 if isinstance(op, dataflow.GroupOp):
                     self._keep(op)
         for op in snapshot.module.walk():
-            if isinstance(op, taskflow.WeightOp):
+            if isinstance(op, taskflow_memory.WeightOp):
                 self._keys[op.allocation_name] = op.key.data
 
     def _keep(self, group: dataflow.GroupOp) -> None:

@@ -12,6 +12,7 @@ from compiler.net.operators import (
     KINDS,
     OPERATORS,
     PARTIAL_RANGES,
+    POSITIONS,
     RECURRENCE,
     SCATTER_ORDER,
     SEGMENT_SUM,
@@ -28,7 +29,7 @@ RESOLVED_BY_REWRITING = {
 OF_NO_SCHEMA = {("ConvTranspose", "finite"), ("Cast", "round_mode")}
 """Attributes that rewriting adds, or that opset 24 has for types that are folded."""
 
-OWN = {*FLOAT8_CONTRACTIONS, PARTIAL_RANGES, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
+OWN = {*FLOAT8_CONTRACTIONS, PARTIAL_RANGES, POSITIONS, RECURRENCE, SCATTER_ORDER, SEGMENT_SUM}
 CONTRIB = [name for name, entry in OPERATORS.items() if entry.domain == "com.microsoft"]
 ONNX_OPERATORS = sorted(OPERATORS.keys() - CONTRIB - OWN)
 CAST_FIRST = {"IsInf", "IsNaN"}

@@ -11,7 +11,7 @@ from compiler.frontend.builder import Builder
 from compiler.frontend.evaluate import evaluate
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Graph, Value
-from compiler.frontend.quantised.bounds import MOST_FOLLOWED, bounds
+from compiler.frontend.quantised.bounds import MOST_FOLLOWED, number_bounds
 
 SHAPE = (3, 4)
 UNARY = ("Relu", "Softmax", "Sigmoid", "Tanh", "Erf", "Transpose", "Clip")
@@ -50,7 +50,7 @@ def test_every_element_is_within_the_bounds(data: st.DataObject):
         values.append(found)
     makers = {v: op for op in writing.graph.operators for v in op.outputs if v is not None}
     for value in values:
-        low, high = bounds(value, makers)
+        low, high = number_bounds(value, makers)
         assert low - 1e-5 <= arrays[value].min()
         assert arrays[value].max() <= high + 1e-5
 
@@ -71,7 +71,7 @@ def test_bounds_of_one_operator(
     writing = builder()
     inputs = [Value("x", "float32", SHAPE), *(writing.constant(c, "float32") for c in constants)]
     (found,) = writing.emit(op_type, [*inputs])
-    assert bounds(found, {found: writing.graph.operators[0]}) == expected
+    assert number_bounds(found, {found: writing.graph.operators[0]}) == expected
 
 
 def test_bounds_pass_through_arithmetic_and_end_in_the_depth():
@@ -80,11 +80,11 @@ def test_bounds_pass_through_arithmetic_and_end_in_the_depth():
     value = writing.one("Mul", value, writing.constant(-4.0, "float32"))
     value = writing.one("Add", value, writing.constant([0.0, 1.0, 2.0, 3.0], "float32"))
     makers = {op.output: op for op in writing.graph.operators}
-    assert bounds(value, makers) == (-4, 7)
+    assert number_bounds(value, makers) == (-4, 7)
     for _ in range(MOST_FOLLOWED):
         value = writing.one("Transpose", value, perm=[1, 0])
     makers = {op.output: op for op in writing.graph.operators}
-    assert bounds(value, makers) == (-inf, inf)
+    assert number_bounds(value, makers) == (-inf, inf)
 
 
 def test_positions_of_maxima_have_no_bounds_of_the_numbers():
@@ -92,8 +92,8 @@ def test_positions_of_maxima_have_no_bounds_of_the_numbers():
     x = writing.emit("Sigmoid", [Value("x", "float32", (1, 1, 4, 4))])[0]
     largest, positions = writing.emit("MaxPool", [x], {"kernel_shape": [2, 2]}, 2)
     makers = {v: op for op in writing.graph.operators for v in op.outputs if v is not None}
-    assert bounds(largest, makers) == (0, 1)
-    assert bounds(positions, makers) == (-inf, inf)
+    assert number_bounds(largest, makers) == (0, 1)
+    assert number_bounds(positions, makers) == (-inf, inf)
 
 
 def test_moved_numbers_keep_their_bounds():
@@ -101,4 +101,4 @@ def test_moved_numbers_keep_their_bounds():
     x = writing.emit("Softsign", [Value("x", "float32", (1, 4, 4, 4))])[0]
     y = writing.emit("DepthToSpace", [x], {"blocksize": 2})[0]
     makers = {v: op for op in writing.graph.operators for v in op.outputs if v is not None}
-    assert bounds(y, makers) == (-1, 1)
+    assert number_bounds(y, makers) == (-1, 1)

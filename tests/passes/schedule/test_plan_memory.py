@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
-from compiler.ir.taskflow import ArenaOp
+from compiler.ir.taskflow_memory import ArenaOp
 from compiler.passes.schedule.elide_sync import ElideSync
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import hinted
 from compiler.kernels.template import KernelSource, Template
 from compiler.target.target import CpuTarget
 
@@ -21,7 +22,7 @@ class Generic(Template[int, bool, CpuTarget]):
 
     def match(self, group: Group, target: CpuTarget) -> Sequence[int]:
         """One problem: the bytes of the group itself."""
-        return [group.traffic_bytes]
+        return [hinted(group).traffic_bytes]
 
     def configs(self, problem: int, target: CpuTarget) -> Sequence[bool]:
         """Attached stages; separate ones for rows that outgrow the stack."""

@@ -1,33 +1,11 @@
-"""Matrix multiplications: lanes along the columns of B, rows of A broadcast.
-
-    launch 0, 1  (only for an operand that the group computes, or a B that must be transposed)
-      write the operand into a workspace
-    launch 2
-      for each block (runs of batches, panels of columns, runs of rows):
-        for each panel of columns, then each tile of rows:
-          tile = 0                                              rows x vectors registers
-          for k: tile += broadcast(A[rows, k]) x B[k, panel]
-          scratch = tile                                        on the stack
-          for each row, vector of columns: store(epilogue(scratch))
-
-A constant two-dimensional B is packed beforehand into panels [N / width, K, width] that stream
-through the cache; any other B is read as it is.
-"""
+"""Matrix multiplications of float32: the tiles to choose from."""
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
-
-from tvm import tirx
-from tvm.ir import Var
-from tvm.tirx import Stmt
 
 from compiler.graph.precision import MEMORY_BOUND_ROWS
-from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import LINE
-from compiler.kernels.cpu.core import core_of
+from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
-from compiler.kernels.cpu.prefetch import prefetch_share
 from compiler.kernels.cpu.templates.anchors import (
     CPU_SOURCES,
     AnchorTemplate,
@@ -36,43 +14,27 @@ from compiler.kernels.cpu.templates.anchors import (
     elementwise_context,
     widening,
 )
-from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
+from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
+from compiler.kernels.cpu.templates.sized_matmul import SizedMatmulNest
 from compiler.kernels.cpu.tiling import (
     BLOCK_SLOTS,
+    PricedTile,
     Tile,
     matmul_tiles,
     shareable_tiles,
-    split_blocks,
     streamed_slots,
 )
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.common import multiply
+from compiler.kernels.sizes import is_number
 from compiler.kernels.template import Key
-from compiler.kernels.tir.fusion import FusionContext
-from compiler.kernels.tir.loops import (
-    FLOAT32,
-    Arithmetic,
-    RegisterTile,
-    block_loops,
-    buffer,
-    element_at,
-    loop_over,
-    scratch,
-    sequence,
-    vector_at,
-    vector_loop,
-)
 from compiler.kernels.tir.matmul import Matmul, read_matmul
-from compiler.target.caches import TYPICAL_CACHE
 from compiler.target.target import CpuTarget
-from compiler.tensors.row_major import flatten_index, unflatten_index
 
 MOST_TILES = 16
 """The most tiles to choose from."""
 
-ROWS_AHEAD = range(4, 9)
-"""The rows of a single tile of float32 during which the next panel is prefetched: with fewer,
-memory is busy anyway; with more, that gained on average nothing. Measured on an Emerald Rapids."""
+ROW_SAMPLES = 8
+"""The numbers of rows for which a tile of rows over a symbol is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +60,19 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
             return None
         core, right = core_of(target), group.packable(anchor.operand(1))
         packed = right is not None and problem.shared
-        shorts = around.is_converted(1)
-        narrow = shorts and problem.rows <= MEMORY_BOUND_ROWS
-        while not packed and core.lanes > problem.columns:
+        shorts, example = around.is_converted(1), problem.example
+        narrow = shorts and example.rows <= MEMORY_BOUND_ROWS
+        while not packed and is_number(problem.columns) and core.lanes > problem.columns:
             core = replace(core, lanes=core.lanes // 2)
-        tiles = matmul_tiles(problem.rows, problem.columns, problem.depth, core, packed)
-        right_bytes = problem.columns * problem.depth * (2 if narrow else 4)
-        streamed = streamed_slots(problem.rows, right_bytes) if packed else 0
+        tiles = _tiles(problem, core, packed)
+        right_bytes = example.columns * example.depth * (2 if narrow else 4)
+        streamed = streamed_slots(example.rows, right_bytes) if packed else 0
         if streamed >= 2 * BLOCK_SLOTS:
-            tiles = shareable_tiles(tiles, problem.columns, core)
+            tiles = shareable_tiles(tiles, example.columns, core)
         slots = {MatmulConfig(t.rows, t.vectors): slots for t, slots in tiles[:MOST_TILES]}
 
         def loops(config: MatmulConfig) -> Loops:
-            nest = MatmulNest(
+            nest = (SizedMatmulNest if group.symbols else MatmulNest)(
                 problem=problem,
                 around=around,
                 tile=Tile(config.rows, config.vectors),
@@ -125,12 +87,12 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
             wide = "" if narrow else widening(group, right)
             return Loops(nest.launches, {right: wide + nest.packing})
 
-        batch = prod(problem.batch)
+        batch = prod(example.batch)
         key: Key = {
             "batch": batch,
-            "rows": problem.rows,
-            "columns": problem.columns,
-            "depth": problem.depth,
+            "rows": example.rows,
+            "columns": example.columns,
+            "depth": example.depth,
             "transposed": tuple(map(int, problem.transposed)),
             "packed": packed,
             "computed": tuple(int(around.read_number(i) is None) for i in range(2)),
@@ -138,258 +100,27 @@ class FloatMatmul(AnchorTemplate[MatmulConfig]):
         if shorts:
             key["narrow"] = narrow
         total = {config: batch * own for config, own in slots.items()}
-        flops = 2 * problem.multiplications
+        flops = 2 * example.multiplications
         return Ways(around=around, flops=flops, slots=total, loops=loops, key=key)
 
 
-@dataclass(frozen=True)
-class MatmulNest:
-    """A matmul with its tile; `packed` when B is laid out in panels beforehand.
+def _tiles(problem: Matmul, core: Core, packed: bool) -> list[PricedTile]:
+    """The tiles of a matmul with their slots a batch, the fastest first.
 
-    `cache` is the bytes of a core's second-level cache. A `narrow` B has 16 bits, which are
-    converted whenever they are read.
+    For rows over a symbol they are the fastest for several numbers of rows about the example's,
+    not those that happen to divide it.
     """
-
-    problem: Matmul
-    around: FusionContext
-    tile: Tile
-    lanes: int
-    packed: bool
-    slots: float
-    cache: int = TYPICAL_CACHE
-    narrow: bool = False
-    arithmetic: Arithmetic = FLOAT32
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return self.tile.vectors * self.lanes
-
-    @property
-    def panels(self) -> int:
-        """Panels of columns."""
-        return ceil_div(self.problem.columns, self.width)
-
-    @property
-    def packing(self) -> str:
-        """The packing of a constant B."""
-        problem, width = self.problem, self.width
-        missing = self.panels * width - problem.columns
-        if problem.transposed[1]:
-            return f"pad:{missing},0|reshape:{self.panels},{width},{problem.depth}|transpose:0,2,1"
-        steps = f"reshape:{problem.depth},{problem.columns}|pad:0,{missing}"
-        return f"{steps}|reshape:{problem.depth},{self.panels},{width}|transpose:1,0,2"
-
-    def launches(self) -> Stmt:
-        """All launches: write the operands that are not there yet, then multiply."""
-        flip = self.problem.transposed[1] and not self.packed
-        left, first = self._source(0, self.problem.left, False)
-        right, second = self._source(1, self.problem.right, flip)
-        return sequence([*first, *second, self._multiply(left, right)])
-
-    def _source(self, position: int, shape: tuple[int, ...], flip: bool) -> tuple[Var, list[Stmt]]:
-        """Where an operand is, and the launch that puts it there; `flip` transposes it."""
-        as_stored = position == 1 and (self.packed or self.narrow)
-        around = self.around
-        number = around.stored_number(1) if as_stored else around.read_number(position)
-        if number is not None and not flip:
-            return self.around.reads[number], []
-        target = buffer(f"operand{position}", prod(shape))
-        rows = prod(shape[:-2]) * shape[-1] if flip else prod(shape[:-1])
-        columns = shape[-2] if flip else shape[-1]
-
-        def row(number: Any) -> Stmt:
-            def one(x: Any) -> Stmt:
-                lead = [x, number] if flip else [*unflatten_index(number, shape[:-1]), x]
-                value = self.around.operand(position, lead)
-                return tirx.BufferStore(target, value, [number * columns + x])
-
-            return vector_loop(columns, self.lanes, one)
-
-        blocks = ceil_div(rows, max(1, FILL_ELEMENTS // columns))
-        fill = block_loops(
-            (blocks,),
-            (rows,),
-            lambda firsts, lengths: loop_over("row", lengths[0], lambda r: row(firsts[0] + r)),
-        )
-        return target, [tirx.AllocBuffer(target), fill]
-
-    def _multiply(self, left: Var, right: Var) -> Stmt:
-        problem = self.problem
-        extents = (prod(problem.batch), self.panels, ceil_div(problem.rows, self.tile.rows))
-        blocks = split_blocks(self.slots * extents[0], *extents)
-
-        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
-            def panel(batch: Any, number: Any) -> Stmt:
-                return loop_over(
-                    "tile",
-                    lengths[2],
-                    lambda t: self._rows(left, right, batch, number, firsts[2] + t),
-                )
-
-            def one(unit: Any) -> Stmt:
-                batch = firsts[0] + unit
-                return loop_over("panel", lengths[1], lambda p: panel(batch, firsts[1] + p))
-
-            return loop_over("batch", lengths[0], one)
-
-        return block_loops(blocks, extents, body)
-
-    def _rows(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any) -> Stmt:
-        """A tile, or the shorter one after the last whole tile."""
-        rows, rest = self.tile.rows, self.problem.rows % self.tile.rows
-        whole = self._columns(left, right, batch, panel, tile, rows)
-        if not rest:
-            return whole
-        tail = self._columns(left, right, batch, panel, tile, rest)
-        if self.problem.rows < rows:
-            return tail
-        return tirx.IfThenElse(tile < self.problem.rows // rows, whole, tail)
-
-    def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
-        """A panel, or the narrower one after the last whole panel."""
-        rest = self.problem.columns % self.width
-        whole = self._tile(left, right, batch, panel, tile, rows, self.width)
-        if not rest:
-            return whole
-        tail = self._tile(left, right, batch, panel, tile, rows, rest)
-        if self.problem.columns < self.width:
-            return tail
-        return tirx.IfThenElse(panel < self.problem.columns // self.width, whole, tail)
-
-    def _tile(
-        self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
-    ) -> Stmt:
-        vectors = ceil_div(columns, self.lanes)
-        registers = RegisterTile(rows, vectors, self.lanes, self.arithmetic)
-        starts = [j * self.lanes for j in range(vectors)]
-        if not self.packed:
-            starts[-1] = columns - self.lanes
-        before = max(0, -starts[-1])
-        pitch = self.width + before
-        sums, allocate = scratch("sums", rows * pitch, self.arithmetic.dtype)
-        indices = unflatten_index(batch, self.problem.batch)
-        a, b = self._matrix(0, indices), self._matrix(1, indices)
-        first = tile * self.tile.rows
-
-        def step(k: Any) -> Stmt:
-            line = self._line(b, panel, k)
-            multiplied = registers.step(
-                lambda i: self._scalar(left, self._element(a, first + i, k)),
-                lambda j: self._vector(right, line + starts[j]),
-            )
-            return sequence([*self._ahead(right, panel, tile, k), multiplied])
-
-        def row(i: Any) -> Stmt:
-            def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [i * pitch + before + x])
-                return self._store(value, indices, first + i, panel * self.width + x)
-
-            return vector_loop(columns, self.lanes, one)
-
-        def place(i: int, j: int) -> Any:
-            return i * pitch + before + starts[j]
-
-        depth = self.problem.depth
-        shift = self._shift(registers, right, self._head(b, panel))
-        if shift:
-            reduce = loop_over("k", depth, step)
-            kept = registers.store(sums, place)
-            summed = sequence([*registers.start(), reduce, *shift, kept])
-        else:
-            summed = registers.sum_up("k", depth, step, sums, place)
-        return sequence([allocate, summed, loop_over("row", rows, row)])
-
-    def _ahead(self, right: Var, panel: Any, tile: Any, k: Any) -> list[Stmt]:
-        """Prefetch a share of the next panel, which the tiles of rows read after this one.
-
-        Otherwise the first tile would wait for memory and the others leave it idle.
-        """
-        run = self.problem.depth * self.width
-        last = self.panels * run - 1
-        tiles = ceil_div(self.problem.rows, self.tile.rows)
-        line = LINE * (2 if self.narrow else 1)
-        if not self.packed or not self._waits(tiles) or (last + 1) * 64 // line <= self.cache // 2:
-            return []
-        share = ceil_div(ceil_div(self.width, line), tiles) * line
-        number = tile * self.problem.depth + k
-        return prefetch_share(right, (panel + 1) * run, run, number, share, last)
-
-    def _waits(self, tiles: int) -> bool:
-        """Whether so many tiles of rows would wait for the next panel."""
-        few = self.arithmetic is FLOAT32 and self.problem.rows in ROWS_AHEAD
-        return tiles > 1 or few
-
-    def _scalar(self, left: Var, position: Any) -> Any:
-        """An element of A."""
-        return element_at(left, position)
-
-    def _vector(self, right: Var, position: Any) -> Any:
-        """A vector of B."""
-        return vector_at(right, position, self.lanes)
-
-    def _shift(self, registers: RegisterTile, right: Var, head: Any) -> list[Stmt]:
-        """The statements between the sums and the epilogue; a panel's head is at `head`."""
-        return []
-
-    def _head(self, matrix: Any, panel: Any) -> Any:
-        """Where what comes before a panel's lines begins."""
-        return self._line(matrix, panel, 0)
-
-    def _matrix(self, position: int, batch: list[Any]) -> Any:
-        """Where an operand's matrix of a batch begins."""
-        shape = self.problem.right if position else self.problem.left
-        if self.problem.shared or len(shape) < 3:
-            return 0
-        lead = shape[:-2]
-        own = batch[len(batch) - len(lead) :]
-        pinned = [0 if extent == 1 else i for i, extent in zip(own, lead, strict=True)]
-        return flatten_index(pinned, lead) * self._size(position)
-
-    def _size(self, position: int) -> int:
-        """Elements from one matrix of an operand to the next."""
-        shape = self.problem.right if position else self.problem.left
-        return shape[-1] * shape[-2]
-
-    def _element(self, matrix: Any, row: Any, k: Any) -> Any:
-        if self.problem.transposed[0]:
-            return matrix + k * self.problem.rows + row
-        return matrix + row * self.problem.depth + k
-
-    def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
-        """Where a panel's columns of a line of B begin."""
-        if self.packed:
-            return (panel * self.problem.depth + k) * self.width
-        return matrix + k * self.problem.columns + panel * self.width
-
-    def _store(self, value: Any, batch: list[Any], row: Any, column: Any) -> Stmt:
-        problem, around = self.problem, self.around
-        lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
-        at = _row_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
-        at = [*at, column] if len(problem.right) > 1 else at
-        alpha, beta = problem.factors
-        value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
-        addend = self._addend(at)
-        if addend is not None:
-            value = value + (addend if beta == 1 else multiply(addend, tirx.const(beta, "float32")))
-        return around.store(value, at)
-
-    def _addend(self, at: list[Any]) -> Any:
-        """Gemm's operand C, which broadcasts to the result."""
-        operands = self.around.operands
-        if not self.problem.adds or len(operands) < 3 or operands[2] is None:
-            return None
-        shape = [int(extent) for extent in operands[2].shape]
-        own = at[len(at) - len(shape) :]
-        pinned = [0 if extent == 1 else i for i, extent in zip(own, shape, strict=True)]
-        return self.around.operand(2, pinned)
-
-
-def _row_index(row: Any, lead: tuple[int, ...]) -> list[Any]:
-    """A row's index in the axes before the columns.
-
-    The first takes no remainder: with one LLVM has written beyond the result.
-    """
-    if not lead:
-        return []
-    return [row // prod(lead[1:]), *unflatten_index(row, lead[1:])]
+    example = problem.example
+    sizes = example.columns, example.depth, core, packed
+    tiles = matmul_tiles(example.rows, *sizes)
+    if is_number(problem.rows):
+        return tiles
+    share = dict[tuple[int, int], float]()
+    for i in range(ROW_SAMPLES):
+        own = matmul_tiles(example.rows // 2 + 1 + i * example.rows // 4 + i, *sizes)
+        for tile, slots in own:
+            key = tile.rows, tile.vectors
+            share[key] = share.get(key, 0) + slots / own[0][1]
+    least = min(slots for _, slots in tiles) / ROW_SAMPLES
+    known = [(t, share[t.rows, t.vectors]) for t, _ in tiles if (t.rows, t.vectors) in share]
+    return sorted(((t, own * least) for t, own in known), key=lambda priced: priced[1])

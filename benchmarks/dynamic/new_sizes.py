@@ -1,0 +1,126 @@
+"""A model of open dimensions at sizes that it has not seen: the first run and the later ones.
+
+    python benchmarks/dynamic/new_sizes.py MODEL.onnx --sizes length=64,100,37 [batch=1]
+        [--runs 20] [--fixed] [--turns 200] [--json FILE]
+
+For each size of the first symbol that is listed, the others at their first size: the milliseconds
+of the first run and the least of later ones, beside onnxruntime's in the same process, one thread
+each. `--fixed` compiles the model for each size alone, too. `--turns` runs that many random sizes
+in turns. Without a model, BERT-base at several lengths.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
+import onnxruntime
+
+import compiler
+from compiler.program.model import DynamicModule
+from examples.light import load_file
+
+MODEL = Path(__file__).parents[2] / "examples" / "exports" / "bert_base.light.onnx"
+SIZES = ("length=64,100,37,128,200", "batch=1")
+MOST_INTEGER = 50
+"""Integers are drawn below this: they are indices of words as a rule."""
+
+Arrays = dict[str, np.ndarray]
+
+
+def inputs_of(module: DynamicModule, sizes: Mapping[str, int]) -> Arrays:
+    """Random inputs for sizes by symbol; integers are at least 1, as masks are."""
+    random = np.random.default_rng(sum(sizes.values()))
+    arrays: Arrays = {}
+    for value in module.inputs:
+        assert value.shape is not None, f"{value.name} has any rank"
+        shape = [sizes[n] if isinstance(n, str) else n for n in value.shape]
+        dtype = np.dtype(value.dtype)
+        if dtype.kind in "iub":
+            arrays[value.name] = random.integers(1, MOST_INTEGER, shape).astype(dtype)
+        else:
+            arrays[value.name] = random.standard_normal(shape).astype(dtype)
+    return arrays
+
+
+def milliseconds(run: Any, inputs: Arrays, runs: int = 1) -> float:
+    """The least time of some runs."""
+    times: list[float] = []
+    for _ in range(runs):
+        start = perf_counter()
+        run(inputs)
+        times.append(1e3 * (perf_counter() - start))
+    return min(times)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("model", nargs="?", type=Path, default=MODEL)
+    parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="SYMBOL=N,N,...")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--turns", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    listed = {s: [*map(int, n.split(","))] for s, _, n in (t.partition("=") for t in options.sizes)}
+    first = next(iter(listed))
+    common = {symbol: sizes[0] for symbol, sizes in listed.items()}
+    model = load_file(options.model)
+    start = perf_counter()
+    module = compiler.compile(model, threads=1)
+    opened = perf_counter() - start
+    assert isinstance(module, DynamicModule), "the model has no open dimension"
+    settings = cast(Any, onnxruntime).SessionOptions()
+    settings.intra_op_num_threads = 1
+    session = cast(Any, onnxruntime).InferenceSession(model.SerializeToString(), settings)
+
+    def peer(inputs: Arrays) -> Any:
+        return session.run(None, inputs)
+
+    rows: list[dict[str, float]] = []
+    for size in listed[first]:
+        inputs = inputs_of(module, common | {first: size})
+        row: dict[str, float] = {first: size}
+        row["first_ms"] = milliseconds(module.run, inputs)
+        row["onnxruntime_first_ms"] = milliseconds(peer, inputs)
+        pairs = [(milliseconds(module.run, inputs), milliseconds(peer, inputs))
+                 for _ in range(options.runs)]  # fmt: skip
+        row["later_ms"], row["onnxruntime_ms"] = (min(t) for t in zip(*pairs, strict=True))
+        row["to_onnxruntime"] = row["later_ms"] / row["onnxruntime_ms"]
+        if options.fixed:
+            shapes = {name: array.shape for name, array in inputs.items()}
+            alone = compiler.compile(model, input_shapes=shapes, threads=1)
+            turns = [(milliseconds(module.run, inputs), milliseconds(alone.run, inputs))
+                     for _ in range(options.runs + 2)]  # fmt: skip
+            ours, fixed = (min(t) for t in zip(*turns[2:], strict=True))
+            row |= {"fixed_ms": fixed, "to_fixed": ours / fixed}
+        rows.append({name: round(value, 3) for name, value in row.items()})
+        print(json.dumps(rows[-1]), flush=True)
+    result: dict[str, Any] = {"open_s": round(opened, 2), "rows": rows}
+    if options.turns:
+        result["turns"] = in_turns(module, peer, common, first, listed[first], options.turns)
+        print(json.dumps(result["turns"]))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def in_turns(
+    module: DynamicModule, peer: Any, common: dict[str, int], symbol: str, sizes: list[int], n: int
+) -> dict[str, float]:
+    """Seconds of runs at random sizes between the least and the largest, nearly all of them new."""
+    drawn = np.random.default_rng(0).integers(min(sizes), max(sizes) + 1, n).tolist()
+    every = [inputs_of(module, common | {symbol: size}) for size in drawn]
+    ours = sum(milliseconds(module.run, inputs) for inputs in every) / 1e3
+    theirs = sum(milliseconds(peer, inputs) for inputs in every) / 1e3
+    return {"runs": n, "seconds": round(ours, 3), "onnxruntime_seconds": round(theirs, 3)}
+
+
+if __name__ == "__main__":
+    main()

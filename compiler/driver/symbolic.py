@@ -1,0 +1,105 @@
+"""The compilation of a graph whose extents are expressions: one build for all sizes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, NoneType
+
+from compiler.autotune.schedule import scheduled
+from compiler.backends.memory import Array
+from compiler.driver.build import prepared
+from compiler.driver.packed_weights import WeightPacker
+from compiler.driver.requirements import cpu_requirements
+from compiler.driver.settings import Settings
+from compiler.errors import KernelError
+from compiler.frontend.graph import Graph
+from compiler.frontend.importing.model import lowered
+from compiler.ir import dataflow
+from compiler.ir.flatten import extents_of, schedule_of
+from compiler.ir.types import shape_of
+from compiler.ir.uses import operator_use
+from compiler.kernels.long_sums import INNER_SUMS, LONG_SUM
+from compiler.net.operators import OPERATORS
+from compiler.passes.pipeline import without_pass
+from compiler.schedule.symbolic import SymbolicSchedule
+from compiler.tensors.exact import plain
+from compiler.tensors.extents import Extent, Undecided, elements
+from compiler.tensors.substitution import is_symbolic
+from compiler.verify.seals import check_seals
+from compiler.verify.slots import in_slots
+
+PLAN_MEMORY = "plan-memory"
+"""The pass in whose place the arena is planned for all sizes."""
+
+
+@dataclass(frozen=True)
+class SymbolicBuild:
+    """A model compiled for all sizes that meet the assumptions it was compiled under."""
+
+    target: str
+    schedule: SymbolicSchedule
+    weights: Mapping[str, Array]
+    requirements: Mapping[str, Any]
+    semantics: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+
+def _assume_short_sums(module: ModuleOp) -> None:
+    """Assume that the terms of sums are few enough for the accumulators that kernels have.
+
+    Kernels for one size divide longer sums into runs. Raises Undecided where the example sizes have
+    longer ones.
+    """
+    for op in module.walk():
+        if not isinstance(op, dataflow.OperatorOp):
+            continue
+        facts, use = OPERATORS[op.type_name].facts, operator_use(op)
+        terms: Extent = 1
+        most = LONG_SUM
+        if facts.work is not None:
+            shapes = [() if isinstance(v.type, NoneType) else shape_of(v.type) for v in op.outputs]
+            terms = facts.work(use, shapes) // (2 * sum(map(elements, shapes)))
+        elif facts.reduces is not None:
+            shape = use.shape()
+            axes = facts.reduces(use)
+            terms = elements(shape[axis] for axis in axes)
+            # along memory the lanes of vectors are accumulators
+            most *= INNER_SUMS if len(shape) - 1 in axes else 1
+        if is_symbolic(terms) and plain(terms) > most:
+            raise Undecided(f"{op.type_name} '{op.node_name}' adds up {terms} numbers")
+
+
+def build_symbolic(graph: Graph, settings: Settings) -> SymbolicBuild:
+    """Compile a graph for a CPU, for all sizes; the graph stays as it is.
+
+    Raises Undecided where a choice depends on sizes that nothing may be assumed of, or a kernel
+    takes none but numbers.
+    """
+    start = perf_counter()
+    if any(operator.bodies for operator in graph.operators):
+        raise Undecided("the arenas of the bodies of an If or a Loop have fixed sizes")
+    unmeasured = replace(settings, tuner=None, budget=0.0)
+    imported = lowered(graph, settings.compared_contractions[0])
+    packer = WeightPacker(imported.weights, settings.jobs)
+    _assume_short_sums(imported.module)
+    try:
+        ready = prepared(imported.module, packer, unmeasured)
+    except KernelError as error:
+        raise Undecided(str(error)) from error
+    check_seals(ready.kernels)
+    pipeline = without_pass(settings.passes, PLAN_MEMORY)
+    taskflow = scheduled(ready.module, pipeline, ready.runner)
+    schedule, slots = in_slots(schedule_of(taskflow))
+    ready.clock.lap("schedule passes")
+    weights = packer.pack(taskflow)
+    ready.clock.lap("pack weights")
+    return SymbolicBuild(
+        target=settings.target,
+        schedule=SymbolicSchedule(schedule, ready.kernels, extents_of(taskflow), slots),
+        weights=weights,
+        requirements=cpu_requirements(settings.target),
+        semantics=settings.semantics.ways,
+        seconds={**ready.clock.seconds, "all": perf_counter() - start},
+    )

@@ -1,0 +1,154 @@
+"""Operators on arrays of extents: the arithmetic of shapes, which depends on symbols.
+
+Only what is exact on extents is here. Everything else raises Undecided: floats computed from sizes,
+and what numpy would compute in the type of numbers.
+"""
+
+import operator as arithmetic
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+
+from compiler.net.operators import OPERATORS
+from compiler.net.operators.canonical import canonical_use
+from compiler.net.spec import Array, KnownTensor, OperatorInput, Use
+from compiler.tensors.dtypes import numpy_element
+from compiler.tensors.extents import Undecided, truncated
+from compiler.tensors.substitution import has_symbols, holds_extents
+
+SIZE_DTYPES = ("int32", "int64")
+"""The types in which extents are computed; no tensor is larger than int32's largest number."""
+
+
+def evaluate_extents(
+    op_type: str,
+    inputs: Sequence[OperatorInput | None],
+    attributes: Mapping[str, Any],
+    outputs: int,
+) -> list[Array]:
+    """The results of an operator in the canonical form on arrays, of which some hold extents.
+
+    Raises Undecided for one that is not computed on extents.
+    """
+    use = canonical_use(op_type, inputs, attributes, outputs)
+    arrays = [value.array for value in use.inputs if value is not None and value.array is not None]
+    function = _ELEMENTWISE.get(op_type)
+    if function is not None:
+        return [_each(function, arrays)]
+    if op_type == "Cast":
+        if str(numpy_element(attributes["to"])) not in SIZE_DTYPES:
+            raise Undecided("a size is cast to a type that extents do not have")
+        return [arrays[0]]
+    if op_type in _FOLDS:
+        return [_reduced(_FOLDS[op_type], arrays[0], attributes)]
+    spec = OPERATORS[op_type]
+    moved = [
+        i for i, value in enumerate(use.inputs) if value is not None and holds_extents(value.array)
+    ]
+    if spec.maps is None or spec.evaluate is None or not all(map(spec.moves, moved)):
+        raise Undecided(f"{op_type} is not computed on sizes")
+    objects = [_as_objects(value) for value in use.inputs]
+    results = spec.evaluate(Use(op_type, spec, objects, use.attributes, outputs))
+    return [np.asarray(result) for result in results] if isinstance(results, list) else [results]  # pyright: ignore
+
+
+def settled(array: Array, dtype: str) -> Array:
+    """An array of extents, as one of numbers if no symbol is left in it."""
+    return array if has_symbols(array.reshape(-1)) else array.astype(dtype)
+
+
+def _as_objects(value: OperatorInput | None) -> KnownTensor | None:
+    if value is None:
+        return None
+    assert value.array is not None
+    array = value.array.astype(object) if value.array.dtype.kind in "iub" else value.array
+    return KnownTensor(value.dtype, value.shape, array)
+
+
+def _each(function: Callable[..., Any], arrays: Sequence[Array]) -> Array:
+    """A function of elements, broadcast."""
+    every = np.broadcast_arrays(*arrays)
+    result = np.empty(every[0].shape, object)
+    for index in np.ndindex(*result.shape):
+        result[index] = function(*(_number(array[index]) for array in every))
+    return result
+
+
+def _number(item: Any) -> Any:
+    """An element as a number of Python or an extent."""
+    return cast(Any, item).item() if isinstance(item, np.generic) else item
+
+
+def _reduced(
+    function: Callable[[Any, Any], Any], array: Array, attributes: Mapping[str, Any]
+) -> Array:
+    """A reduction along axes, kept as axes of one element unless said otherwise."""
+    axes = tuple(attributes.get("axes") or range(array.ndim))
+    kept = [axis for axis in range(array.ndim) if axis not in axes]
+    moved = array.transpose(*kept, *axes).reshape(*[array.shape[axis] for axis in kept], -1)
+    result = np.empty(moved.shape[:-1], object)
+    for index in np.ndindex(*result.shape):
+        result[index] = reduce(function, map(_number, moved[index]))
+    if attributes.get("keepdims", 1):
+        return np.asarray(result).reshape(
+            [1 if i in axes else n for i, n in enumerate(array.shape)]
+        )
+    return result
+
+
+def _sign(extent: Any) -> int:
+    return int(extent > 0) - int(extent < 0)
+
+
+def _absolute(extent: Any) -> Any:
+    return extent if extent >= 0 else -extent
+
+
+def _both(first: Any, second: Any) -> Any:
+    return first and second
+
+
+def _either(first: Any, second: Any) -> Any:
+    return first or second
+
+
+def _largest(*extents: Any) -> Any:
+    return max(extents)
+
+
+def _smallest(*extents: Any) -> Any:
+    return min(extents)
+
+
+def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+    return then if condition else otherwise
+
+
+_ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
+    "Abs": _absolute,
+    "Add": arithmetic.add,
+    "And": _both,
+    "Div": truncated,
+    "Equal": arithmetic.eq,
+    "Greater": arithmetic.gt,
+    "GreaterOrEqual": arithmetic.ge,
+    "Less": arithmetic.lt,
+    "LessOrEqual": arithmetic.le,
+    "Max": _largest,
+    "Min": _smallest,
+    "Mul": arithmetic.mul,
+    "Neg": arithmetic.neg,
+    "Or": _either,
+    "Sign": _sign,
+    "Sub": arithmetic.sub,
+    "Where": _chosen,
+}
+
+_FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "ReduceMax": _largest,
+    "ReduceMin": _smallest,
+    "ReduceProd": arithmetic.mul,
+    "ReduceSum": arithmetic.add,
+}

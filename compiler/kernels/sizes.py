@@ -1,0 +1,278 @@
+"""Extents of a kernel's tensors as TVM sees them: numbers, or expressions over int32 variables.
+
+A kernel of a group with symbols is built with `Size`s in its shapes. They are extents of
+`tensors.extents`, and take part in arithmetic with TVM's expressions too, so that lowerings and
+templates need not know which of both a shape has. What they compare must hold for all sizes.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import cache, reduce
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Expr, PrimType, Var
+
+from compiler.errors import KernelError
+from compiler.kernels.group import Group
+from compiler.net.operators import KINDS, Kind
+from compiler.tensors.extents import (
+    DECIDING,
+    Atom,
+    Expression,
+    Extent,
+    Maximum,
+    Monomial,
+    Quotient,
+    Undecided,
+    at_hints,
+    extent_of,
+    maximum,
+    minimum,
+)
+from compiler.tensors.inequalities import at_least_zero
+from compiler.tensors.symbols import Symbol
+
+SYMBOLIC = ("MatMul", "Gemm")
+"""The contractions whose kernels take symbols; no kernel that is written by hand does."""
+
+_SYMBOLS: dict[Var, Symbol] = {}
+"""The symbol of each variable that stands for one."""
+
+
+@cache
+def variable_of(symbol: Symbol) -> Var:
+    """The variable that stands for a symbol, in all kernels."""
+    own = Var(symbol.name, PrimType("int32"))
+    _SYMBOLS[own] = symbol
+    return own
+
+
+def symbol_of(variable: Var) -> Symbol | None:
+    """The symbol that a variable stands for, if it does."""
+    return _SYMBOLS.get(variable)
+
+
+class Size(Expression):
+    """An extent over symbols, which is also an operand of TVM's expressions."""
+
+    __slots__ = ()
+
+    def __tvm_ffi_object__(self) -> Expr:
+        """The expression that TVM takes in its place."""
+        return _expression_of(self.terms)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, Expression.__add__, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with(other, Expression.__radd__, lambda a, b: b + a)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, Expression.__sub__, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rsub__, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, Expression.__mul__, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rmul__, lambda a, b: b * a)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with(other, Expression.__floordiv__, tirx.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rfloordiv__, lambda a, b: tirx.floordiv(b, a))
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, Expression.__mod__, tirx.floormod)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, Expression.__rmod__, lambda a, b: tirx.floormod(b, a))
+
+    def __neg__(self) -> Any:
+        return as_size(Expression.__neg__(self))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two extents are equal for all sizes; of 0 and 1 it must be known."""
+        if isinstance(other, Expression):
+            return self.terms == other.terms
+        return Expression.__eq__(self, other) if other in (0, 1) else False
+
+    __hash__ = Expression.__hash__
+
+    def __lt__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: not _at_least(a, b), tirx.LT)
+
+    def __le__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: _at_least(b, a), tirx.LE)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: not _at_least(b, a), tirx.GT)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._with(other, _at_least, tirx.GE)
+
+    def _with(
+        self,
+        other: Any,
+        exact: Callable[["Size", Any], Any],
+        computed: Callable[[Any, Any], Any],
+    ) -> Any:
+        """An operator's result: of extents an extent or a truth value, else TVM's expression."""
+        if isinstance(other, int | Expression):
+            return as_size(exact(self, other))
+        if isinstance(other, Expr):
+            return computed(_expression_of(self.terms), other)
+        return NotImplemented
+
+
+def _at_least(extent: Extent, other: Extent) -> bool:
+    """Whether an extent is at least another one; raises Undecided if for some sizes only."""
+    difference = extent - other
+    above = at_least_zero(difference)
+    if above is None:
+        raise Undecided(f"{difference} >= 0 holds for some sizes only")
+    return above
+
+
+def as_size(value: Any) -> Any:
+    """An extent as a `Size`; what is a number or a truth value stays."""
+    if isinstance(value, Expression) and not isinstance(value, Size):
+        return Size(value.terms)
+    return value
+
+
+def expression(extent: Any) -> Any:
+    """An extent or an index as TVM's expression."""
+    if isinstance(extent, int):
+        return tirx.const(extent, "int32")
+    return _expression_of(extent.terms) if isinstance(extent, Expression) else extent
+
+
+@cache
+def _expression_of(terms: frozenset[tuple[Monomial, int]]) -> Expr:
+    ordered = sorted(terms, key=lambda term: (len(term[0]), [*map(str, term[0])]), reverse=True)
+    positive = [_term(monomial, factor) for monomial, factor in ordered if factor > 0]
+    negative = [_term(monomial, -factor) for monomial, factor in ordered if factor < 0]
+    total = reduce(lambda a, b: a + b, positive) if positive else tirx.const(0, "int32")
+    return reduce(lambda a, b: a - b, negative, total)
+
+
+def _term(monomial: Monomial, factor: int) -> Any:
+    if not monomial:
+        return tirx.const(factor, "int32")
+    atoms = [_atom(atom) for atom in monomial]
+    return reduce(lambda a, b: a * b, atoms if factor == 1 else [*atoms, factor])
+
+
+def _atom(atom: Atom) -> Any:
+    if isinstance(atom, Symbol):
+        return variable_of(atom)
+    if isinstance(atom, Quotient):
+        return tirx.floordiv(expression(atom.numerator), expression(atom.denominator))
+    assert isinstance(atom, Maximum)
+    return reduce(tirx.max, map(expression, atom.extents))
+
+
+def extent_from(value: Any) -> Any:
+    """The extent that an expression of TVM over symbols is; raises ValueError if it is none."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, tirx.IntImm):
+        return int(value.value)
+    if isinstance(value, Expression):
+        return as_size(value)
+    symbol = symbol_of(value) if isinstance(value, Var) else None
+    if symbol is not None:
+        return as_size(extent_of(symbol))
+    binary: Any = value
+    kind = _OPERATORS.get(binary.__class__)
+    if kind is None:
+        raise ValueError(f"{value} is no extent over symbols")
+    return as_size(ARITHMETIC[kind](extent_from(binary.a), extent_from(binary.b)))
+
+
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": minimum,
+    "max": maximum,
+}
+"""The operators that extents have."""
+
+_OPERATORS: Mapping[Any, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.Max: "max",
+    tirx.Min: "min",
+}
+
+
+def constant(extent: Any, dtype: str) -> Any:
+    """An extent as a constant, or an expression, of a dtype."""
+    if isinstance(extent, int):
+        return tirx.const(extent, dtype)
+    return expression(extent).astype(dtype)
+
+
+def shape_of(tensor: Any) -> tuple[Any, ...]:
+    """The shape of a tensor or a buffer of TVM, as extents."""
+    return tuple(map(extent_from, tensor.shape))
+
+
+def is_long(extent: Extent) -> bool:
+    """Whether an axis has more than one element, for some sizes at least."""
+    return not is_number(extent) or extent > 1
+
+
+def is_number(extent: Any) -> bool:
+    """Whether an extent is the same for all sizes."""
+    return isinstance(extent, int)
+
+
+def at_hint(extent: Any) -> int:
+    """The number that an extent is for the example sizes, for costs alone."""
+    return extent if isinstance(extent, int) else at_hints(extent)
+
+
+def hinted(group: Group) -> Group:
+    """A group for the example sizes, for costs alone."""
+    return group.mapped(at_hints)
+
+
+def sized(group: Group) -> Group:
+    """A group whose shapes and attributes have sizes where they have expressions."""
+    return group.mapped(as_size)
+
+
+_NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided, ValueError)
+"""The errors of code that meets an extent where it needs a number."""
+
+
+@contextmanager
+def for_all_sizes(group: Group) -> Generator[None]:
+    """Assume nothing about sizes, and raise KernelError for what is only so for some.
+
+    So is what has no form for symbols yet: a caller may build kernels for sizes instead.
+    """
+    for operator in group.operators:
+        if KINDS.get(operator.type) in (Kind.CONTRACTION, Kind.OPAQUE):
+            if operator.type not in SYMBOLIC:
+                raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+    token = DECIDING.set(None)
+    try:
+        yield
+    except _NO_FORM as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise KernelError(f"no symbolic kernel: {reason}") from error
+    finally:
+        DECIDING.reset(token)

@@ -1,0 +1,1 @@
+"""Kernels with symbols: launches, and proofs for all sizes."""

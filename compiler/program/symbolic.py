@@ -1,0 +1,157 @@
+"""Segments that are compiled once for all sizes of their inputs, and their modules for some."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from compiler.artifact.artifact import Artifact
+from compiler.artifact.module import Module
+from compiler.backends.cpu.build import SharedCode
+from compiler.backends.memory import aligned_copy
+from compiler.driver.symbolic import SymbolicBuild
+from compiler.program.folding import FoldedOutputs
+from compiler.program.static import StaticSegment
+from compiler.support.arguments import LARGEST_SIZE
+from compiler.tensors.assumptions import Assumptions
+from compiler.tensors.extents import Extent, Shape, bounds, extent_of, value_at
+from compiler.tensors.substitution import is_symbolic, substituted_shape
+from compiler.tensors.symbols import Symbol
+from compiler.verify.seals import sealed_kernel
+
+LEAST = 2
+"""The least size that a symbol stands for: axes of one element broadcast, empty ones are rare."""
+
+_SCOPES = count(1)
+"""A number for each compilation: results cached for one are not those of another's symbols, as
+conditions that were assumed on the way belong to the compilation."""
+
+Sizes = Mapping[str, int]
+"""Sizes by symbol."""
+
+
+@dataclass(frozen=True)
+class SymbolicSegment:
+    """A segment for all sizes that meet what was assumed when it was compiled.
+
+    `axes` are the shapes of its inputs: numbers and symbols. `options` are those of the modules.
+    """
+
+    axes: Mapping[str, Shape]
+    assumptions: Assumptions
+    outputs: FoldedOutputs
+    build: SymbolicBuild
+    options: Mapping[str, Any]
+    code: SharedCode = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", SharedCode(self.build.schedule.kernels.values()))
+
+    def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes | None:
+        """The sizes by which inputs have these shapes; None if it is not compiled for them."""
+        sizes = dict[str, int]()
+        for name, axes in self.axes.items():
+            if len(axes) != len(shapes[name]):
+                return None
+            for extent, size in zip(axes, shapes[name], strict=True):
+                if not is_symbolic(extent):
+                    if extent != size:
+                        return None
+                elif sizes.setdefault(str(extent), size) != size or not _admits(extent, size):
+                    return None
+        return sizes if self.assumptions.hold(sizes) else None
+
+    def at(self, sizes: Sizes) -> StaticSegment:
+        """The segment for sizes; raises ScheduleError if the schedule is not valid for them."""
+        instance = self.build.schedule.at(sizes)
+        extents = {
+            name: aligned_copy(np.array(values, np.int64))
+            for name, values in instance.extents.items()
+        }
+        content = Artifact(
+            target=self.build.target,
+            schedule=instance.schedule,
+            kernels={name: sealed_kernel(kernel) for name, kernel in instance.kernels.items()},
+            weights={**self.build.weights, **extents},
+            requirements=self.build.requirements,
+            semantics=self.build.semantics,
+        )
+        module = Module(content, code=self.code, **self.options)
+        return StaticSegment(self._outputs_at(sizes), module)
+
+    def _outputs_at(self, sizes: Sizes) -> FoldedOutputs:
+        """The outputs that need no operator; those computed from sizes hold extents."""
+        constants = {
+            name: _numbers(array, sizes) if array.dtype.kind == "O" else array
+            for name, array in self.outputs.constants.items()
+        }
+        return replace(self.outputs, constants=constants)
+
+
+def _admits(extent: Extent, size: int) -> bool:
+    """Whether a size is within the bounds of the symbol that an extent is."""
+    low, high = bounds(extent)
+    return low <= size <= high
+
+
+def _numbers(array: np.ndarray, sizes: Sizes) -> np.ndarray:
+    values = [value_at(extent, sizes) for extent in array.reshape(-1).tolist()]
+    numbers = np.array(values, np.int64).reshape(array.shape)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def symbolic_axes(
+    shapes: Mapping[str, tuple[int, ...]], names: Mapping[str, Sequence[str | None]]
+) -> dict[str, Shape]:
+    """The shapes of inputs with symbols for the axes that may change, with these sizes as hints.
+
+    `names` are the symbols of the model's inputs, None for an axis of fixed size. Of an input that
+    another segment computes every axis may change.
+    """
+    symbols, scope = dict[str, Symbol](), next(_SCOPES)
+
+    def extent(name: str, axis: int, size: int) -> int:
+        symbol = names[name][axis] if name in names else f"{name}.{axis}"
+        if symbol is None or size < LEAST:
+            return size
+        known = symbols.setdefault(symbol, Symbol(symbol, LEAST, LARGEST_SIZE, size, scope))
+        return extent_of(known) if known.hint == size else size
+
+    return {
+        name: tuple(extent(name, axis, size) for axis, size in enumerate(shape))
+        for name, shape in shapes.items()
+    }
+
+
+def symbols_in(axes: Mapping[str, Shape]) -> Iterator[str]:
+    """The names of the symbols of some shapes."""
+    for shape in axes.values():
+        yield from (str(extent) for extent in shape if is_symbolic(extent))
+
+
+def with_symbols(axes: Mapping[str, Shape], symbols: Mapping[Symbol, Symbol]) -> dict[str, Shape]:
+    """Shapes with other symbols in place of some."""
+    extents = {symbol: extent_of(other) for symbol, other in symbols.items()}
+    return {name: substituted_shape(shape, extents) for name, shape in axes.items()}
+
+
+def with_sizes(axes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
+    """Shapes with numbers for some symbols."""
+    return {
+        name: tuple(sizes.get(str(extent), extent) for extent in shape)
+        for name, shape in axes.items()
+    }
+
+
+@dataclass
+class SymbolicSegments:
+    """What was compiled for all sizes, by segment and known contents, and what cannot be."""
+
+    compiled: defaultdict[tuple[str, bytes], list[SymbolicSegment]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    fixed: set[tuple[str, bytes]] = field(default_factory=set[tuple[str, bytes]])

@@ -1,0 +1,137 @@
+"""Schedules for all sizes: shapes, offsets and grids are extents, which a run's sizes make numbers.
+
+Tasks, streams, tokens and the order of tensors in the arena are the same for all sizes. The offset
+of a tensor is a symbol: the highest end of the tensors below it that it must not overlap.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler.schedule.kernels import KernelSpec
+from compiler.schedule.tasks import Allocation, Schedule, Task, View
+from compiler.tensors.extents import Extent, Symbol, at_hints, value_at
+from compiler.tensors.substitution import has_symbols
+
+EXTENTS = "flowloom.extents/"
+"""How names of weights begin that hold extents, for a kernel to read; the rest lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaSlot:
+    """A tensor's bytes in an arena: the symbol of its offset, its size, and the slots below it.
+
+    These are numbers of earlier slots. Only slots without a chain of `below` may share bytes.
+    """
+
+    offset: Symbol
+    nbytes: Extent
+    below: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicSchedule:
+    """A schedule and its kernels, whose numbers are extents.
+
+    A kernel with `symbols` reads their sizes from the last of its task's reads, a weight. For each
+    such weight `extents` has the names of the symbols, in the order of the kernel's.
+    """
+
+    schedule: Schedule
+    kernels: Mapping[str, KernelSpec]
+    extents: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    slots: tuple[ArenaSlot, ...] = ()
+
+    def at(self, sizes: Mapping[str, int]) -> "Instance":
+        """The schedule for these sizes, by symbol; raises KeyError for one that is missing."""
+        known = dict[Extent, int]()
+        values = {**sizes}
+
+        def number(extent: Extent) -> int:
+            if type(extent) is int:
+                return extent
+            value = known.get(extent)
+            if value is None:
+                value = known[extent] = value_at(extent, values)
+            return value
+
+        top = _place(self.slots, number, values)
+        extents = {name: tuple(sizes[n] for n in own) for name, own in self.extents.items()}
+        schedule = with_numbers(self.schedule, number, top)
+        kernels = dict[str, KernelSpec]()
+        tasks: list[Task] = []
+        for task in schedule.tasks:
+            kernel = self.kernels[task.kernel]
+            if kernel.symbols:
+                sizes_here = extents[schedule.allocations[task.reads[-1].allocation].name]
+                name = f"{kernel.name} {sizes_here}"
+                if name not in kernels:
+                    names = (symbol.name for symbol in kernel.symbols)
+                    own = kernel.at(dict(zip(names, sizes_here, strict=True)))
+                    kernels[name] = replace(own, name=name)
+                tasks.append(replace(task, kernel=name))
+            else:
+                kernels[task.kernel] = kernel
+                tasks.append(task)
+        return Instance(replace(schedule, tasks=tuple(tasks)), kernels, extents)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A schedule for some sizes, its kernels, and the values of its weights of extents."""
+
+    schedule: Schedule
+    kernels: Mapping[str, KernelSpec]
+    extents: Mapping[str, tuple[int, ...]]
+
+
+def _place(
+    slots: Sequence[ArenaSlot], number: Callable[[Extent], int], values: dict[str, int]
+) -> int:
+    """Add the offsets of the slots to the values; returns the size of the arena."""
+    ends: list[int] = []
+    for slot in slots:
+        offset = max((ends[lower] for lower in slot.below), default=0)
+        values[slot.offset.name] = offset
+        ends.append(offset + number(slot.nbytes))
+    return max(ends, default=0)
+
+
+def with_numbers(schedule: Schedule, number: Callable[[Extent], int], arena: int) -> Schedule:
+    """A schedule whose extents are numbers, with an arena of so many bytes."""
+    views: dict[int, View] = {}
+
+    def viewed(view: View) -> View:
+        # Tasks share views, and an identity is hashed faster than a shape of expressions.
+        known = views.get(id(view))
+        if known is None:
+            shape = tuple(map(number, view.shape))
+            known = View(view.allocation, number(view.offset), view.dtype, shape)
+            views[id(view)] = known
+        return known
+
+    allocations = tuple(
+        Allocation(
+            own.kind,
+            own.name,
+            own.dtype,
+            (arena,) if own.kind == "arena" else tuple(map(number, own.shape)),
+        )
+        for own in schedule.allocations
+    )
+    tasks = tuple(
+        replace(
+            task,
+            reads=tuple(map(viewed, task.reads)),
+            writes=tuple(map(viewed, task.writes)),
+        )
+        for task in schedule.tasks
+    )
+    return Schedule(schedule.name, allocations, tasks)
+
+
+def at_example_sizes(schedule: Schedule) -> Schedule:
+    """A schedule for the example sizes; one without symbols as it is."""
+    if not has_symbols(extent for own in schedule.allocations for extent in own.shape):
+        return schedule
+    arenas = (own.shape[0] for own in schedule.allocations if own.kind == "arena")
+    return with_numbers(schedule, at_hints, at_hints(next(arenas, 0)))

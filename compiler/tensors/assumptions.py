@@ -1,0 +1,233 @@
+"""Assumptions about sizes, by which comparisons of extents are decided where bounds do not.
+
+A comparison that holds for some sizes only is decided as for the example sizes (`Symbol.hint`), and
+the condition is remembered: what was computed holds for all sizes that meet all conditions.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import gcd, inf
+
+from compiler.tensors.extents import (
+    DECIDING,
+    NO_RANGES,
+    Atom,
+    Expression,
+    Extent,
+    Monomial,
+    Quotient,
+    Relation,
+    Undecided,
+    at_hints,
+    bounds,
+    symbols_of,
+    value_at,
+)
+from compiler.tensors.inequalities import least
+from compiler.tensors.symbols import Range, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCondition:
+    """A condition on sizes: that an extent compares so with 0."""
+
+    extent: Extent
+    relation: Relation
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it holds for these sizes, by symbol."""
+        return _compare(value_at(self.extent, sizes), self.relation)
+
+    def __str__(self) -> str:
+        return f"{self.extent} {self.relation} 0"
+
+
+class Assumptions:
+    """The conditions under which what was computed on extents holds, in the order they arose.
+
+    Of several upper bounds of the same sum the least is there alone.
+    """
+
+    def __init__(self) -> None:
+        self._conditions: dict[tuple[Extent, Relation], SizeCondition] = {}
+        self._ranges: dict[Symbol, Range] = {}
+        self._decided: dict[tuple[Extent, Relation], bool] = {}
+
+    def __iter__(self) -> Iterator[SizeCondition]:
+        return iter(self._conditions.values())
+
+    def pinned(self) -> dict[str, int]:
+        """The symbols that a condition holds for few sizes of, with their hints.
+
+        Such a condition is that a polynomial of one symbol, or a quotient of it, is 0.
+        """
+        roots = [condition.extent for condition in self if condition.relation == "=="]
+        atoms = [{atom for monomial in _terms_of(root) for atom in monomial} for root in roots]
+        alone = [as_extent_of(atom) for own in atoms if len(own) == 1 for atom in own]
+        symbols = {symbol for extent in alone for symbol in symbols_of(extent)}
+        return {symbol.name: symbol.hint for symbol in symbols}
+
+    def narrowed(self) -> dict[Symbol, Symbol]:
+        """The symbols of which bounds are assumed, with symbols of these bounds in their place."""
+        found: dict[Symbol, Symbol] = {}
+        for symbol, (low, high) in self._ranges.items():
+            most = None if high == inf else int(high)
+            if (int(low), most) != (symbol.low, symbol.high):
+                found[symbol] = replace(symbol, low=int(low), high=most)
+        return found
+
+    def hold(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all of them hold for these sizes, by symbol."""
+        return all(condition.holds(sizes) for condition in self)
+
+    def decide(self, extent: Expression, relation: Relation) -> bool:
+        """Whether an extent compares so with 0, if need be for the example sizes."""
+        key = extent, relation
+        if key not in self._decided:
+            self._decided[key] = self._answer(_reduced(extent), relation)
+        return self._decided[key]
+
+    def _answer(self, extent: Extent, relation: Relation) -> bool:
+        if (proved := _proved(extent, relation, self._ranges)) is not None:
+            return proved
+        holds = _compare(at_hints(extent), relation)
+        match relation:
+            case "==":
+                self._add(extent, "==" if holds else "!=")
+            case "<":  # extents are whole numbers
+                self._add(extent + 1 if holds else -extent, "<=")
+            case _:
+                self._add(extent if holds else 1 - extent, "<=")
+        return holds
+
+    def _add(self, extent: Extent, relation: Relation) -> None:
+        """Remember a condition in its strongest form."""
+        if relation == "<=":
+            extent = _tightened(extent)
+        terms = _terms_of(extent)
+        constant = terms.pop((), 0)
+        key = extent - constant, relation
+        if relation != "<=":
+            key = extent, relation
+        elif key in self._conditions:
+            constant = max(constant, (self._conditions[key].extent - key[0]) + 0)
+            extent = key[0] + constant
+        self._conditions[key] = SizeCondition(extent, relation)
+        self._narrow(extent, relation)
+
+    def _narrow(self, extent: Extent, relation: Relation) -> None:
+        """The range of a symbol from a bound of it, or of a quotient of it."""
+        if relation == "!=":
+            return
+        terms = _terms_of(extent)
+        constant = terms.pop((), 0)
+        match [*terms.items()]:
+            case [((Symbol() as symbol,), 1 | -1 as sign)]:
+                low, high = self._ranges.get(symbol) or bounds(as_extent_of(symbol))
+                if sign == -1 or relation == "==":
+                    low = max(low, -constant * sign)
+                if sign == 1 or relation == "==":
+                    high = min(high, -constant * sign)
+                self._ranges[symbol] = low, high
+            case [((Quotient(denominator=int(divisor)) as quotient,), 1 | -1 as sign)]:
+                if sign == -1 or relation == "==":  # p // d >= c: p >= c * d
+                    least_one = -constant * sign * divisor - quotient.numerator
+                    self._narrow(_tightened(least_one), "<=")
+                if sign == 1 or relation == "==":  # p // d <= c: p <= (c + 1) * d - 1
+                    most = (1 - constant * sign) * divisor - 1
+                    self._narrow(_tightened(quotient.numerator - most), "<=")
+            case _:
+                pass
+
+
+def as_extent_of(atom: Atom) -> Expression:
+    """An atom as an expression, whatever its bounds."""
+    return Expression(frozenset({((atom,), 1)}))
+
+
+def _terms_of(extent: Extent) -> dict[Monomial, int]:
+    return dict(extent.terms) if isinstance(extent, Expression) else {(): extent}
+
+
+@contextmanager
+def assuming() -> Generator[Assumptions]:
+    """Decide comparisons by the example sizes within this block, and collect the conditions."""
+    assumptions = Assumptions()
+    token = DECIDING.set(assumptions)
+    try:
+        yield assumptions
+    finally:
+        DECIDING.reset(token)
+
+
+class _Nothing:
+    """No conditions: what bounds do not decide raises Undecided."""
+
+    def decide(self, extent: Expression, relation: Relation) -> bool:
+        """Whether an extent compares so with 0 for all sizes; raises Undecided if for some only."""
+        proved = _proved(_reduced(extent), relation, NO_RANGES)
+        if proved is None:
+            raise Undecided(f"{extent} {relation} 0 holds for some sizes only")
+        return proved
+
+
+@contextmanager
+def assuming_nothing() -> Generator[None]:
+    """Raise Undecided within this block, as where what is computed is for other conditions, too."""
+    token = DECIDING.set(_Nothing())
+    try:
+        yield
+    finally:
+        DECIDING.reset(token)
+
+
+def _proved(extent: Extent, relation: Relation, ranges: Mapping[Symbol, Range]) -> bool | None:
+    """Whether an extent compares so with 0, with symbols in ranges; None if for some sizes only."""
+    low, high = bounds(extent, ranges)
+    if low <= 0 <= high:
+        low, high = max(low, least(extent)), min(high, -least(-extent))
+    always = {"==": low == high == 0, "<": high < 0, "<=": high <= 0}
+    never = {"==": low > 0 or high < 0, "<": low >= 0, "<=": low > 0}
+    return always[relation] if always[relation] or never[relation] else None
+
+
+def _reduced(extent: Expression) -> Extent:
+    """An extent of the same sign: without a positive factor of all its terms."""
+    shared = reduce(lambda a, b: a & b, (Counter[Atom](monomial) for monomial, _ in extent.terms))
+    positive = Counter({atom: n for atom, n in shared.items() if _is_positive(atom)})
+    divisor = gcd(*(factor for _, factor in extent.terms))
+    total: Extent = 0
+    for monomial, factor in extent.terms:
+        term: Extent = factor // divisor
+        for atom in (Counter[Atom](monomial) - positive).elements():
+            term = term * as_extent_of(atom)
+        total = total + term
+    return total
+
+
+def _is_positive(atom: Atom) -> bool:
+    return bounds(as_extent_of(atom))[0] > 0
+
+
+def _tightened(extent: Extent) -> Extent:
+    """The extent whose being at most 0 says the same of whole numbers, in the lowest terms."""
+    if not isinstance(extent, Expression):
+        return extent
+    divisor = gcd(*(factor for monomial, factor in extent.terms if monomial))
+    terms = {monomial: -(-factor // divisor) for monomial, factor in extent.terms}
+    return Expression(frozenset((m, f) for m, f in terms.items() if f))
+
+
+def _compare(number: int, relation: Relation) -> bool:
+    match relation:
+        case "==":
+            return number == 0
+        case "!=":
+            return number != 0
+        case "<":
+            return number < 0
+        case "<=":
+            return number <= 0

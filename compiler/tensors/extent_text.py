@@ -1,0 +1,40 @@
+"""Extents as texts, such as `3*n + (m + 7)//8`, for files."""
+
+import ast
+from collections.abc import Mapping
+
+from compiler.tensors.extents import Extent, extent_of, maximum
+from compiler.tensors.symbols import Symbol
+
+
+def extent_from_text(text: str, symbols: Mapping[str, Symbol]) -> Extent:
+    """The extent whose text, by `str`, this is.
+
+    Raises ValueError for another text, and for a symbol that is not among those, by name.
+    """
+    try:
+        return _extent(ast.parse(text.strip(), mode="eval").body, symbols)
+    except (SyntaxError, KeyError, ZeroDivisionError, RecursionError) as error:
+        raise ValueError(f"{text!r} is not an extent over {', '.join(symbols)}") from error
+
+
+def _extent(node: ast.expr, symbols: Mapping[str, Symbol]) -> Extent:
+    match node:
+        case ast.Constant(value=int(number)) if type(number) is int:
+            return number
+        case ast.Name(id=name):
+            return extent_of(symbols[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_extent(operand, symbols)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _extent(left, symbols) + _extent(right, symbols)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _extent(left, symbols) - _extent(right, symbols)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _extent(left, symbols) * _extent(right, symbols)
+        case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
+            return _extent(left, symbols) // _extent(right, symbols)
+        case ast.Call(func=ast.Name(id="max"), args=[first, *others]):
+            return maximum(_extent(first, symbols), *(_extent(arg, symbols) for arg in others))
+        case _:
+            raise SyntaxError(ast.unparse(node))

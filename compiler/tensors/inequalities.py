@@ -1,0 +1,130 @@
+"""Lower bounds of extents that see through products, quotients and maxima, as `bounds` does not."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import count
+from math import inf
+
+from compiler.tensors.extents import (
+    Atom,
+    Expression,
+    Extent,
+    Maximum,
+    Monomial,
+    Quotient,
+    bounds,
+    extent_of,
+)
+from compiler.tensors.symbols import Symbol
+
+MOST_MAXIMA = 6
+"""The maxima that are told apart: each doubles the cases, at least."""
+
+_REMAINDERS = count()
+
+
+@lru_cache(1 << 12)
+def least(extent: Extent) -> float:
+    """A lower bound of an extent.
+
+    Symbols are replaced by their least value and what is above that: a polynomial of that with no
+    negative coefficient is least at 0. A quotient's multiple is its numerator less the remainder.
+    """
+    if not isinstance(extent, Expression):
+        return extent
+    plain = max(bounds(extent)[0], _at_least(extent))
+    if plain >= 0:
+        return plain
+    return max([plain, *map(_at_least, _without_quotients(extent))])
+
+
+def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
+    """The least value of each case, by what its maxima are."""
+    largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
+    if largest is None or not most:
+        return _above(extent)
+    cases = (replaced(extent, {largest: other}) for other in largest.extents)
+    bounds_of_cases = [_at_least(case, most - 1) for case in cases]
+    # What grows with a maximum is at least what it is for each of its extents.
+    return max(bounds_of_cases) if _grows_with(extent, largest) else min(bounds_of_cases)
+
+
+def _grows_with(extent: Extent, atom: Atom) -> bool:
+    """Whether an extent is no less for a larger atom, whatever the others are."""
+    others = [(other, factor) for own, factor in _terms(extent) if atom in own for other in own]
+    return all(factor > 0 and bounds(_term((other,), 1))[0] >= 0 for other, factor in others)
+
+
+def _above(extent: Extent) -> float:
+    """The constant of the polynomial in what atoms are above their least values."""
+    moved = replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
+    if not isinstance(moved, Expression):
+        return moved
+    constant = 0
+    for monomial, factor in moved.terms:
+        if not monomial:
+            constant = factor
+        elif factor < 0:
+            return -inf
+    return constant
+
+
+def _moved(atom: Atom) -> Extent:
+    """An atom as its least value and what is above that, which the same atom stands for."""
+    low = bounds(Expression(frozenset([((atom,), 1)])))[0]
+    own = Expression(frozenset([((atom,), 1)]))
+    return own + int(low) if low > -inf else own
+
+
+def _without_quotients(extent: Extent) -> Iterator[Extent]:
+    """The extent with multiples of quotients by numbers as numerators without remainders."""
+    for _ in range(MOST_MAXIMA):
+        quotient = next((a for a in _atoms(extent) if isinstance(a, Quotient)), None)
+        if quotient is None or isinstance(quotient.denominator, Expression):
+            return
+        divisor = quotient.denominator
+        rest: Extent = 0
+        divided: Extent = 0
+        for monomial, factor in _terms(extent):
+            if quotient not in monomial:
+                rest = rest + _term(monomial, factor)
+            elif factor % divisor or monomial.count(quotient) > 1:
+                return
+            else:
+                others = tuple(atom for atom in monomial if atom != quotient)
+                divided = divided + _term(others, factor // divisor)
+        remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
+        # What is subtracted is least where the remainder is largest.
+        less = remainder if bounds(divided)[1] <= 0 else divisor - 1
+        extent = rest + divided * (quotient.numerator - less)
+        yield extent
+
+
+def _terms(extent: Extent) -> frozenset[tuple[Monomial, int]]:
+    return extent.terms if isinstance(extent, Expression) else frozenset([((), extent)])
+
+
+def _term(monomial: Monomial, factor: int) -> Extent:
+    return Expression(frozenset([(monomial, factor)])) if monomial else factor
+
+
+def _atoms(extent: Extent) -> list[Atom]:
+    return sorted({atom for monomial, _ in _terms(extent) for atom in monomial}, key=str)
+
+
+def replaced(extent: Extent, by: dict[Atom, Extent]) -> Extent:
+    """An extent with others in the places of some of its atoms."""
+    total: Extent = 0
+    for monomial, factor in _terms(extent):
+        value: Extent = factor
+        for atom in monomial:
+            value = value * by.get(atom, _term((atom,), 1))
+        total = total + value
+    return total
+
+
+def at_least_zero(extent: Extent) -> bool | None:
+    """Whether an extent is at least 0 for all sizes, or for none; None if that is not seen."""
+    if least(extent) >= 0:
+        return True
+    return False if least(-extent) > 0 else None
