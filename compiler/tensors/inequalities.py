@@ -49,7 +49,10 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
 
 def _above(extent: Extent) -> float:
     """The constant of the polynomial in what atoms are above their least values."""
-    moved = replaced(extent, {atom: _moved(atom) for atom in _atoms(extent)})
+    lows = {atom: bounds(_term((atom,), 1))[0] for atom in _atoms(extent)}
+    if -inf in lows.values():
+        return -inf
+    moved = replaced(extent, {atom: _term((atom,), 1) + int(low) for atom, low in lows.items()})
     if not isinstance(moved, Expression):
         return moved
     constant = 0
@@ -59,13 +62,6 @@ def _above(extent: Extent) -> float:
         elif factor < 0:
             return -inf
     return constant
-
-
-def _moved(atom: Atom) -> Extent:
-    """An atom as its least value and what is above that, which the same atom stands for."""
-    low = bounds(Expression(frozenset([((atom,), 1)])))[0]
-    own = Expression(frozenset([((atom,), 1)]))
-    return own + int(low) if low > -inf else own
 
 
 def _without_quotients(extent: Extent) -> Iterator[Extent]:
@@ -87,7 +83,10 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
                 divided = divided + _term(others, factor // divisor)
         remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
         # What is subtracted is least where the remainder is largest.
-        less = remainder if bounds(divided)[1] <= 0 else divisor - 1
+        low, high = bounds(divided)
+        if low < 0 < high:
+            return
+        less = remainder if high <= 0 else divisor - 1
         extent = rest + divided * (quotient.numerator - less)
         yield extent
 
