@@ -125,3 +125,14 @@ def test_extents_that_differ_have_other_hashes():
     written = [N - B, N - 2 * B, 2 * N - B, N + B - 1, N + B - 2, -N, -2 * N]
     written += [(N - B) // 3, (N - 2 * B) // 3, maximum(N - B, 1), maximum(N - 2 * B, 1)]
     assert len({*map(hash, written)}) == len(written)
+
+
+def test_symbols_that_are_assumed_to_be_equal_are_merged():
+    others = [Symbol(name, 2, None, 23) for name in ("width", "count")]
+    width, other = map(extent_of, others)
+    with assuming() as assumptions:
+        assert N == width
+        assert 3 * other == 3 * width
+        assert N - other == 0
+        assert N != B
+    assert assumptions.merged() == {LENGTH: others[1], others[0]: others[1]}
