@@ -17,9 +17,9 @@ from compiler.kernels.tir.loops import (
     sequence,
 )
 
-NOTHING = 80.0
+WEIGHTLESS = 80.0
 """How much less than the largest a score is that weighs nothing: e ** -80 changes no sum that has a
-1, and unlike the weight of -inf it is no subnormal number on its way, which takes 150 cycles."""
+1, and unlike that of -inf it never is a subnormal number, which takes 150 cycles."""
 
 
 class SizedAttentionNest(AttentionNest):
@@ -74,7 +74,7 @@ class SizedBand(Band):
             top = tirx.BufferLoad(largest, [0])
 
             def beyond(lane: Any) -> Stmt:
-                value = top - tirx.const(NOTHING, "float32")
+                value = top - tirx.const(WEIGHTLESS, "float32")
                 return tirx.BufferStore(self.held, value, [self.score(row, count + lane)])
 
             kept = tirx.BufferStore(share, top, [row])
