@@ -20,7 +20,6 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
-import onnx
 import onnxruntime
 
 import compiler

@@ -1,6 +1,5 @@
 """Integer arithmetic of kernels."""
 
-
 from typing import Any
 
 

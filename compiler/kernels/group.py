@@ -1,11 +1,11 @@
 """A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -110,25 +110,27 @@ class Group:
 
         The kernel reads their values, as int64, from one more operand after the others.
         """
-        shapes = (info.shape for info in self.values)
-        extents = [extent for shape in shapes for extent in shape]
-        extents += (extent for op in self.operators for extent in extents_in(op.attributes))
-        symbols = (sorted(symbols_of(n), key=str) for n in extents if not isinstance(n, int))
+        extents = [extent for info in self.values for extent in extents_in(info.shape)]
+        attributes = [sorted(op.attributes.items()) for op in self.operators]
+        extents += [n for own in attributes for _, value in own for n in extents_in(value)]
+        symbols = (sorted(symbols_of(extent), key=str) for extent in extents)
         return tuple(dict.fromkeys(symbol for own in symbols for symbol in own))
 
     def at(self, sizes: Mapping[str, int]) -> "Group":
         """The group for sizes by symbol, as numbers."""
         return self.mapped(lambda extent: value_at(extent, sizes))
 
-    def mapped(self, function: Callable[[Extent], Any]) -> "Group":
+    def mapped(self, function: Callable[[Expression], Any]) -> "Group":
         """The group with another extent for each one over symbols."""
         if not self.symbols:
             return self
         values = tuple(
-            replace(info, shape=tuple(_mapped(info.shape, function))) for info in self.values
+            replace(info, shape=mapped_extents(info.shape, function)) for info in self.values
         )
         operators = tuple(
-            replace(op, attributes={k: _mapped(v, function) for k, v in op.attributes.items()})
+            replace(
+                op, attributes={k: mapped_extents(v, function) for k, v in op.attributes.items()}
+            )
             for op in self.operators
         )
         return replace(self, values=values, operators=operators)
@@ -212,31 +214,12 @@ class Group:
 
 
 def extents_in(value: Any) -> Iterator[Expression]:
-    """The extents over symbols in an attribute's value, or in all of a mapping."""
+    """The extents over symbols in a shape or an attribute's value."""
     if isinstance(value, Expression):
         yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from extents_in(one)
-    elif isinstance(value, list | tuple) or _has_objects(value):
-        for one in value:
-            yield from extents_in(one)
-
-
-def _has_objects(value: Any) -> bool:
-    return isinstance(value, numpy.ndarray) and value.dtype == object
-
-
-def _mapped(value: Any, function: Callable[[Extent], Any]) -> Any:
-    """A value with another extent for each one over symbols."""
-    if isinstance(value, Expression):
-        return function(value)
-    if isinstance(value, list | tuple):
-        return type(value)(_mapped(one, function) for one in value)
-    if _has_objects(value):
-        flat = [_mapped(one, function) for one in value.reshape(-1)]
-        return numpy.array(flat, dtype=object).reshape(value.shape)
-    return value
+    elif isinstance(value, list | tuple):
+        for part in cast(Iterable[Any], value):
+            yield from extents_in(part)
 
 
 def needed(operators: Sequence[Node], outputs: Sequence[int]) -> tuple[Node, ...]:

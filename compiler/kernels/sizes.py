@@ -1,25 +1,30 @@
 """Extents of a kernel's tensors as TVM sees them: numbers, or expressions over int32 variables.
 
-A kernel of a group with symbols is built with `Size`s in its shapes. They are extents of
+A kernel of a group with symbols is built with `SizeExpression`s in its shapes. They are extents of
 `tensors.extents`, and take part in arithmetic with TVM's expressions too, so that lowerings and
 templates need not know which of both a shape has. What they compare must hold for all sizes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cache, reduce
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import Expr, PrimType, Var
 
+from compiler.errors import KernelError
 from compiler.kernels.group import Group
+from compiler.net.operators import KINDS, Kind
 from compiler.tensors.extents import (
+    DECIDING,
     Atom,
     Expression,
     Extent,
     Maximum,
     Monomial,
     Quotient,
+    Undecided,
     at_hints,
     extent_of,
     maximum,
@@ -27,6 +32,9 @@ from compiler.tensors.extents import (
 )
 from compiler.tensors.inequalities import at_least_zero
 from compiler.tensors.symbols import Symbol
+
+TAKING_SYMBOLS = ("MatMul", "Gemm")
+"""The contractions whose kernels take symbols; no kernel that is written by hand does."""
 
 _SYMBOLS: dict[Var, Symbol] = {}
 """The symbol of each variable that stands for one."""
@@ -45,7 +53,7 @@ def symbol_of(variable: Var) -> Symbol | None:
     return _SYMBOLS.get(variable)
 
 
-class Size(Expression):
+class SizeExpression(Expression):
     """An extent over symbols, which is also an operand of TVM's expressions."""
 
     __slots__ = ()
@@ -110,7 +118,7 @@ class Size(Expression):
     def _with(
         self,
         other: Any,
-        exact: Callable[["Size", Any], Any],
+        exact: Callable[["SizeExpression", Any], Any],
         computed: Callable[[Any, Any], Any],
     ) -> Any:
         """An operator's result: of extents an extent or a truth value, else TVM's expression."""
@@ -123,14 +131,17 @@ class Size(Expression):
 
 def _at_least(extent: Extent, other: Extent) -> bool:
     """Whether an extent is at least another one; raises Undecided if for some sizes only."""
-    above = at_least_zero(extent - other)
-    return Expression.__ge__(extent, other) if above is None else above
+    difference = extent - other
+    above = at_least_zero(difference)
+    if above is None:
+        raise Undecided(f"{difference} >= 0 holds for some sizes only")
+    return above
 
 
 def as_size(value: Any) -> Any:
-    """An extent as a `Size`; what is a number or a truth value stays."""
-    if isinstance(value, Expression) and not isinstance(value, Size):
-        return Size(value.terms)
+    """An extent as a `SizeExpression`; what is a number or a truth value stays."""
+    if isinstance(value, Expression) and not isinstance(value, SizeExpression):
+        return SizeExpression(value.terms)
     return value
 
 
@@ -174,44 +185,58 @@ def extent_from(value: Any) -> Any:
         return int(value.value)
     if isinstance(value, Expression):
         return as_size(value)
-    if isinstance(value, Var) and (symbol := symbol_of(value)) is not None:
+    symbol = symbol_of(value) if isinstance(value, Var) else None
+    if symbol is not None:
         return as_size(extent_of(symbol))
-    if type(value) not in _OPERATORS:
-        raise ValueError(f"{value} is no extent over symbols")
-    return as_size(_OPERATORS[type(value)](extent_from(value.a), extent_from(value.b)))
+    binary: Any = value
+    kind = _OPERATORS.get(binary.__class__)
+    if kind is None:
+        raise ValueError(f"{value} is not an extent over symbols")
+    return as_size(EXTENT_OPERATORS[kind](extent_from(binary.a), extent_from(binary.b)))
 
 
-_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    tirx.Add: lambda a, b: a + b,
-    tirx.Sub: lambda a, b: a - b,
-    tirx.Mul: lambda a, b: a * b,
-    tirx.FloorDiv: lambda a, b: a // b,
-    tirx.FloorMod: lambda a, b: a % b,
-    tirx.Max: maximum,
-    tirx.Min: minimum,
+EXTENT_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": minimum,
+    "max": maximum,
+}
+"""The operators that extents have."""
+
+_OPERATORS: Mapping[Any, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.Max: "max",
+    tirx.Min: "min",
 }
 
 
-def constant(extent: Any, dtype: str) -> Any:
+def extent_constant(extent: Any, dtype: str) -> Any:
     """An extent as a constant, or an expression, of a dtype."""
     if isinstance(extent, int):
         return tirx.const(extent, dtype)
     return expression(extent).astype(dtype)
 
 
-def shape_of(tensor: Any) -> tuple[Any, ...]:
+def tensor_extents(tensor: Any) -> tuple[Any, ...]:
     """The shape of a tensor or a buffer of TVM, as extents."""
     return tuple(map(extent_from, tensor.shape))
 
 
 def is_long(extent: Extent) -> bool:
     """Whether an axis has more than one element, for some sizes at least."""
-    return not isinstance(extent, int) or extent > 1
+    return not is_number(extent) or extent > 1
 
 
 def is_number(extent: Any) -> bool:
     """Whether an extent is the same for all sizes."""
-    return isinstance(extent, int | tirx.IntImm)
+    return isinstance(extent, int)
 
 
 def at_hint(extent: Any) -> int:
@@ -227,3 +252,27 @@ def hinted(group: Group) -> Group:
 def sized(group: Group) -> Group:
     """A group whose shapes and attributes have sizes where they have expressions."""
     return group.mapped(as_size)
+
+
+_NO_FORM = (ArithmeticError, AssertionError, RuntimeError, TypeError, Undecided, ValueError)
+"""The errors of code that meets an extent where it needs a number."""
+
+
+@contextmanager
+def for_all_sizes(group: Group) -> Generator[None]:
+    """Assume nothing about sizes, and raise KernelError for what is only so for some.
+
+    So is what has no form for symbols yet: a caller may build kernels for sizes instead.
+    """
+    for operator in group.operators:
+        if KINDS.get(operator.type) in (Kind.CONTRACTION, Kind.OPAQUE):
+            if operator.type not in TAKING_SYMBOLS:
+                raise KernelError(f"no symbolic kernel: {operator.label} needs sizes as numbers")
+    token = DECIDING.set(None)
+    try:
+        yield
+    except _NO_FORM as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise KernelError(f"no symbolic kernel: {reason}") from error
+    finally:
+        DECIDING.reset(token)

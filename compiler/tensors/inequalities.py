@@ -1,4 +1,4 @@
-"""Lower bounds of extents that see through products, quotients and maxima, as `bounds` does not."""
+"""Lower bounds of extents that see through quotients, maxima and powers, as `bounds` does not."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,7 +18,7 @@ from compiler.tensors.extents import (
 from compiler.tensors.symbols import Symbol
 
 MOST_MAXIMA = 6
-"""The maxima that are told apart: each doubles the cases, at least."""
+"""The maxima with cases: each doubles them, at least."""
 
 _REMAINDERS = count()
 
@@ -27,7 +27,7 @@ _REMAINDERS = count()
 def least(extent: Extent) -> float:
     """A lower bound of an extent.
 
-    Symbols are replaced by their least value and what is above that: a polynomial of that with no
+    Symbols are with_atoms by their least value and what is above that: a polynomial of that with no
     negative coefficient is least at 0. A quotient's multiple is its numerator less the remainder.
     """
     if not isinstance(extent, Expression):
@@ -43,8 +43,16 @@ def _at_least(extent: Extent, most: int = MOST_MAXIMA) -> float:
     largest = next((a for a in _atoms(extent) if isinstance(a, Maximum)), None)
     if largest is None or not most:
         return _above(extent)
-    cases = (replaced(extent, {largest: other}) for other in largest.extents)
-    return min(_at_least(case, most - 1) for case in cases)
+    cases = (with_atoms(extent, {largest: other}) for other in largest.extents)
+    bounds_of_cases = [_at_least(case, most - 1) for case in cases]
+    # An extent that grows with a maximum is at least that for each of its extents.
+    return max(bounds_of_cases) if _grows_with(extent, largest) else min(bounds_of_cases)
+
+
+def _grows_with(extent: Extent, atom: Atom) -> bool:
+    """Whether an extent is no less for a larger atom, whatever the others are."""
+    others = [(other, factor) for own, factor in _terms(extent) if atom in own for other in own]
+    return all(factor > 0 and bounds(_term((other,), 1))[0] >= 0 for other, factor in others)
 
 
 def _above(extent: Extent) -> float:
@@ -52,7 +60,7 @@ def _above(extent: Extent) -> float:
     lows = {atom: bounds(_term((atom,), 1))[0] for atom in _atoms(extent)}
     if -inf in lows.values():
         return -inf
-    moved = replaced(extent, {atom: _term((atom,), 1) + int(low) for atom, low in lows.items()})
+    moved = with_atoms(extent, {atom: _term((atom,), 1) + int(low) for atom, low in lows.items()})
     if not isinstance(moved, Expression):
         return moved
     constant = 0
@@ -82,7 +90,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
                 others = tuple(atom for atom in monomial if atom != quotient)
                 divided = divided + _term(others, factor // divisor)
         remainder = extent_of(Symbol(f"remainder {next(_REMAINDERS)}", 0, divisor - 1, 0))
-        # What is subtracted is least where the remainder is largest.
+        # The numerator counts least where the remainder is largest.
         low, high = bounds(divided)
         if low < 0 < high:
             return
@@ -92,7 +100,7 @@ def _without_quotients(extent: Extent) -> Iterator[Extent]:
 
 
 def _terms(extent: Extent) -> frozenset[tuple[Monomial, int]]:
-    return frozenset([((), extent)]) if not isinstance(extent, Expression) else extent.terms
+    return extent.terms if isinstance(extent, Expression) else frozenset([((), extent)])
 
 
 def _term(monomial: Monomial, factor: int) -> Extent:
@@ -103,7 +111,7 @@ def _atoms(extent: Extent) -> list[Atom]:
     return sorted({atom for monomial, _ in _terms(extent) for atom in monomial}, key=str)
 
 
-def replaced(extent: Extent, by: dict[Atom, Extent]) -> Extent:
+def with_atoms(extent: Extent, by: dict[Atom, Extent]) -> Extent:
     """An extent with others in the places of some of its atoms."""
     total: Extent = 0
     for monomial, factor in _terms(extent):

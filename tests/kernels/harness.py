@@ -66,9 +66,13 @@ def logical(array: Array, info: TensorInfo) -> Array:
 def run_kernel(
     spec: KernelSpec, group: Group, inputs: Sequence[Array], order: Order = whole
 ) -> list[Array]:
-    """Run a kernel on arrays; its results start poisoned and at element alignment only."""
+    """Run a kernel on arrays; its results start poisoned and at element alignment only.
+
+    Inputs after the group's reads are what a kernel with symbols reads besides.
+    """
     reads: list[Array] = []
-    for array, packing, info in zip(inputs, spec.packings, group.reads, strict=True):
+    more = [TensorInfo(array.dtype.name, array.shape) for array in inputs[len(group.reads) :]]
+    for array, packing, info in zip(inputs, spec.packings, [*group.reads, *more], strict=True):
         packed = apply_packing(laid_out(array, info), packing)
         reads.append(aligned(packed.nbytes, packed.itemsize % 64))
         reads[-1][:] = numpy.ascontiguousarray(packed).reshape(-1).view(numpy.uint8)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from tvm.tirx import PrimFunc
+
 from compiler.errors import FlowloomError, KernelError
 from compiler.graph.attention import Attention
 from compiler.kernels.building.cuda_kernel import build_cuda_kernel
@@ -30,10 +32,15 @@ from compiler.kernels.ops import (
     shapes,
     top_k,
 )
-from compiler.kernels.sizes import hinted, sized
+from compiler.kernels.sizes import for_all_sizes, hinted, sized
 from compiler.kernels.template import KernelSource
-from compiler.kernels.tir.footprint import cpu_footprint, task_buffers
-from compiler.kernels.tir.launches import StackError, lower_function, split_launches
+from compiler.kernels.tir.footprint import cpu_footprint, sized_footprint, task_buffers
+from compiler.kernels.tir.launches import (
+    LaunchFunction,
+    StackError,
+    lower_function,
+    split_launches,
+)
 from compiler.kernels.tir.sized_launches import SizesOperand
 from compiler.schedule.kernels import KernelSpec, Launch
 from compiler.target.target import CpuTarget, GpuTarget, Target
@@ -105,10 +112,23 @@ def naming(group: Group) -> Generator[None]:
 
 
 def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
-    """Schedule a group and compile it; raises KernelError."""
-    group = sized(group)
+    """Schedule a group and compile it; raises KernelError.
+
+    The kernel of a group with symbols is for all sizes of which no tensor has more elements than
+    an int32 counts; a group that is none for all sizes has no kernel.
+    """
+    if not group.symbols:
+        return _cpu_kernel(group, target)
+    with for_all_sizes(group):
+        return _cpu_kernel(sized(group), target)
+
+
+def _cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+    """The kernel of a group, whose extents over symbols are sizes."""
     if all(info.elements == 0 for info in group.writes):
-        return KernelSpec(group.name, "object", optimise("", target), (), ("",) * group.inputs)
+        packings = ("",) * (group.inputs + bool(group.symbols))
+        code = optimise("", target)
+        return KernelSpec(group.name, "object", code, (), packings, symbols=group.symbols)
     for candidate, config in attempts(group, target):
         with suppress(StackError):
             return compile_scheduled(candidate.group, candidate.emit(config), target)
@@ -136,19 +156,29 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
 """The function that builds a kernel, by the target's backend."""
 
 
+def scheduled_launches(
+    group: Group, function: PrimFunc
+) -> tuple[list[LaunchFunction], tuple[Any, ...]]:
+    """The launches of a group's scheduled function, and the bytes of its workspaces."""
+    lowered = lower_function(function, group.name, bool(group.symbols))
+    sizes = SizesOperand(group.inputs, group.symbols) if group.symbols else None
+    return split_launches(lowered, group.name, sizes)
+
+
 def compile_scheduled(group: Group, source: KernelSource, target: CpuTarget) -> KernelSpec:
     """Compile a scheduled PrimFunc; raises KernelError if it would touch more than its tensors."""
     assert source.function is not None, "CUDA text is compiled for GPUs"
-    lowered = lower_function(source.function, group.name, bool(group.symbols))
-    sizes = SizesOperand(group.inputs, group.symbols) if group.symbols else None
-    functions, scratch = split_launches(lowered, group.name, sizes)
+    functions, scratch = scheduled_launches(group, source.function)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )
     packings = (source.packings or ("",) * group.inputs) + ("",) * bool(group.symbols)
     workspaces = source.workspaces + scratch
     buffers = task_buffers(group, packings, workspaces)
-    footprint = cpu_footprint(functions, launches, buffers)
+    if group.symbols:
+        footprint = sized_footprint(functions, launches, buffers)
+    else:
+        footprint = cpu_footprint([f.function for f in functions], launches, buffers)
     code = compile_llvm(group.name, functions, source, target)
     return KernelSpec(
         name=group.name,

@@ -3,11 +3,12 @@
 from contextlib import suppress
 from typing import NamedTuple
 
-from compiler.kernels.building.kernel import attempts, naming
+from compiler.kernels.building.kernel import attempts, naming, scheduled_launches
 from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.group import Group
+from compiler.kernels.sizes import sized
 from compiler.kernels.tir.function import generic_function
-from compiler.kernels.tir.launches import StackError, launch_module, lower_function, split_launches
+from compiler.kernels.tir.launches import StackError, launch_module
 from compiler.target.target import CpuTarget
 
 
@@ -21,7 +22,7 @@ class CpuListing(NamedTuple):
 def expression_text(group: Group) -> str:
     """The tensor expression of a group, not scheduled, as TVMScript; raises KernelError."""
     with naming(group):
-        return generic_function(group).script(show_meta=False)
+        return generic_function(sized(group)).script(show_meta=False)
 
 
 def cpu_listing(group: Group, target: CpuTarget) -> CpuListing | None:
@@ -32,13 +33,12 @@ def cpu_listing(group: Group, target: CpuTarget) -> CpuListing | None:
     if all(info.elements == 0 for info in group.writes):
         return None
     with naming(group):
+        group = sized(group)
         for candidate, config in attempts(group, target):
             with suppress(StackError):
                 source = candidate.emit(config)
                 assert source.function is not None, "a CPU's kernels are scheduled functions"
-                functions, _ = split_launches(
-                    lower_function(source.function, group.name), group.name
-                )
+                functions, _ = scheduled_launches(group, source.function)
                 llvm = llvm_text(launch_module(functions), target, source.reassociate)
                 return CpuListing(source.function.script(show_meta=False), llvm)
     return None

@@ -11,7 +11,7 @@ from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.group import Group
-from compiler.kernels.sizes import at_hint, is_long
+from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.template import KernelSource
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, facts, loop_extent
 from compiler.kernels.tir.function import generic_function, is_opaque
@@ -167,12 +167,14 @@ class GenericSchedule:
                 break
             inner.insert(0, outer.pop())
         work = known.count(inner)
+        sized = not all(is_number(known.extents[axis]) for axis in inner)
+        whole = [loops[axis] for axis in inner]
         if len(inner) > 1:
-            self.schedule.fuse(*[loops[axis] for axis in inner])
+            whole = [self.schedule.fuse(*whole)]
         if outer:
             self.grid([loops[axis] for axis in outer], work)
-        elif len(inner) == 1:
-            self.grid([loops[inner[0]]], 1)
+        elif len(inner) == 1 or sized:
+            self.grid(whole, 1)
 
     def strided_axis(self, known: BlockFacts, axes: Sequence[int]) -> int | None:
         """The axis along which a read is contiguous while the result is so along the last one."""
@@ -192,7 +194,7 @@ class GenericSchedule:
         last = axes[-1]
         for across, along in ((last, strided), (strided, last)):
             width = known.extents[across]
-            lines = divisor_below(width, LINES) if isinstance(width, int) else 1
+            lines = divisor_below(width, LINES) if is_number(width) else 1
             if lines >= LEAST_LINES:
                 outer = [loops[axis] for axis in axes if axis not in (across, along)]
                 whole = [width // lines, lines]
@@ -209,7 +211,7 @@ class GenericSchedule:
         """
         fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
         extent = loop_extent(self.schedule, fused)
-        if not isinstance(extent, int):
+        if not is_number(extent):
             self.schedule.parallel(fused)
             self.schedule.annotate(fused, RUN_ATTRIBUTE, max(1, BLOCK_WORK // max(1, work)))
             return fused
@@ -255,7 +257,7 @@ class GenericSchedule:
 
     def is_window(self, known: BlockFacts) -> bool:
         """Whether a reduction has few terms, whatever the sizes."""
-        numbers = all(isinstance(known.extents[axis], int) for axis in known.reduced)
+        numbers = all(is_number(known.extents[axis]) for axis in known.reduced)
         return numbers and known.count(known.reduced) <= UNROLLED_WINDOW
 
     def fused(self, reduced: list[LoopRV], known: BlockFacts) -> list[LoopRV]:

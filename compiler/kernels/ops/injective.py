@@ -11,11 +11,11 @@ from compiler.kernels.group import TensorInfo
 from compiler.kernels.ops.common import cast, clamped, safe_index
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.tables import table_element
-from compiler.kernels.sizes import constant
+from compiler.kernels.sizes import extent_constant, is_number
 from compiler.net.maps import Algebra, AxisRead, Index, Map, affine_indices, axis_reads, covered
 from compiler.net.operators import KINDS, Kind
 from compiler.net.operators.movement import MOVEMENT, maps_of
-from compiler.tensors.extents import Extent, Shape
+from compiler.tensors.extents import Extent
 
 _IN_TURN = 64
 """Up to so many parts of a result are compared with in turn, more by bisection."""
@@ -122,9 +122,11 @@ def _of_parts(
     return part(0, len(maps) - 1)
 
 
-def _box(reads: Sequence[AxisRead], operand: Shape, shape: Shape) -> list[tuple[Extent, Extent]]:
+def _box(
+    reads: Sequence[AxisRead], operand: tuple[int, ...], shape: tuple[int, ...]
+) -> list[tuple[Extent, Extent]]:
     """The first index on each axis of a result that a map reads, and the one after the last."""
-    if all(isinstance(extent, int) for extent in (*operand, *shape)):
+    if all(is_number(extent) for extent in (*operand, *shape)):
         return [(inside.start, inside.stop) for inside in covered(reads, operand, shape)]
     box: list[tuple[Extent, Extent]] = [(0, extent) for extent in shape]
     for read, extent in zip(reads, operand, strict=True):
@@ -144,7 +146,7 @@ def lower_one_hot(context: Context) -> te.Tensor:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
         index = tirx.Select(
-            index < tirx.const(0, "int64"), index + constant(depth, "int64"), index
+            index < tirx.const(0, "int64"), index + extent_constant(depth, "int64"), index
         )
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 

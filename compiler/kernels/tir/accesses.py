@@ -12,43 +12,25 @@ from tvm.tirx import PrimFunc, stmt
 from tvm.tirx.buffer import is_buffer_var
 
 from compiler.kernels.ops.tables import TABLES
-from compiler.kernels.sizes import expression, variable_of
+from compiler.kernels.sizes import expression, is_number, variable_of
 from compiler.kernels.tir import scalars
-from compiler.kernels.tir.integers import (
+from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
+from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
+from compiler.kernels.tir.sized_launches import SizedGrid
+from compiler.kernels.tir.terms.integers import (
     TYPE_LIMITS,
     Integer,
     IntegerRange,
     KernelTerms,
-    leaves,
 )
-from compiler.kernels.tir.memory import Access, Accesses, buffer_bytes, buffer_elements
-from compiler.kernels.tir.scalars import Scalars, ScalarState, hull, is_within
-from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
-from compiler.kernels.tir.sized_launches import SizedGrid
-from compiler.tensors.extents import extent_of, maximum
+from compiler.kernels.tir.terms.operators import TERM_OPERATORS
+from compiler.kernels.tir.terms.sizes import SizedTerms
+from compiler.tensors.extents import maximum
 from compiler.tensors.inequalities import least
 from compiler.tensors.symbols import Symbol
 
 GROWING_TURNS = 3
 """The turns of a loop in which the intervals of its integers grow by what a turn adds."""
-
-_BINARY = {
-    tirx.Add: "+",
-    tirx.Sub: "-",
-    tirx.Mul: "*",
-    tirx.FloorDiv: "//",
-    tirx.Div: "//",
-    tirx.FloorMod: "%",
-    tirx.Mod: "%",
-    tirx.Min: "min",
-    tirx.Max: "max",
-    tirx.LT: "<",
-    tirx.LE: "<=",
-    tirx.EQ: "==",
-    tirx.And: "and",
-    tirx.Or: "or",
-}
-"""TVM's operators that are one of a term's, where no number is negative."""
 
 
 def accesses_of(
@@ -64,11 +46,11 @@ def accesses_of(
     """
     reader = _Reader(function)
     for symbol in symbols:
-        reader.size(symbol)
-    begin, end = list(function.params)[-2:]
+        reader.values[variable_of(symbol)] = reader.sized.add(symbol)
     if grid is not None:
-        reader.run(begin, end, blocks, grid)
+        reader.run(list(function.params)[-2], blocks, grid)
     elif blocks is not None:
+        begin, end = list(function.params)[-2:]
         reader.values |= {begin: reader.terms.number(0), end: reader.terms.number(blocks)}
         reader.begin = begin
     reader.statement(function.body)
@@ -81,6 +63,7 @@ class _Reader:
     def __init__(self, function: PrimFunc):
         self.terms = KernelTerms()
         self.found: Accesses = Accesses(self.terms)
+        self.sized = SizedTerms(self.terms, self.found.sizes)
         self.values = dict[Any, Integer]()
         self.begin: Any = None
         pointers = [p for p in function.params if isinstance(p.ty, PointerType)]
@@ -105,7 +88,7 @@ class _Reader:
             stmt.Evaluate: self._evaluation,
         }
         self._expressions: Mapping[type, Callable[[Any], Integer | None]] = {
-            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys(TERM_OPERATORS, self._binary),
             **dict.fromkeys((tirx.GT, tirx.GE), self._greater),
             **dict.fromkeys((tirx.LShift, tirx.RShift), self._shift),
             tirx.BitwiseAnd: self._masked,
@@ -124,22 +107,14 @@ class _Reader:
             Call: self._call,
         }
 
-    def size(self, symbol: Symbol) -> None:
-        """Let a symbol's variable stand for any of its values."""
-        most = TYPE_LIMITS["int32"][1] if symbol.high is None else symbol.high
-        term = self.terms.axis(symbol.name, symbol.low, most)
-        self.values[variable_of(symbol)] = term
-        self.found.sizes[term] = extent_of(symbol)
-
-    def run(self, begin: Any, end: Any, blocks: Any, grid: SizedGrid) -> None:
+    def run(self, begin: Any, blocks: Any, grid: SizedGrid) -> None:
         """Let a call be for any run of blocks; all calls together have all turns."""
         turns, number = self._extent(grid.turns), self._extent(blocks)
         first = self.terms.axis("the first block", 0, number.high - 1)
         self.found.calls.add(first)
         self._conditions = (self.terms.apply("<", first, number),)
-        self.values |= {begin: first, end: self.terms.unknown(1, number.high)}
         self.begin = grid.ends[0]
-        self.values |= {self.begin: self.terms.number(0), grid.ends[1]: turns}
+        self.values |= {begin: first, self.begin: self.terms.number(0), grid.ends[1]: turns}
 
     def _extent(self, extent: Any) -> Integer:
         """The term of an extent."""
@@ -217,22 +192,13 @@ class _Reader:
         if self.begin is not None and node.min.same_as(self.begin) and axis.kind == "axis":
             self.found.blocks.add(axis)
         apply = self.terms.apply
-        end = apply("<", axis, self._end(first, extent))
+        end = apply("<", axis, self.sized.end(first, extent))
 
         def turn() -> None:
             with self._under(apply("<=", first, axis)), self._under(end):
                 self.statement(node.body)
 
         self._repeat(turn, node.body)
-
-    def _end(self, first: Integer, length: Integer) -> Integer:
-        """The end of a run of a length, which may be what is left up to some end."""
-        apply = self.terms.apply
-        if length.kind == "-" and length.operands[1] is first:
-            return length.operands[0]
-        if length.kind == "min" and self.found.sizes:
-            return apply("min", *(self._end(first, own) for own in length.operands))
-        return apply("+", first, length)
 
     def _branch(self, node: Any) -> None:
         condition, before = self.value(node.condition), dict(self._scalars.state)
@@ -295,7 +261,7 @@ class _Reader:
         value = self.value(node.value)
         self._touch(node.buffer, node.indices, True)
         extent = self._extents.get(node.buffer)
-        if isinstance(extent, int) and extent == 1 and node.buffer not in self._parameters:
+        if is_number(extent) and extent == 1 and node.buffer not in self._parameters:
             self._scalars.store(node.buffer, value, self._conditions)
 
     def _bind(self, node: Any) -> None:
@@ -345,7 +311,7 @@ class _Reader:
         return None
 
     def _binary(self, node: Any) -> Integer | None:
-        kind, a, b = _BINARY[type(node)], self.value(node.a), self.value(node.b)
+        kind, a, b = TERM_OPERATORS[type(node)], self.value(node.a), self.value(node.b)
         if a is None or b is None:
             return self._any(node)
         if kind in ("//", "%"):
@@ -496,26 +462,12 @@ class _Reader:
         limits = _range(node)
         if limits is None:
             return None
-        if self.found.sizes and self._depends_on_sizes(term, limits):
+        if self.sized.is_extent(term, limits, self._conditions):
             return term
         low, high = term.low, term.high
         if low < limits[0] or high > limits[1]:
             low, high = self._scalars.interval(term, self._conditions)
         return term if limits[0] <= low and high <= limits[1] else self._any(node)
-
-    def _depends_on_sizes(self, term: Integer, limits: IntegerRange) -> bool:
-        """Whether a term is one of sizes and loops alone, or at most such a one.
-
-        It does not wrap around then, as no tensor has more elements than an int32 counts: a
-        schedule is made for sizes for which that holds.
-        """
-        own = leaves((term,))
-        if own and all(leaf.kind == "axis" for leaf in own):
-            return True
-        known = SizedBounds(ExactTerms(self.found.sizes), self._conditions)
-        return term.low >= limits[0] and any(
-            not isinstance(bound, int) for bound in known.upper(term)
-        )
 
     def _touch(self, buffer: Any, indices: Sequence[Any], writes: bool) -> None:
         terms = [self.value(index) for index in indices]
@@ -530,7 +482,7 @@ class _Reader:
                 index=terms[0],
                 conditions=self._conditions,
                 writes=writes,
-                size=None if isinstance(extent, int) else self._extent(extent),
+                size=None if is_number(extent) else self._extent(extent),
             )
             self.found.listed.append(access)
 

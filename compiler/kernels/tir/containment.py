@@ -15,7 +15,9 @@ from tvm import tirx
 from tvm.ir import PrimType, Range, Var
 from tvm.sym import Analyzer
 
-from compiler.kernels.tir.integers import (
+from compiler.kernels.tir.memory import Access, Accesses
+from compiler.kernels.tir.terms.bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.integers import (
     COMPARISONS,
     LOGIC,
     Integer,
@@ -25,9 +27,7 @@ from compiler.kernels.tir.integers import (
     related,
     subterms,
 )
-from compiler.kernels.tir.linear import Linear, Sums, follows
-from compiler.kernels.tir.memory import Access, Accesses
-from compiler.kernels.tir.sized_bounds import ExactTerms, SizedBounds
+from compiler.kernels.tir.terms.linear import Linear, Sums, follows
 
 SOLVER_STEPS = 200_000
 """Z3's budget for one question (its rlimit): some tens of milliseconds, and always the same."""
@@ -94,16 +94,15 @@ def judge(function: Accesses) -> Verdict:
 
 def _judge_sized(function: Accesses, sums: Sums, verdict: Verdict) -> Verdict:
     """Decide each access for all sizes, by bounds over symbols or by sums."""
-    alike = dict[tuple[object, ...], list[Access]]()
+    alike = dict[tuple[str, tuple[Integer, ...], tuple[Integer, ...]], list[Access]]()
     for access in function.listed:
         index = access.index
         if access.size is not None or index.low < 0 or index.high >= access.extent:
             conditions = related(index, access.conditions)
             key = (str(access.extent), addends(index)[0], conditions)
             alike.setdefault(key, []).append(access)
-    sizes, known = ExactTerms(function.sizes), dict[tuple[Integer, ...], SizedBounds]()
+    sizes, known = ExactTerms(function.sizes, sums), dict[tuple[Integer, ...], SizedBounds]()
     for (_, _, conditions), accesses in alike.items():
-        assert isinstance(conditions, tuple)
         ends = sorted(accesses, key=lambda access: addends(access.index)[1])
         if conditions not in known:
             known[conditions] = SizedBounds(sizes, conditions)

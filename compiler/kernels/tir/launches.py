@@ -14,8 +14,9 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
-from compiler.kernels.sizes import shape_of
+from compiler.kernels.sizes import tensor_extents
 from compiler.kernels.tir.flatten import FLATTEN_BUFFERS
+from compiler.kernels.tir.memory import buffer_elements
 from compiler.kernels.tir.narrow import computed_in_float32
 from compiler.kernels.tir.registers import in_registers
 from compiler.kernels.tir.sized_launches import (
@@ -96,7 +97,9 @@ def lower_function(function: PrimFunc, name: str, sized: bool = False) -> PrimFu
     blocks = isinstance(function.body, s_tir.SBlockRealize)
     flatten = _FLATTEN if blocks or not sized else [FLATTEN_BUFFERS]
     flat = computed_in_float32(Sequential(flatten)(module)[name])
-    return in_registers(Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name])
+    return in_registers(
+        Sequential(_LOWER if sized else [*_LOWER, *_SHARE])(IRModule({name: flat}))[name]
+    )
 
 
 def split_launches(
@@ -150,7 +153,7 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 def _buffer_bytes(buffer: Any) -> Any:
     lanes = int(getattr(buffer.dtype, "lanes", 1))
     dtype = str(buffer.dtype).split("x")[0]
-    return prod(shape_of(buffer)) * ELEMENT_BYTES[dtype] * lanes
+    return prod(tensor_extents(buffer)) * ELEMENT_BYTES[dtype] * lanes
 
 
 def buffers_of(statement: Stmt) -> list[Any]:
@@ -165,11 +168,16 @@ def buffers_of(statement: Stmt) -> list[Any]:
     return list(buffers)
 
 
-def _check_stack(statement: Stmt, name: str) -> None:
+def _check_stack(statement: Stmt, name: str, registers: bool) -> None:
+    """Raise StackError if buffers outgrow the stack, with or without those of one element.
+
+    Of many tiles, one for each rest of rows, LLVM has the sums in the same registers.
+    """
     sizes: list[int] = []
 
     def visit(allocation: AllocBuffer) -> None:
-        sizes.append(_buffer_bytes(allocation.buffer))
+        if registers or buffer_elements(allocation.buffer) != 1:
+            sizes.append(_buffer_bytes(allocation.buffer))
 
     tvm_ffi.structural_walk(statement, (AllocBuffer, visit))
     if sum(sizes) > STACK_LIMIT:
@@ -189,7 +197,7 @@ def _launch(
         grid = sized_grid(nest := with_named_loops(nest), begin, end)
         loop, lines = with_lines(grid.loop if grid else nest, grid.blocks if grid else 1, begin)
         nest = with_plain_divisions(loop)
-    _check_stack(nest, name)
+    _check_stack(nest, name, sizes is None)
     own = {**numbers, **{line: beyond + i for i, line in enumerate(lines)}}
     used = [buffer for buffer in buffers_of(nest) if buffer in own]
     pointers = [Var(f"pointer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]

@@ -17,7 +17,7 @@ from tvm.tirx.expr import Shuffle
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.vector_functions import with_operators
-from compiler.kernels.sizes import expression
+from compiler.kernels.sizes import expression, is_number
 from compiler.kernels.tir.narrow import as_float32
 from compiler.tensors.dtypes import NARROW_FLOATS
 
@@ -47,16 +47,14 @@ def loop_over(name: str, extent: Any, body: Body, kind: ForKind = ForKind.SERIAL
 
 def run_length(number: Any, run: int, total: Any) -> Any:
     """The length of a run: `run`, or what is left of `total` for the last one."""
-    if not isinstance(total, int):
+    if not is_number(total):
         return tirx.min(tirx.const(run, "int32"), total - number * run)
     if total % run == 0 or isinstance(number, int):
         return min(run, total - number * run) if isinstance(number, int) else run
     return tirx.min(tirx.const(run, "int32"), total - number * run)
 
 
-def block_loops(
-    blocks: Sequence[int], extents: Sequence[int], body: BlockBody
-) -> Stmt:
+def block_loops(blocks: Sequence[int], extents: Sequence[int], body: BlockBody) -> Stmt:
     """A launch whose grid has `blocks` runs along each extent, outermost first.
 
     `body` gets the first index and the length of a block's run along each extent. The attribute
@@ -91,7 +89,7 @@ def vector_loop(extent: Any, lanes: int, body: Body) -> Stmt:
 
     One over symbols is left to LLVM's vectoriser.
     """
-    if not isinstance(extent, int):
+    if not is_number(extent):
         return loop_over("element", extent, body)
     whole, rest = divmod(extent, lanes)
     parts: list[Stmt] = []

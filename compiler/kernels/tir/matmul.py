@@ -58,7 +58,6 @@ class Matmul:
         """Multiply-adds of all batches."""
         return prod(self.batch) * self.rows * self.columns * self.depth
 
-
     @property
     def example(self) -> "Matmul":
         """The matmul for the example sizes, for costs."""

@@ -1,6 +1,6 @@
 """Launches of kernels with symbols: reading the sizes, runs of a grid, and memory by sizes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from compiler.kernels.sizes import (
     at_hint,
     expression,
     extent_from,
+    is_number,
     symbol_of,
     variable_of,
 )
@@ -26,7 +27,7 @@ RUN_ATTRIBUTE = "run"
 """The annotation of a parallel loop over symbols: how many turns are one block."""
 
 SIZED_LOOP = "sized"
-"""What names of loops over symbols end with, before their turns for the example sizes."""
+"""The end of names of loops over symbols, before their turns for the example sizes."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class SizedGrid:
         return ceil_div(self.turns, self.run)
 
 
-def sized_grid(nest: Stmt, begin: Var, end: Var) -> SizedGrid | None:
+def sized_grid(nest: Any, begin: Var, end: Var) -> SizedGrid | None:
     """The grid of a nest if its outermost loop is a parallel one over symbols."""
-    parallel = isinstance(nest, For) and nest.kind == ForKind.PARALLEL
+    parallel = nest.__class__ is For and nest.kind == ForKind.PARALLEL
     if not parallel or isinstance(nest.extent, IntImm):
         return None
     turns, run = extent_from(nest.extent), int(nest.annotations.get(RUN_ATTRIBUTE, 1))
@@ -85,10 +86,10 @@ def uses_symbols(statement: Stmt, buffers: Iterable[Any]) -> bool:
             symbols.append(variable)
 
     tvm_ffi.structural_walk(statement, (Var, visit), order="pre")
-    return bool(symbols) or any(not isinstance(buffer_elements(b), int) for b in buffers)
+    return bool(symbols) or any(not is_number(buffer_elements(b)) for b in buffers)
 
 
-def with_named_loops(nest: Stmt) -> Stmt:
+def with_named_loops(nest: Stmt) -> Any:
     """A nest in which loops over symbols have names for how often they turn."""
     renamed: dict[Any, Var] = {}
 
@@ -123,14 +124,21 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
 
     def collect(allocation: AllocBuffer) -> None:
         elements = buffer_elements(allocation.buffer)
-        if not isinstance(elements, int):
+        if not is_number(elements):
             shape = (expression(elements * blocks),)
             own: Any = tirx.decl_buffer(shape, str(allocation.buffer.dtype), name="line")
             lines[allocation.buffer] = own
 
+    tvm_ffi.structural_walk(nest, (AllocBuffer, collect))
+    return (_with_buffers(nest, lines, begin), [*lines.values()]) if lines else (nest, [])
+
+
+def _with_buffers(nest: Stmt, lines: Mapping[Any, Any], begin: Var) -> Stmt:
+    """A nest that reads and writes other buffers in place of those that it allocates."""
+
     def place(buffer: Any, indices: Any) -> list[Any]:
         if len(indices) != 1 or isinstance(indices[0], tirx.Ramp):
-            raise KernelError("vectors of a buffer that sizes decide")
+            raise KernelError("no symbolic kernel: it has vectors of a buffer that sizes decide")
         return [begin * expression(buffer_elements(buffer)) + indices[0]]
 
     def allocate(node: AllocBuffer, mutator: Any) -> Any:
@@ -148,15 +156,12 @@ def with_lines(nest: Stmt, blocks: Any, begin: Var) -> tuple[Stmt, list[Any]]:
             return node
         return BufferStore(lines[node.buffer], node.value, place(node.buffer, node.indices))
 
-    tvm_ffi.structural_walk(nest, (AllocBuffer, collect))
-    if not lines:
-        return nest, []
     rules = ((AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store))
-    return tvm_ffi.structural_mutate(nest, rules), [*lines.values()]
+    return tvm_ffi.structural_mutate(nest, rules)
 
 
 def with_plain_divisions(statement: Stmt) -> Stmt:
-    """A statement whose quotients of what is not negative are the processor's own.
+    """A statement in which quotients of numbers that are not negative are rounded towards zero.
 
     TVM does not know that symbols are positive: it would mend the sign of each quotient.
     """

@@ -1,64 +1,27 @@
-"""Attention: softmax(scores(Q K^T)) V with the scores of a band of rows in the cache.
+"""Attention: the tiles and the bands of its kernels."""
 
-launch 0, 1
-  write K^T and V into panels, zeros for the rows of V that are left out
-launch 2
-  for each block (runs of matrices, runs of bands of rows):
-    for each panel of keys, then each tile of rows:
-      scores = Q K^T                                        rows x vectors registers
-    for each row:
-      largest = max(scores = score(scores))
-      total = sum(scores = e ** (scores - largest))
-    for each run of keys, panel of columns, tile of rows:
-      sums += scores V                                      rows x vectors registers
-    for each row: store(sums / total)
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from math import lcm, prod
-from typing import Any
-
-from tvm import tirx
-from tvm.ir import Var
-from tvm.tirx import Stmt
 
 from compiler.graph.attention import Attention
-from compiler.graph.windows import StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import second_cache_bytes
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways
-from compiler.kernels.cpu.templates.panels import Panels, element_offset, matrix_start
+from compiler.kernels.cpu.templates.attention_nest import AttentionNest
+from compiler.kernels.cpu.templates.sized_attention import SizedAttentionNest
 from compiler.kernels.cpu.tiling import (
     PricedTile,
     Tile,
     matmul_tiles,
-    split_blocks,
 )
 from compiler.kernels.group import Group, Node
-from compiler.kernels.ops.common import cast, multiply
-from compiler.kernels.ops.mathematics import call
-from compiler.kernels.sizes import at_hint, expression
-from compiler.kernels.tir.attention import attention_of, score_context, scores_at
-from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.sizes import at_hint, is_number
+from compiler.kernels.tir.attention import attention_of, score_context
 from compiler.kernels.tir.loops import (
-    RegisterTile,
     buffer,
-    element_at,
-    lane_loop,
-    loop_over,
-    run_length,
-    scratch,
-    sequence,
-    store_vector,
-    vector_at,
-    vector_loop,
 )
-from compiler.kernels.tir.runs import Run, block_count, block_runs
 from compiler.target.target import CpuTarget
-from compiler.tensors.dtypes import NARROW_FLOATS
 from compiler.tensors.strides import StridedWindow
 
 SCORES_SHARE = 4
@@ -73,9 +36,8 @@ SOFTMAX_ROW_SLOTS = 30
 SCORE_SLOTS = 24
 """Slots of a vector of scores from Q K^T to the weights."""
 
-
-TileBody = Callable[[Any, int, Any], Stmt]
-"""A tile of rows by the first one in its band, how many they are, and the first in the matrix."""
+TILE_SAMPLES = 6
+"""The lengths for which a tile of scores over symbols is judged."""
 
 
 class FusedAttention(AnchorTemplate[None]):
@@ -103,8 +65,8 @@ def attention_nest(
 ) -> "AttentionNest":
     """The nest of an attention with the tiles and the band that are likely fast."""
     windows = attention.query.window, attention.value.window
-    sized = not isinstance(windows[0].shape[-2], int)
-    (rows, depth), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
+    sized = not is_number(windows[0].shape[-2])
+    (rows, _), (keys, width) = (map(at_hint, window.shape[-2:]) for window in windows)
     beside_scores = replace(core, near_bytes=core.near_bytes // 2)
     first, slots = score_tiles(windows, beside_scores)[0]
     most = min(BAND_ROWS, cache_bytes // SCORES_SHARE // (keys * 4))
@@ -130,442 +92,16 @@ def attention_nest(
     )
 
 
-@dataclass(frozen=True)
-class AttentionNest:
-    """An attention with the register tiles of its GEMMs and the rows of a band.
-
-    `slots` is the estimated cost of one matrix; `near_bytes` are read fast again and again.
-    """
-
-    group: Group
-    attention: Attention
-    around: FusionContext
-    tiles: tuple[Tile, Tile]
-    lanes: int
-    near_bytes: int
-    band: int
-    slots: float
-
-    @property
-    def rows(self) -> int:
-        """Rows of Q."""
-        return self.attention.query.window.shape[-2]
-
-    @property
-    def depth(self) -> int:
-        """Columns of Q and K."""
-        return self.attention.query.window.shape[-1]
-
-    @property
-    def keys(self) -> Panels:
-        """The panels of K^T."""
-        return self._panels(self.attention.key, self.tiles[0])
-
-    @property
-    def values(self) -> Panels:
-        """The panels of V."""
-        return self._panels(self.attention.value, self.tiles[1])
-
-    @property
-    def pitch(self) -> int:
-        """Scores from one row to the next, which fall in other sets of the first-level cache."""
-        return self.keys.padded + self.lanes
-
-    @property
-    def scratch_elements(self) -> int:
-        """Elements that a block keeps of a band: scores, sums, and rows of Q in 16 bits."""
-        return self.band * (self.pitch + self.values.padded + self.converted_depth)
-
-    @property
-    def converted_depth(self) -> int:
-        """The elements of a row of Q that a block converts before it reads them; 0 for float32."""
-        short = self.group.values[self.attention.query.source].dtype in NARROW_FLOATS
-        return self.depth if short else 0
-
-    def _panels(self, operand: StridedOperand, tile: Tile) -> Panels:
-        return Panels(operand.window, tile.vectors * self.lanes, self.lanes)
-
-    def launches(self) -> Stmt:
-        """All launches: write the panels, then attend."""
-        parts: list[Stmt] = []
-        packed: list[Var] = []
-        operands = (self.attention.key, self.keys), (self.attention.value, self.values)
-        for name, (operand, panels) in zip(("keys", "values"), operands, strict=True):
-            target = buffer(name, panels.elements)
-            keep = None if operand.keep is None else self.around.reads[operand.keep]
-            parts += [
-                tirx.AllocBuffer(target),
-                panels.fill(self.around.reads[operand.source], target, keep),
-            ]
-            packed.append(target)
-        return sequence([*parts, *self._attend(packed[0], packed[1])])
-
-    def _attend(self, keys: Var, values: Var) -> list[Stmt]:
-        extents = prod(self.attention.batch), ceil_div(self.rows, self.band)
-        numbers = [*map(at_hint, extents)]
-        blocks = split_blocks(self.slots * numbers[0], *numbers)
-        held = buffer("held", block_count(blocks, extents) * self.scratch_elements)
-
-        def body(runs: list[Run], block: Any) -> Stmt:
-            own = block * self.scratch_elements
-
-            def matrix(number: Any) -> Stmt:
-                return runs[1].loop(
-                    "band", lambda band: self.place(number, band, own, held).compute(keys, values)
-                )
-
-            return runs[0].loop("matrix", matrix)
-
-        return [tirx.AllocBuffer(held), block_runs(blocks, extents, body)]
-
-    def place(self, matrix: Any, number: Any, base: Any, held: Var) -> "Band":
-        """A band of a matrix, whose scores begin at `base` of `held`."""
-        return Band(self, matrix, number, base, held)
-
-
-@dataclass(frozen=True)
-class Band:
-    """A band of rows of one matrix; its scores begin at `base` of `held`, its sums after them."""
-
-    nest: AttentionNest
-    matrix: Any
-    number: Any
-    base: Any
-    held: Var
-
-    @property
-    def first(self) -> Any:
-        """The first row."""
-        return self.number * self.nest.band
-
-    @property
-    def length(self) -> Any:
-        """The number of rows."""
-        return run_length(self.number, self.nest.band, self.nest.rows)
-
-    def score(self, row: Any, key: Any) -> Any:
-        """Where a row's score is, or its weight."""
-        return self.base + row * self.nest.pitch + key
-
-    def sum(self, row: Any, column: Any) -> Any:
-        """Where a row's sum of a column of V is."""
-        nest = self.nest
-        return self.base + nest.band * nest.pitch + row * nest.values.padded + column
-
-    def query(self, row: Any, k: Any) -> Any:
-        """Where an element of a row of Q is that was converted."""
-        nest = self.nest
-        before = nest.band * (nest.pitch + nest.values.padded)
-        return self.base + before + row * nest.converted_depth + k
-
-    def compute(self, keys: Var, values: Var) -> Stmt:
-        """The results of the rows."""
-        share, allocate = scratch("share", self.nest.band)
-        softmax = loop_over("row", self.length, lambda i: self._softmax(i, share))
-        store = loop_over("row", self.length, lambda i: self._store(i, share))
-        scores = [*self._convert(), self._scores(keys)]
-        return sequence([allocate, *scores, softmax, *self._sums(values), store])
-
-    def _convert(self) -> list[Stmt]:
-        """Convert the rows of Q, if they have 16 bits."""
-        nest = self.nest
-        if not nest.converted_depth:
-            return []
-
-        def row(i: Any) -> Stmt:
-            def one(k: Any) -> Stmt:
-                value = self._query(self.first + i, k)
-                return tirx.BufferStore(self.held, value, [self.query(i, k)])
-
-            return vector_loop(nest.depth, nest.lanes, one)
-
-        return [loop_over("row", self.length, row)]
-
-    def _query(self, row: Any, k: Any) -> Any:
-        """An element of Q."""
-        query = self.nest.attention.query
-        start = matrix_start(query.window, self.matrix)
-        source = self.nest.around.reads[query.source]
-        return element_at(source, start + element_offset(query.window, row, k))
-
-    def _scores(self, keys: Var) -> Stmt:
-        """Q K^T."""
-        nest, panels = self.nest, self.nest.keys
-        tile = nest.tiles[0]
-
-        def compute(panel: Any, first: Any, rows: int, number: Any) -> Stmt:
-            registers = RegisterTile(rows, tile.vectors, nest.lanes)
-
-            def step(k: Any) -> Stmt:
-                line = panels.line(self.matrix, panel, k)
-
-                def scalar(i: int) -> Any:
-                    if nest.converted_depth:
-                        return tirx.BufferLoad(self.held, [self.query(first + i, k)])
-                    return self._query(number + i, k)
-
-                return registers.step(
-                    scalar,
-                    lambda j: vector_at(keys, line + j * nest.lanes, nest.lanes),
-                )
-
-            kept = registers.store(
-                self.held, lambda i, j: self.score(first + i, panel * panels.width + j * nest.lanes)
-            )
-            return sequence([*registers.start(), loop_over("k", nest.depth, step), kept])
-
-        def panel(number: Any) -> Stmt:
-            return self._tiles(tile.rows, partial(compute, number))
-
-        return loop_over("panel", panels.count, panel)
-
-    def _tiles(self, rows: int, body: TileBody) -> Stmt:
-        """A loop over tiles of rows, the last perhaps of fewer."""
-        total = self.nest.rows
-        rest = total % rows
-
-        def one(number: Any) -> Stmt:
-            first = number * rows
-            if total < rows:
-                return body(first, rest, self.first + first)
-            if not rest:
-                return body(first, rows, self.first + first)
-            whole = self.first + first + rows <= total
-            tiles = (body(first, count, self.first + first) for count in (rows, rest))
-            return tirx.IfThenElse(whole, *tiles)
-
-        length = self.length
-        tiles = ceil_div(length, rows) if isinstance(length, int) else (length + rows - 1) // rows
-        return loop_over("tile", tiles, one)
-
-    def _softmax(self, row: Any, share: Var) -> Stmt:
-        """The weights of a row but for their sum, whose inverse becomes the row's share."""
-        nest, count = self.nest, self.nest.keys.columns
-        attention = nest.attention
-        factor = attention.query.factor * attention.key.factor
-        at = [*scores_at(nest.group, attention, self.matrix), self.first + row]
-        scores = nest.group.operators[attention.softmax].operand(0)
-        largest, hold = scratch("largest", nest.lanes)
-        totals, keep = scratch("totals", nest.lanes)
-        top, once = scratch("top", 1)
-
-        def score(lane: Any, key: Any) -> Stmt:
-            place = [self.score(row, key)]
-            value = _scaled(tirx.BufferLoad(self.held, place), factor)
-            value = nest.around.element(scores, [*at, key], value)
-            more = tirx.max(tirx.BufferLoad(largest, [lane]), tirx.BufferLoad(self.held, place))
-            return sequence(
-                [
-                    tirx.BufferStore(self.held, value, place),
-                    tirx.BufferStore(largest, more, [lane]),
-                ]
-            )
-
-        def weight(lane: Any, key: Any) -> Stmt:
-            place = [self.score(row, key)]
-            below = tirx.BufferLoad(self.held, place) - tirx.BufferLoad(top, [0])
-            more = tirx.BufferLoad(totals, [lane]) + tirx.BufferLoad(self.held, place)
-            return sequence(
-                [
-                    tirx.BufferStore(self.held, call("decay", below), place),
-                    tirx.BufferStore(totals, more, [lane]),
-                ]
-            )
-
-        total = tirx.BufferLoad(totals, [0])
-        return sequence(
-            [
-                *(hold, keep, once),
-                _filled(largest, float("-inf"), nest.lanes),
-                *self._for_scores(row, count, score),
-                *_across(largest, nest.lanes, tirx.max),
-                tirx.BufferStore(top, tirx.BufferLoad(largest, [0]), [0]),
-                _filled(totals, 0.0, nest.lanes),
-                self._for_weights(count, weight),
-                *_across(totals, nest.lanes, lambda a, b: a + b),
-                tirx.BufferStore(
-                    share, tirx.const(attention.value.factor, "float32") / total, [row]
-                ),
-            ]
-        )
-
-    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
-        """The loop over a row's scores."""
-        return [_for_vectors(count, self.nest.lanes, body)]
-
-    def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
-        """The loop over a row's weights."""
-        return _for_vectors(count, self.nest.lanes, body)
-
-    def _sums(self, values: Var) -> list[Stmt]:
-        """The weights times V, some keys at a time, whose lines of a panel fit the first cache."""
-        nest, panels, tile = self.nest, self.nest.values, self.nest.tiles[1]
-        run = max(1, nest.near_bytes // (panels.width * 4))
-        runs = ceil_div(panels.lines, run)
-        run = ceil_div(panels.lines, runs) if isinstance(runs, int) else run
-
-        def compute(number: Any, panel: Any, first: Any, rows: int, _: Any) -> Stmt:
-            registers = RegisterTile(rows, tile.vectors, nest.lanes)
-
-            def step(k: Any) -> Stmt:
-                line = panels.line(self.matrix, panel, number * run + k)
-                return registers.step(
-                    lambda i: tirx.BufferLoad(self.held, [self.score(first + i, number * run + k)]),
-                    lambda j: vector_at(values, line + j * nest.lanes, nest.lanes),
-                )
-
-            def place(i: int, j: int) -> Any:
-                return self.sum(first + i, panel * panels.width + j * nest.lanes)
-
-            length = run_length(number, run, panels.lines)
-            added = self._added(registers.add(self.held, place), number, runs)
-            kept = registers.store(self.held, place)
-            return sequence([*registers.start(), loop_over("k", length, step), *added, kept])
-
-        def keys(number: Any) -> Stmt:
-            def panel(p: Any) -> Stmt:
-                return self._tiles(tile.rows, partial(compute, number, p))
-
-            return loop_over("panel", panels.count, panel)
-
-        products = loop_over("run", runs, keys)
-        several = isinstance(runs, int) and runs > 1
-        return [self._clear(), products] if several else [products]
-
-    def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
-        """Add the sums of the runs before."""
-        return sums if runs > 1 else []
-
-    def _clear(self) -> Stmt:
-        def row(i: Any) -> Stmt:
-            zero = tirx.const(0, "float32")
-            return vector_loop(
-                self.nest.values.padded,
-                self.nest.lanes,
-                lambda x: tirx.BufferStore(self.held, zero, [self.sum(i, x)]),
-            )
-
-        return loop_over("row", self.length, row)
-
-    def _store(self, row: Any, share: Var) -> Stmt:
-        """The results of a row."""
-        nest = self.nest
-        window = nest.attention.result.window
-        start = matrix_start(window, self.matrix)
-
-        def one(x: Any) -> Stmt:
-            value = tirx.BufferLoad(self.held, [self.sum(row, x)]) * tirx.BufferLoad(share, [row])
-            place = start + element_offset(window, self.first + row, x)
-            stored = cast(value, nest.group.writes[0].dtype)
-            return tirx.BufferStore(nest.around.writes[0], stored, [place])
-
-        return vector_loop(nest.values.columns, nest.lanes, one)
-
-
-def _scaled(value: Any, factor: float) -> Any:
-    return value if factor == 1 else multiply(value, tirx.const(factor, "float32"))
-
-
-def _for_vectors(extent: int, lanes: int, body: Callable[[Any, Any], Stmt]) -> Stmt:
-    """A loop over vectors; `body` gets an element's lane and number."""
-    whole, rest = divmod(extent, lanes)
-    parts: list[Stmt] = []
-    if whole:
-        parts.append(
-            loop_over(
-                "step",
-                whole,
-                lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane)),
-            )
-        )
-    if rest:
-        parts.append(lane_loop(rest, lambda lane: body(lane, whole * lanes + lane)))
-    return sequence(parts)
-
-
-def _filled(target: Var, value: float, lanes: int) -> Stmt:
-    one = tirx.const(value, "float32")
-    return store_vector(target, 0, tirx.Broadcast(one, lanes) if lanes > 1 else one, lanes)
-
-
-def _across(target: Var, lanes: int, combine: Callable[[Any, Any], Any]) -> list[Stmt]:
-    """Combine all lanes of a vector in its first."""
-    parts: list[Stmt] = []
-    while lanes > 1:
-        lanes //= 2
-        pair = vector_at(target, 0, lanes), vector_at(target, lanes, lanes)
-        parts.append(store_vector(target, 0, combine(*pair), lanes))
-    return parts
-
-
-TILE_SAMPLES = 6
-"""The lengths for which a tile of scores over symbols is judged."""
-
-
 def score_tiles(windows: tuple[StridedWindow, StridedWindow], core: Core) -> list[PricedTile]:
     """The tiles of Q K^T, the fastest first: over symbols, for several lengths about the hint's."""
     (rows, depth), (keys, _) = (map(at_hint, window.shape[-2:]) for window in windows)
     tiles = matmul_tiles(rows, keys, depth, core, True)
-    if isinstance(windows[0].shape[-2], int):
+    if is_number(windows[0].shape[-2]):
         return tiles
     share = dict[Tile, float]()
     for i in range(TILE_SAMPLES):
-        lengths = (n // 2 + 1 + i * n // 4 + i for n in (rows, keys))
-        own = matmul_tiles(*lengths, depth, core, True)
+        lengths = [n // 2 + 1 + i * n // 4 + i for n in (rows, keys)]
+        own = matmul_tiles(lengths[0], lengths[1], depth, core, True)
         for tile, slots in own:
             share[tile] = share.get(tile, 0) + slots / own[0][1]
     return sorted((own for own in tiles if own[0] in share), key=lambda own: share[own[0]])
-
-
-class SizedAttentionNest(AttentionNest):
-    """An attention whose rows and keys are over symbols."""
-
-    def place(self, matrix: Any, number: Any, base: Any, held: Var) -> Band:
-        """A band with a body for each rest of rows."""
-        return SizedBand(self, matrix, number, base, held)
-
-
-class SizedBand(Band):
-    """A band of an attention over symbols.
-
-    After the last score of a row its vector has what weighs nothing.
-    """
-
-    def _tiles(self, rows: int, body: TileBody) -> Stmt:
-        total = self.nest.rows
-
-        def one(number: Any) -> Stmt:
-            first = number * rows
-            chosen: Any = None
-            for rest in range(rows - 1, 0, -1):
-                tail = body(first, rest, expression(total - rest))
-                chosen = tirx.IfThenElse(tirx.EQ(expression(total % rows), rest), tail, chosen)
-            whole = self.first + first + rows <= total
-            return tirx.IfThenElse(whole, body(first, rows, self.first + first), chosen)
-
-        return loop_over("tile", (self.length + (rows - 1)) // rows, one)
-
-    def _for_scores(self, row: Any, count: Any, body: Callable[[Any, Any], Stmt]) -> list[Stmt]:
-        lanes = self.nest.lanes
-        whole = count // lanes
-        steps = loop_over(
-            "step", whole, lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane))
-        )
-        start = whole * lanes
-        tail = loop_over("lane", count - start, lambda lane: body(lane, start + lane))
-        nothing = tirx.const(float("-inf"), "float32")
-        beyond = Run(expression(count), expression(start + lanes - count), True).loop(
-            "beyond", lambda key: tirx.BufferStore(self.held, nothing, [self.score(row, key)])
-        )
-        return [steps, tail, beyond]
-
-    def _for_weights(self, count: Any, body: Callable[[Any, Any], Stmt]) -> Stmt:
-        lanes = self.nest.lanes
-        return loop_over(
-            "step",
-            ceil_div(count, lanes),
-            lambda s: lane_loop(lanes, lambda lane: body(lane, s * lanes + lane)),
-        )
-
-    def _added(self, sums: list[Stmt], number: Any, runs: Any) -> list[Stmt]:
-        return [tirx.IfThenElse(number > 0, sequence(sums), None)]

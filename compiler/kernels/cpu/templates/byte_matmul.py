@@ -17,7 +17,8 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.core import core_of
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
-from compiler.kernels.cpu.templates.matmul import FILL_ELEMENTS, MatmulNest
+from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
+from compiler.kernels.cpu.templates.panels import FILL_ELEMENTS
 from compiler.kernels.cpu.templates.words import (
     ONES,
     WORD_BYTES,

@@ -21,7 +21,7 @@ from compiler.kernels.cpu.core import Core, core_of
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.nibbles import TABLE_LANES, nibble_floats
 from compiler.kernels.cpu.templates.anchors import AnchorTemplate, Loops, Ways, elementwise_context
-from compiler.kernels.cpu.templates.matmul import MatmulNest
+from compiler.kernels.cpu.templates.matmul_nest import MatmulNest
 from compiler.kernels.cpu.templates.words import words_at
 from compiler.kernels.cpu.tiling import MOST_ROWS, Tile
 from compiler.kernels.group import Group, Node

@@ -10,7 +10,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.sizes import at_hint, is_long
+from compiler.kernels.sizes import at_hint, is_long, is_number
 from compiler.kernels.tir.loops import element_at, loop_over, sequence, vector_loop
 from compiler.kernels.tir.runs import block_runs
 from compiler.tensors.strides import StridedWindow
@@ -77,45 +77,71 @@ class Panels:
 
     def _panel(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
         """A panel, or the narrower one after the last whole panel."""
-        base = matrix_start(self.window, matrix)
 
         def lines(columns: Any) -> Stmt:
-            def line(k: Any) -> Stmt:
-                to = self.line(matrix, panel, k)
+            return self._lines(source, target, keep, (matrix, panel, columns))
 
-                def one(x: Any) -> Stmt:
-                    at = base + element_offset(self.window, k, panel * self.width + x)
-                    return tirx.BufferStore(target, element_at(source, at), [to + x])
-
-                def clear(first: int) -> Stmt:
-                    zero = tirx.const(0, "float32")
-                    return vector_loop(
-                        self.width - first,
-                        self.lanes,
-                        lambda x: tirx.BufferStore(target, zero, [to + first + x]),
-                    )
-
-                parts = [vector_loop(columns, self.lanes, one)]
-                if not isinstance(columns, int):
-                    parts.insert(0, clear(0))
-                elif columns < self.width:
-                    parts.append(clear(columns))
-                if keep is None:
-                    return sequence(parts)
-                return tirx.IfThenElse(tirx.BufferLoad(keep, [k]), sequence(parts), clear(0))
-
-            return loop_over("line", self.lines, line)
-
-        if not isinstance(self.columns, int):
-            rest = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
+        if not is_number(self.columns):
             whole = panel < self.columns // self.width
-            return tirx.IfThenElse(whole, lines(self.width), lines(rest))
+            part = self._part(source, target, keep, matrix, panel)
+            return tirx.IfThenElse(whole, lines(self.width), part)
         rest = self.columns % self.width
         if not rest:
             return lines(self.width)
         if self.count == 1:
             return lines(rest)
         return tirx.IfThenElse(panel < self.count - 1, lines(self.width), lines(rest))
+
+    def _part(self, source: Var, target: Var, keep: Var | None, matrix: Any, panel: Any) -> Stmt:
+        """The last panel over symbols: zeros, then the columns that there are, each as a whole."""
+        assert keep is None, "lines are left out"
+        base, start = matrix_start(self.window, matrix), self.line(matrix, panel, 0)
+        count = tirx.min(tirx.const(self.width, "int32"), self.columns - panel * self.width)
+
+        def clear(x: Any) -> Stmt:
+            return tirx.BufferStore(target, tirx.const(0, "float32"), [start + x])
+
+        def column(x: Any) -> Stmt:
+            def one(k: Any) -> Stmt:
+                at = base + element_offset(self.window, k, panel * self.width + x)
+                value = element_at(source, at)
+                return tirx.BufferStore(target, value, [start + k * self.width + x])
+
+            return loop_over("line", self.lines, one)
+
+        cleared = vector_loop(self.lines * self.width, self.lanes, clear)
+        return sequence([cleared, loop_over("column", count, column)])
+
+    def _lines(
+        self, source: Var, target: Var, keep: Var | None, part: tuple[Any, Any, Any]
+    ) -> Stmt:
+        """The lines of a panel of a matrix that has so many columns, and zeros after them."""
+        matrix, panel, columns = part
+        base = matrix_start(self.window, matrix)
+
+        def line(k: Any) -> Stmt:
+            to = self.line(matrix, panel, k)
+
+            def one(x: Any) -> Stmt:
+                at = base + element_offset(self.window, k, panel * self.width + x)
+                return tirx.BufferStore(target, element_at(source, at), [to + x])
+
+            def clear(first: int) -> Stmt:
+                zero = tirx.const(0, "float32")
+                return vector_loop(
+                    self.width - first,
+                    self.lanes,
+                    lambda x: tirx.BufferStore(target, zero, [to + first + x]),
+                )
+
+            parts = [vector_loop(columns, self.lanes, one)]
+            if columns < self.width:
+                parts.append(clear(columns))
+            if keep is None:
+                return sequence(parts)
+            return tirx.IfThenElse(tirx.BufferLoad(keep, [k]), sequence(parts), clear(0))
+
+        return loop_over("line", self.lines, line)
 
 
 def matrix_start(window: StridedWindow, number: Any) -> Any:

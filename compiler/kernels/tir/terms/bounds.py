@@ -1,12 +1,13 @@
-"""Bounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
+"""ExtentBounds of a kernel's integers as extents over its symbols: proofs for all sizes at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
-from typing import Any
 
-from compiler.kernels.tir.integers import Integer, addends
+from compiler.kernels.sizes import EXTENT_OPERATORS, is_number
+from compiler.kernels.tir.terms.integers import Integer
+from compiler.kernels.tir.terms.linear import Linear, Sums
 from compiler.tensors.extents import (
     Atom,
     Extent,
@@ -18,7 +19,7 @@ from compiler.tensors.extents import (
     value_at,
 )
 from compiler.tensors.inequalities import least as _least
-from compiler.tensors.inequalities import replaced
+from compiler.tensors.inequalities import with_atoms
 from compiler.tensors.symbols import Symbol
 
 MOST_BOUNDS = 4
@@ -31,15 +32,16 @@ _POINTS: tuple[Callable[[Symbol, int], int], ...] = (
 )
 """Sizes for which bounds are compared: they are the bounds' own choice, not the proof's."""
 
-Bounds = tuple[Extent, ...]
+ExtentBounds = tuple[Extent, ...]
 """Extents each of which bounds an integer; none if there is no bound over symbols."""
 
 
 class ExactTerms:
     """The terms of a function that are extents, as no loop decides them; `sizes` are symbols."""
 
-    def __init__(self, sizes: Mapping[Integer, Extent]):
+    def __init__(self, sizes: Mapping[Integer, Extent], sums: Sums):
         self.sizes = sizes
+        self.sums = sums
         self._memory = dict[Integer, Extent | None](sizes)
 
     def of(self, term: Integer) -> Extent | None:
@@ -49,11 +51,11 @@ class ExactTerms:
         return self._memory[term]
 
     def _computed(self, term: Integer) -> Extent | None:
-        if term.kind not in _EXACT:
+        if term.kind not in EXTENT_OPERATORS:
             return None
         operands = [self.of(operand) for operand in term.operands]
         known = [operand for operand in operands if operand is not None]
-        return _EXACT[term.kind](*known) if len(known) == len(operands) else None
+        return EXTENT_OPERATORS[term.kind](*known) if len(known) == len(operands) else None
 
 
 class SizedBounds:
@@ -61,10 +63,11 @@ class SizedBounds:
 
     def __init__(self, exact: ExactTerms, conditions: Sequence[Integer]):
         self._exact = exact
-        self._above = dict[Integer, list[Callable[[], Bounds]]]()
-        self._below = dict[Integer, list[Callable[[], Bounds]]]()
-        self._sums = list[tuple[frozenset[Integer], Callable[[], Bounds]]]()
-        self._memory = dict[tuple[bool, Integer], Bounds]()
+        self._above = dict[Integer, list[Callable[[], ExtentBounds]]]()
+        self._below = dict[Integer, list[Callable[[], ExtentBounds]]]()
+        self._sums = list[tuple[Linear, Extent]]()
+        self._facts = list[Extent]()
+        self._memory = dict[tuple[bool, Integer], ExtentBounds]()
         self._open = set[tuple[bool, Integer]]()
         symbols = {symbol for size in exact.sizes.values() for symbol in symbols_of(size)}
         self._samples = [
@@ -82,10 +85,10 @@ class SizedBounds:
 
     def _is_reached(self, extent: Extent) -> bool:
         """Whether an extent is at least 0 for all sizes that meet the conditions."""
-        if _least(extent) >= 0:
+        if any(_least(extent - fact) >= 0 for fact in (0, *self._facts)):
             return True
         raised = self._raised
-        return bool(raised) and _least(replaced(extent, raised)) >= 0
+        return bool(raised) and _least(with_atoms(extent, raised)) >= 0
 
     @cached_property
     def _raised(self) -> dict[Atom, Extent]:
@@ -95,22 +98,28 @@ class SizedBounds:
             if term not in self._below:
                 continue
             (symbol,) = symbols_of(size)
-            lows = [low for low in self.lower(term) if isinstance(low, int)]
+            lows = [low for low in self.lower(term) if is_number(low)]
             low = max([symbol.low, *lows])
             if low > symbol.low:
                 raised[symbol] = extent_of(replace(symbol, low=low, hint=max(low, symbol.hint)))
         return raised
 
-    def upper(self, term: Integer) -> Bounds:
+    def upper(self, term: Integer) -> ExtentBounds:
         """Extents that a term never exceeds."""
         return self._bounds(True, term)
 
-    def lower(self, term: Integer) -> Bounds:
+    def lower(self, term: Integer) -> ExtentBounds:
         """Extents that a term is never below."""
         return self._bounds(False, term)
 
     def _note(self, condition: Integer) -> None:
-        """Take bounds from a condition."""
+        """Take bounds from a condition: of its two sides, and of sums with an extent."""
+        for most in self._exact.sums.at_most_zero(condition):
+            part, extent = self._split(most)
+            if len(part.factors) > 1:
+                self._sums.append((part, -extent))
+            elif not part.factors:
+                self._facts.append(-extent)
         negated = condition.kind == "not"
         inner = condition.operands[0] if negated else condition
         if inner.kind not in ("<", "<=", "=="):
@@ -126,27 +135,36 @@ class SizedBounds:
         else:
             self._at_most(first, second, -1 if inner.kind == "<" else 0)
 
+    def _split(self, linear: Linear) -> tuple[Linear, Extent]:
+        """The part of a sum that loops decide, and the rest, which is an extent."""
+        extent: Extent = linear.constant
+        factors = dict[Integer, int]()
+        for term, factor in linear.factors.items():
+            exact = self._exact.of(term)
+            if exact is None:
+                factors[term] = factor
+            else:
+                extent = extent + exact * factor
+        return Linear(factors, 0), extent
+
     def _at_most(self, first: Integer, second: Integer, more: int) -> None:
         """Note that a term is at most another one and a number."""
-        for less in second.operands if second.kind == "min" else (second,):
-            if less.kind == "-":
-                whole, part = less.operands
-                bound = (lambda whole=whole: tuple(n + more for n in self.upper(whole)))
-                self._sums.append((frozenset((first, part)), bound))
-        for own, by in _moved(first):
-            if own.kind == "number":
-                continue
-            bound = (lambda by=by: tuple(n + more - by for n in self.upper(second)))
+        for own, by in _addend(first):
+            bound = partial(self._moved, self.upper, second, more - by)
             self._above.setdefault(own, []).append(bound)
-        for own, by in _moved(second):
-            if own.kind == "number":
-                continue
-            bound = (lambda by=by: tuple(n - more - by for n in self.lower(first)))
+        for own, by in _addend(second):
+            bound = partial(self._moved, self.lower, first, -more - by)
             self._below.setdefault(own, []).append(bound)
             if own.kind == "%":  # a remainder is at most what is divided
                 self._below.setdefault(own.operands[0], []).append(bound)
 
-    def _bounds(self, above: bool, term: Integer) -> Bounds:
+    def _moved(
+        self, bounds: Callable[[Integer], ExtentBounds], term: Integer, by: int
+    ) -> ExtentBounds:
+        """The bounds of a term and a number."""
+        return tuple(bound + by for bound in bounds(term))
+
+    def _bounds(self, above: bool, term: Integer) -> ExtentBounds:
         key = (above, term)
         if key not in self._memory:
             if key in self._open:
@@ -158,19 +176,19 @@ class SizedBounds:
             self._memory[key] = self._best(above, bounds)
         return self._memory[key]
 
-    def _best(self, above: bool, bounds: Sequence[Extent]) -> Bounds:
-        """The narrowest bounds for some sizes, for others others; the first of equal ones."""
-        texts = {str(bound): bound for bound in reversed(bounds)}
+    def _best(self, above: bool, bounds: Sequence[Extent]) -> ExtentBounds:
+        """The narrowest bounds for some sizes, for others others; of equal ones the shortest."""
+        texts = {str(bound): bound for bound in bounds}
         if len(texts) == 1:
             return (bounds[0],)
-        distinct = [*texts.values()][::-1]
+        distinct = [texts[text] for text in sorted(texts, key=len)]
         values = [[value_at(n, sizes) for n in distinct] for sizes in self._samples]
         pick = min if above else max
         best = (own.index(pick(own)) for own in values)
         return tuple(distinct[i] for i in dict.fromkeys(best))
 
-    def _plain(self, above: bool, term: Integer) -> Bounds:
-        """Bounds of a term by its operands."""
+    def _plain(self, above: bool, term: Integer) -> ExtentBounds:
+        """ExtentBounds of a term by its operands."""
         exact = self._exact.of(term)
         if exact is not None and (term.kind != "-" or not self._below):
             return (exact,)
@@ -196,71 +214,71 @@ class SizedBounds:
             case "-":
                 yield from (x - y for x, y in _pairs(own(a), other(b)))
             case "*":
-                yield from self._multiplied(own, a, b)
-            case "//":
-                divisor = self._exact.of(b)
-                if divisor is not None:
-                    yield from (x // divisor for x in own(a))
-            case "%":
-                if above:
-                    yield from (n - 1 for n in self.upper(b))
-                    yield from self.upper(a) if self._is_positive(a) else ()
+                yield from self._multiplied(above, a, b)
+            case "//" if (divisor := self._exact.of(b)) is not None:
+                yield from (x // divisor for x in own(a))
+            case "%" if above:
+                yield from (n - 1 for n in self.upper(b))
+                yield from self.upper(a) if self._is_positive(a) else ()
             case "min" | "max":
-                if above == (term.kind == "min"):
-                    yield from (*own(a), *own(b))
-                else:
-                    pick = minimum if term.kind == "min" else maximum
-                    yield from (pick(x, y) for x, y in _pairs(own(a), own(b)))
+                yield from self._of_extreme(above, term)
             case _:
                 return
 
-    def _added(self, term: Integer) -> Iterator[Extent]:
-        """Bounds of a sum two terms of which together have one."""
-        parts, constant = addends(term)
-        for pair, bounds in self._sums:
-            if pair.issubset(parts):
-                rest = [*parts]
-                for part in pair:
-                    rest.remove(part)
-                more = sum((self.upper(part)[0] for part in rest), constant)
-                yield from (bound + more for bound in bounds())
+    def _of_extreme(self, above: bool, term: Integer) -> Iterator[Extent]:
+        """ExtentBounds of a minimum or a maximum: any of its operands', or all of them together."""
+        own = self.upper if above else self.lower
+        a, b = map(own, term.operands)
+        if above == (term.kind == "min"):
+            yield from (*a, *b)
+        else:
+            pick = minimum if term.kind == "min" else maximum
+            yield from (pick(x, y) for x, y in _pairs(a, b))
 
-    def _multiplied(
-        self, own: Callable[[Integer], Bounds], a: Integer, b: Integer
-    ) -> Iterator[Extent]:
-        """Bounds of a multiplication by what is not negative."""
+    def _added(self, term: Integer) -> Iterator[Extent]:
+        """ExtentBounds of a sum a part of which is a multiple of one that has a bound."""
+        whole = self._exact.sums.of(term)
+        for part, most in self._sums:
+            first, factor = next(iter(part.factors.items()))
+            times, rest = divmod(whole.factors.get(first, 0), factor)
+            if rest or times < 1:
+                continue
+            others, extent = self._split(whole.plus(part, -times))
+            if not part.factors.keys() & others.factors.keys():
+                bounds = [
+                    (factor, self.upper(own) if factor > 0 else self.lower(own))
+                    for own, factor in others.factors.items()
+                ]
+                for i in range(len(_POINTS)):
+                    ends = (own[min(i, len(own) - 1)] * factor for factor, own in bounds)
+                    yield sum(ends, extent + most * times)
+
+    def _multiplied(self, above: bool, a: Integer, b: Integer) -> Iterator[Extent]:
+        """ExtentBounds of a multiplication by what is not negative."""
+        own = self.upper if above else self.lower
         for first, second in ((a, b), (b, a)):
             factor = self._exact.of(second)
             if factor is not None and _least(factor) >= 0:
                 yield from (x * factor for x in own(first))
                 return
         if self._is_positive(a) and self._is_positive(b):
-            yield from (x * y for x, y in _pairs(own(a), own(b)))
+            pairs = _pairs(own(a), own(b))
+            yield from (x * y for x, y in pairs if above or min(_least(x), _least(y)) >= 0)
 
     def _is_positive(self, term: Integer) -> bool:
         """Whether a term is never below 0."""
         return term.low >= 0 or any(_least(low) >= 0 for low in self.lower(term))
 
 
-def _moved(term: Integer) -> Iterator[tuple[Integer, int]]:
-    """A term, and the terms that it is a sum of with a number, with that."""
-    yield term, 0
+def _addend(term: Integer) -> Iterator[tuple[Integer, int]]:
+    """A term, and the terms that it is a sum of with a number, with that; no numbers alone."""
+    if term.kind != "number":
+        yield term, 0
     if term.kind == "+":
         for one, other in (term.operands, term.operands[::-1]):
             if other.kind == "number":
                 yield one, other.low
 
 
-def _pairs(first: Bounds, second: Bounds) -> Iterator[tuple[Extent, Extent]]:
+def _pairs(first: ExtentBounds, second: ExtentBounds) -> Iterator[tuple[Extent, Extent]]:
     return iter([*product(first[:MOST_BOUNDS], second[:MOST_BOUNDS])][: 2 * MOST_BOUNDS])
-
-
-_EXACT: Mapping[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": minimum,
-    "max": maximum,
-}
